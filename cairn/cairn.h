@@ -15,6 +15,7 @@
 #include <cairn/distributed.h>
 #include <cairn/dlpack.h>
 #include <cairn/error.h>
+#include <cairn/event_sinks.h>
 #include <cairn/handlers.h>
 #include <cairn/inspect.h>
 #include <cairn/kvstore.h>
@@ -29,6 +30,7 @@
 #include <cairn/pytree_checkpoint_handler.h>
 #include <cairn/safetensors.h>
 #include <cairn/sharding.h>
+#include <cairn/step_metadata.h>
 #include <cairn/step_policies.h>
 #include <cairn/steps.h>
 #include <cairn/tensor_source.h>

@@ -5,6 +5,7 @@
 #include <cairn/leaf_args.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
+#include <any>
 #include <functional>
 #include <map>
 #include <optional>
@@ -66,8 +67,24 @@ using CheckpointItem = std::variant<PyTreeSaveArgs, StandardItem, ArrayItem, Jso
 // Pairs of name and item.
 using CheckpointItems = std::vector<std::pair<std::string, CheckpointItem>>;
 
+// Reads an item of a handler that Cairn does not have, such as a FilesItem: gets the directory of
+// the item, which must not be changed, and returns the value.
+using FilesReader = std::function<std::any(const std::string& directory)>;
+// Readers by the name of the item, or by the name of the handler that is recorded for it. A name of
+// an item goes first, and takes the place of Cairn's own way to read the item.
+struct FilesReaders {
+  std::map<std::string, FilesReader> by_item = {};
+  std::map<std::string, FilesReader> by_handler = {};
+};
+// What a reader has returned.
+struct CustomItem {
+  std::string handler;  // that is recorded; "" if none is
+  std::any value;
+};
+
 // A restored item. Tree: also of a StandardItem and of an ArrayItem, which is a leaf.
-using RestoredItem = std::variant<Tree, JsonItem, ProtoItem, JaxRandomKeyItem, NumpyRandomKeyItem>;
+using RestoredItem =
+    std::variant<Tree, JsonItem, ProtoItem, JaxRandomKeyItem, NumpyRandomKeyItem, CustomItem>;
 // Restored items by name.
 using RestoredItems = std::map<std::string, RestoredItem>;
 

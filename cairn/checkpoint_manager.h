@@ -5,6 +5,7 @@
 
 #include <cairn/checkpoint_items.h>
 #include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/step_metadata.h>
 #include <cairn/step_policies.h>
 
 #include <chrono>
@@ -32,9 +33,14 @@ struct StepNameFormat {
 
   std::string prefix;      // "step": step_12; "": 12
   std::size_t digits = 0;  // at least this many, with leading zeros: 8: step_00000012
+  // Names of your own, as epoch=12: both functions or neither. They take the place of the prefix
+  // and the digits. `parse` gets the names of all directories, also of those that are not steps.
+  std::function<std::string(std::int64_t step)> name = {};
+  std::function<std::optional<std::int64_t>(std::string_view name)> parse = {};
 };
-// The name of a step's directory. Throws invalid_argument for a negative step and for a prefix that
-// cannot be part of a name.
+// The name of a step's directory. Throws invalid_argument for a negative step, for a prefix that
+// cannot be part of a name, for a name that cannot be that of a directory or that `parse` does not
+// turn back into the step, and for a format with only one of the two functions.
 std::string step_name(std::int64_t step, const StepNameFormat& format = {});
 // The step of a directory's name; nullopt if the format gives no step this name.
 std::optional<std::int64_t> parse_step_name(std::string_view name,
@@ -117,6 +123,9 @@ class CheckpointManager {
   [[nodiscard]] std::optional<std::int64_t> best_step() const;
   // The metrics stored with a step; none if there are none, or no such step.
   [[nodiscard]] std::optional<Metrics> metrics(std::int64_t step) const;
+  // What the step records about itself, as read_step_metadata(). Throws not_found for an unknown
+  // step.
+  [[nodiscard]] StepMetadata metadata(std::int64_t step) const;
   // The custom metadata of the run as JSON; "" for none.
   [[nodiscard]] std::string root_metadata() const;
   // Whether save() would save the step. With several processes: for this process's part.
@@ -135,7 +144,8 @@ class CheckpointManager {
                              const PyTreeRestoreArgs& args = {}, std::string_view item = "default");
   // Restores the items that are named, or all, as Checkpointer::restore_items().
   [[nodiscard]] RestoredItems restore_items(std::optional<std::int64_t> step = {},
-                                            const ItemRequests& requests = {});
+                                            const ItemRequests& requests = {},
+                                            const FilesReaders& readers = {});
   // The text of a JSON item.
   [[nodiscard]] std::string restore_json(std::optional<std::int64_t> step, std::string_view item);
 

@@ -52,10 +52,11 @@ class Checkpointer {
   // Restores the tree (PyTreeCheckpointHandler::restore).
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {}) const;
   // Restores the items that are named, or all. Throws not_found for an item that is not there,
-  // unimplemented for one of a handler that Cairn does not have, invalid_argument if the checkpoint
-  // is one tree.
+  // unimplemented for one that neither Cairn nor a reader can read, invalid_argument if the
+  // checkpoint is one tree. An error of a reader is passed on.
   [[nodiscard]] RestoredItems restore_items(const std::string& path,
-                                            const ItemRequests& requests = {}) const;
+                                            const ItemRequests& requests = {},
+                                            const FilesReaders& readers = {}) const;
   // Metadata of the tree, without values.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
   // Nothing can be saved afterwards.
@@ -91,7 +92,8 @@ class AsyncCheckpointer {
   // Waits for the previous save, then restores.
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {});
   [[nodiscard]] RestoredItems restore_items(const std::string& path,
-                                            const ItemRequests& requests = {});
+                                            const ItemRequests& requests = {},
+                                            const FilesReaders& readers = {});
   // Metadata of the tree, without values. Does not wait.
   [[nodiscard]] PyTreeMetadata metadata(const std::string& path) const;
   // Waits for a running save. Nothing can be saved afterwards.

@@ -254,6 +254,7 @@ class PyTreeCheckpointHandler {
   // error.
   [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory,
                                   const PyTreeRestoreArgs& args) const;
+  [[nodiscard]] const Observer& observer() const;
 
   struct State;
   std::unique_ptr<State> state_;

@@ -30,6 +30,9 @@ struct StepRecord {
 // All steps of a directory, those of interrupted saves included, in ascending order. Reads no
 // arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
 std::vector<StepRecord> read_steps(const std::string& path);
+// The folders of the directory that hold checkpoints, but whose names read_steps() does not take
+// for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().
+std::vector<std::string> find_unnamed_steps(const std::string& path);
 // The records as JSON text (docs/cli.md).
 std::string steps_json(const std::vector<StepRecord>& steps);
 

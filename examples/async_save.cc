@@ -1,5 +1,6 @@
 // async_save.cc -- saves steps in the background while the program goes on: async_save FOLDER.
-// Orbax's CheckpointManager finds and restores them.
+// Orbax's CheckpointManager finds and restores them. Prints warnings, and appends all events to
+// FOLDER.events.jsonl.
 #include <cairn/cairn.h>
 
 #include <cstdio>
@@ -8,7 +9,14 @@
 int main(int argc, char** argv) try {
   if (argc != 2) return std::fputs("usage: async_save FOLDER\n", stderr), 2;
   using cairn::Tree;
-  cairn::AsyncCheckpointer checkpointer;
+  cairn::PyTreeCheckpointHandlerOptions options;
+  options.observer = [print = cairn::event_printer(),
+                      record = cairn::json_lines_sink(std::string(argv[1]) + ".events.jsonl")](
+                         const cairn::Event& event) {
+    print(event);
+    record(event);
+  };
+  cairn::AsyncCheckpointer checkpointer(options);
 
   for (std::int64_t step = 0; step < 3; ++step) {
     const Tree state{{"step", step}};

@@ -58,14 +58,22 @@ orbax::CompositeArgs composite(const CheckpointItems& items,
   return args;
 }
 
-RestoredItems restore_all(const PyTreeCheckpointHandler& handler, CommitProtocol protocol,
-                          const std::string& path, const ItemRequests& requests) {
-  check_finished(path, protocol);
-  return orbax::restore_items(path, requests,
-                              [&](const std::string& folder, const PyTreeRestoreArgs& args) {
-                                return handler.restore(folder, args);
-                              });
-}
+// What an item is read with: the handler for its trees, the readers for others.
+struct ItemsReader {
+  const PyTreeCheckpointHandler& handler;
+  const FilesReaders& readers;
+  const Observer& observer;
+  CommitProtocol protocol;
+
+  [[nodiscard]] RestoredItems restore(const std::string& path, const ItemRequests& requests) const {
+    check_finished(path, protocol);
+    const orbax::RestoreTree restore_tree = [&](const std::string& folder,
+                                                const PyTreeRestoreArgs& args) {
+      return handler.restore(folder, args);
+    };
+    return orbax::restore_items(path, requests, {restore_tree, readers, observer});
+  }
+};
 
 }  // namespace
 
@@ -87,9 +95,10 @@ Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& arg
   return handler_.restore_when([&] { check_finished(path, commit_protocol_); }, path, args);
 }
 
-RestoredItems Checkpointer::restore_items(const std::string& path,
-                                          const ItemRequests& requests) const {
-  return restore_all(handler_, commit_protocol_, path, requests);
+RestoredItems Checkpointer::restore_items(const std::string& path, const ItemRequests& requests,
+                                          const FilesReaders& readers) const {
+  return ItemsReader{handler_, readers, handler_.observer(), commit_protocol_}.restore(path,
+                                                                                       requests);
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
@@ -136,9 +145,12 @@ Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs
 }
 
 RestoredItems AsyncCheckpointer::restore_items(const std::string& path,
-                                               const ItemRequests& requests) {
+                                               const ItemRequests& requests,
+                                               const FilesReaders& readers) {
   wait_until_finished();
-  return restore_all(state_->handler, state_->commit_protocol, path, requests);
+  const State& state = *state_;
+  return ItemsReader{state.handler, readers, state.handler.observer(), state.commit_protocol}
+      .restore(path, requests);
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {

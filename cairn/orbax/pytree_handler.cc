@@ -396,6 +396,8 @@ Tree PyTreeCheckpointHandler::restore_when(const std::function<void()>& look,
   });
 }
 
+const Observer& PyTreeCheckpointHandler::observer() const { return state_->options.observer; }
+
 PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {
   return orbax::item_metadata(absolute(directory), state_->restore_context());
 }

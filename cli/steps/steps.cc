@@ -82,8 +82,23 @@ bool is_new(const StepRecord& record, const std::vector<StepRecord>& before) {
   }
 }
 
+// Names the checkpoints that the list leaves out.
+void note_unnamed(const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  constexpr std::size_t kMostNames = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostNames) text += fmt::format(" and {} more", names.size() - kMostNames);
+  advise(fmt::format(
+      "note: {} not listed, because {} not of the form 12 or step_12: {}",
+      names.size() == 1 ? "one checkpoint is" : fmt::format("{} checkpoints are", names.size()),
+      names.size() == 1 ? "its name is" : "their names are", text));
+}
+
 int run_steps(const StepsOptions& options) {
   const std::vector<StepRecord> steps = read_steps(options.path);
+  note_unnamed(find_unnamed_steps(options.path));
   if (options.json) {
     out().show_json(steps_json(steps));
     return kGood;

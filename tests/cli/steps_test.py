@@ -159,3 +159,23 @@ def test_prune_needs_a_rule(root):
     bad(USAGE, "prune", root, "--keep-last", "-1")
     bad(USAGE, "prune", root, "--best", "loss", "--best-mode", "least")
     assert steps(root) == list(LOSSES)
+
+
+@pytest.mark.parametrize("with_steps", [True, False])
+def test_checkpoints_with_other_names_are_not_ignored_silently(root, with_steps):
+    for name in ("ckpt-200", "epoch=100", "new\nline"):
+        shutil.copytree(root / "1", root / name)
+    (root / "logs").mkdir()
+    if not with_steps:
+        for step in LOSSES:
+            shutil.rmtree(root / str(step))
+    for options in ([], ["--json"]):
+        done = run("steps", root, *options, text=True)
+        assert done.returncode == 0
+        assert done.stderr == "note: 3 checkpoints are not listed, because their names are not of the form 12 or step_12: ckpt-200, epoch=100, new\\x0aline\n"
+    assert [record["step"] for record in json.loads(done.stdout)] == (list(LOSSES) if with_steps else [])
+    for name in ("ckpt-200", "new\nline"):
+        shutil.rmtree(root / name)
+    assert run("steps", root, text=True).stderr == "note: one checkpoint is not listed, because its name is not of the form 12 or step_12: epoch=100\n"
+    shutil.rmtree(root / "epoch=100")
+    assert run("steps", root, text=True).stderr == ""

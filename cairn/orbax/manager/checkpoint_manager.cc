@@ -17,6 +17,7 @@
 #include <cairn/orbax/manager/best_steps.h>
 #include <cairn/orbax/manager/manager_options.h>
 #include <cairn/orbax/manager/step_directory.h>
+#include <cairn/orbax/manager/step_events.h>
 #include <cairn/orbax/manager/step_removal.h>
 #include <cairn/orbax/restore/restored_items.h>
 #include <cairn/orbax/save/composite_args.h>
@@ -91,11 +92,13 @@ struct CheckpointManager::State {
   }
 
   void reload() {
+    const Stopwatch watch;
     steps.clear();
     for (const std::int64_t step :
          orbax::steps_in(root, options.step_name_format, options.handler.commit_protocol))
       steps.push_back({.step = step});
     has_details = false;
+    events.found(steps.size(), watch.elapsed());
   }
 
   // Reads the times and metrics of the steps that were there before.
@@ -166,6 +169,7 @@ struct CheckpointManager::State {
   }
 
   std::vector<std::int64_t> select_unkept() {
+    const Stopwatch watch;
     if (keeps.needs_details) read_details();
     const std::vector<bool> kept = keeps.select(steps);
     if (kept.size() != steps.size())
@@ -174,6 +178,7 @@ struct CheckpointManager::State {
     std::vector<std::int64_t> chosen;
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (!kept[i]) chosen.push_back(steps[i].step);
+    events.chosen(steps.size(), chosen.size(), watch.elapsed());
     return chosen;
   }
 
@@ -205,9 +210,10 @@ struct CheckpointManager::State {
 
   void remove_after(std::int64_t saved, const std::vector<std::int64_t>& gone) const {
     // Processes that save separately may have different steps to remove, but meet all the same.
-    if (gone.empty() && !group.writes_separately()) return;
+    const Stopwatch watch;
     try {
-      remove(gone);
+      if (!gone.empty() || group.writes_separately()) remove(gone);
+      events.old_removed(saved, watch);
     } catch (Error& e) {
       e.add_context("step " + std::to_string(saved) + " is saved, but an older one is not removed");
       report_left(root.path(), e);
@@ -215,16 +221,26 @@ struct CheckpointManager::State {
     }
   }
 
+  // When this manager has saved its last step; none if it has not.
+  [[nodiscard]] std::optional<std::chrono::system_clock::time_point> last_time() const {
+    if (steps.empty() || steps.back().time == std::chrono::system_clock::time_point())
+      return std::nullopt;
+    return steps.back().time;
+  }
+
   // Saves the items that `add_items` adds.
   template <class AddItems>
   bool save(std::int64_t step, const StepSaveOptions& save, bool wanted, AddItems add_items) {
+    const Stopwatch since_call;
     if (closed) throw Error(Code::kFailedPrecondition, "the manager is closed and cannot save");
     if (!group.is_single()) wanted = is_wanted(step, wanted);
     if (!wanted) return false;
     if (options.read_only)
       throw Error(Code::kFailedPrecondition,
                   root.path() + ": the manager is read-only and cannot save");
+    const Stopwatch waiting;
     wait();
+    events.waited(step, waiting);
     orbax::CompositeArgs args{.custom_metadata = save.custom_metadata,
                               .if_exists = IfExists::kReplace,
                               .cancel = save.cancel};
@@ -233,6 +249,7 @@ struct CheckpointManager::State {
     group.step("steps: check", StepKind::kControl, [&] {
       if (has(step))
         throw Error(Code::kAlreadyExists, folder_of(step) + ": the step is already saved");
+      if (options.best_fn && !save.metrics) events.metrics_missing(step);
       add_items(args);
       if (save.metrics && options.best_fn && !options.prevent_write_metrics)
         orbax::add_text(std::string(orbax::kMetricsItem), std::string(orbax::kJsonHandler),
@@ -240,17 +257,23 @@ struct CheckpointManager::State {
     });
     auto write =
         handler.start_checkpoint(folder_of(step), args, options.enable_async_checkpointing);
+    const bool preempted = options.is_preempted && options.is_preempted(step);
+    const auto before = last_time();
     steps.push_back(
         {.step = step, .time = std::chrono::system_clock::now(), .metrics = save.metrics});
     looking_again([&] {
       std::vector<std::int64_t> gone = unkept();
       forget(gone);
-      run([this, step, write = std::move(write), gone = std::move(gone)]() mutable {
+      run([this, step, since_call, preempted, before, write = std::move(write),
+           gone = std::move(gone)]() mutable {
         write();
         write = nullptr;  // gives up the lock on the step, which may itself be one of those to go
+        if (preempted) events.saved_by_preemption(step, before);
         remove_after(step, gone);
+        events.finished(step, since_call);
       });
     });
+    events.blocked(step, since_call);
     return true;
   }
 
@@ -283,6 +306,7 @@ struct CheckpointManager::State {
   KeepPolicy keeps;
   PyTreeCheckpointHandler handler;
   Directory root;
+  orbax::StepEvents events{options.handler.observer, root.path()};
   std::vector<StepInfo> steps;  // in the order of their saves
   bool has_details = false;     // times and metrics of all steps are read
   bool closed = false;
@@ -319,13 +343,20 @@ std::optional<Metrics> CheckpointManager::metrics(std::int64_t step) const {
   return orbax::read_metrics(state_->folder_of(step));
 }
 
+StepMetadata CheckpointManager::metadata(std::int64_t step) const {
+  return read_step_metadata(state_->existing(step));
+}
+
 std::string CheckpointManager::root_metadata() const {
   return orbax::read_root_metadata(state_->root);
 }
 
 bool CheckpointManager::should_save(std::int64_t step) const {
   const State& state = *state_;
-  if (state.options.read_only) return false;
+  if (state.options.read_only) {
+    state.events.skipped_as_read_only("save");
+    return false;
+  }
   const auto latest = latest_step();
   if (latest && *latest >= step) return false;
   return state.saves(
@@ -361,12 +392,15 @@ Tree CheckpointManager::restore(std::optional<std::int64_t> step, const PyTreeRe
 }
 
 RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
-                                               const ItemRequests& requests) {
+                                               const ItemRequests& requests,
+                                               const FilesReaders& readers) {
   state_->wait();
+  const orbax::RestoreTree restore_tree = [&](const std::string& folder,
+                                              const PyTreeRestoreArgs& args) {
+    return state_->handler.restore(folder, args);
+  };
   return orbax::restore_items(state_->existing(step), requests,
-                              [&](const std::string& folder, const PyTreeRestoreArgs& args) {
-                                return state_->handler.restore(folder, args);
-                              });
+                              {restore_tree, readers, state_->options.handler.observer});
 }
 
 std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,
@@ -376,7 +410,7 @@ std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,
 }
 
 void CheckpointManager::remove(std::int64_t step) {
-  if (state_->options.read_only) return;
+  if (state_->options.read_only) return state_->events.skipped_as_read_only("remove");
   state_->wait();
   if (!state_->has(step))
     throw Error(Code::kNotFound, state_->folder_of(step) + ": there is no such step");

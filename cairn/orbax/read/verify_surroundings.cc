@@ -3,7 +3,9 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/check.h>
+#include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/read/proto_text.h>
 #include <cairn/orbax/read/verify.h>
 
 #include <algorithm>
@@ -30,6 +32,17 @@ std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
   if (parsed) return std::move(parsed).value();
   add_failure(report, file, parsed.error());
   return std::nullopt;
+}
+
+// Verifies the text of a protocol buffer.
+void check_proto_text(const std::string& file, VerifyReport& report) {
+  const auto text = try_call([&] { return read_file(file, kMaxMetadataFile); });
+  if (!text) return add_failure(report, file, text.error());
+  const auto fault = find_proto_text_fault(as_text(text.value()));
+  if (!fault) return;
+  add_finding(report, Severity::kDamage, file,
+              "the protocol buffer's text is broken: " + fault->message);
+  report.findings.back().offset = fault->offset;
 }
 
 // A random key item has a second folder, which states how to interpret the array in the first
@@ -79,6 +92,9 @@ void verify_other_item(const Item& item, const Listing& listing, const std::stri
   for (const auto& name : listing.files)
     if (name == "metadata" || name == item.name || name.ends_with(".json"))
       check_json(join(item.path, name), report);
+  // A handler of the user's own may give this name to a file of any content.
+  if (listing.has_file(kProtoItemFile) && (handler == nullptr || !is_foreign_handler(*handler)))
+    check_proto_text(join(item.path, kProtoItemFile), report);
   verify_random_key(listing, report);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
@@ -49,8 +50,8 @@ Tree as_tuple(Tree tree) {
 
 class ItemRestorer {
  public:
-  ItemRestorer(const std::string& path, const RestoreTree& restore_tree)
-      : layout_(find_layout(path, {})), restore_tree_(restore_tree) {
+  ItemRestorer(const std::string& path, const ItemSources& sources)
+      : layout_(find_layout(path, {})), sources_(sources) {
     if (layout_.kind != LayoutKind::kComposite || !layout_.root.empty())
       invalid_argument(path + ": is not a checkpoint of several items; restore it as a tree");
     const auto metadata = try_call(
@@ -81,40 +82,60 @@ class ItemRestorer {
 
   RestoredItem restore(const Item& item, const PyTreeRestoreArgs& args) const {
     const std::string folder = join(layout_.path, item.name);
+    const auto found = handlers_.find(item.name);
+    const std::string handler = found == handlers_.end() ? "" : found->second;
+    if (const FilesReader* reader = reader_of(item.name, handler))
+      return CustomItem{handler, (*reader)(folder)};
     const Listing listing = list_directory(folder);
     if (listing.has_folder(kJaxRandomKeyFolder)) {
       const std::string key = join(folder, kJaxRandomKeyFolder);
-      return JaxRandomKeyItem{.key = only_leaf(restore_tree_(key, {}), key),
+      return JaxRandomKeyItem{.key = only_leaf(sources_.restore_tree(key, {}), key),
                               .typed = flag_of(folder, kJaxRandomKeyFolder, "typed")};
     }
     if (listing.has_folder(kNumpyRandomKeyFolder)) {
-      Tree state = restore_tree_(join(folder, kNumpyRandomKeyFolder), {});
+      Tree state = sources_.restore_tree(join(folder, kNumpyRandomKeyFolder), {});
       const bool legacy = flag_of(folder, kNumpyRandomKeyFolder, "legacy");
       return NumpyRandomKeyItem{legacy ? as_tuple(std::move(state)) : std::move(state)};
     }
-    const auto handler = handlers_.find(item.name);
-    if (handler != handlers_.end() && handler->second == kArrayHandler)
-      return only_leaf(restore_tree_(folder, args), folder);
-    if (item.kind == ItemKind::kPytree) return restore_tree_(folder, args);
+    if (handler == kArrayHandler) return only_leaf(sources_.restore_tree(folder, args), folder);
+    if (item.kind == ItemKind::kPytree) return sources_.restore_tree(folder, args);
     if (listing.has_file(kProtoItemFile)) return ProtoItem{read_text(join(folder, kProtoItemFile))};
     for (const std::string_view name : json_item_files(item.name))
       if (listing.has_file(name)) return JsonItem{read_json_file(folder, item.name)};
+    refuse(folder, handler);
+  }
+
+  // The reader that the caller gives for an item; null: none.
+  [[nodiscard]] const FilesReader* reader_of(const std::string& item,
+                                             const std::string& handler) const {
+    const auto& [by_item, by_handler] = sources_.readers;
+    const auto find_in = [](const auto& readers, const std::string& name) {
+      const auto it = readers.find(name);
+      return it != readers.end() && it->second ? &it->second : nullptr;
+    };
+    const FilesReader* reader = find_in(by_item, item);
+    return reader != nullptr ? reader : find_in(by_handler, handler);
+  }
+
+  [[noreturn]] void refuse(const std::string& folder, const std::string& handler) const {
+    observe(sources_.observer, EventLevel::kWarning, "restore.item_without_handler",
+            {{"path", folder}, {"handler", handler}});
     throw Error(Code::kUnimplemented,
                 folder + ": is an item of a handler that Cairn does not have" +
-                    (handler == handlers_.end() ? "" : " (" + handler->second + ")") +
-                    "; name the items to restore without it");
+                    (handler.empty() ? "" : " (" + handler + ")") +
+                    "; give a reader for it, or name the items to restore without it");
   }
 
   Layout layout_;
-  const RestoreTree& restore_tree_;
+  const ItemSources& sources_;
   std::map<std::string, std::string> handlers_;
 };
 
 }  // namespace
 
 RestoredItems restore_items(const std::string& path, const ItemRequests& requests,
-                            const RestoreTree& restore_tree) {
-  return ItemRestorer(path, restore_tree).all(requests);
+                            const ItemSources& sources) {
+  return ItemRestorer(path, sources).all(requests);
 }
 
 std::string read_json_file(const std::string& path, std::string_view item) {

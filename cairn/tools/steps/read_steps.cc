@@ -120,19 +120,46 @@ void read_step(const Directory& root, const std::string& name, StepRecord& recor
   if (root.kind(name) == EntryKind::kAbsent) record.path.clear();
 }
 
-}  // namespace
-
-std::vector<StepRecord> read_steps(const std::string& path) {
+// Opens the directory of steps.
+Directory open_steps(const std::string& path) {
   if (!file_exists(path)) throw Error(Code::kNotFound, path + ": there is no such directory");
   if (!directory_exists(path))
     invalid_argument(path + ": is a file; steps are folders in a directory");
-  const Directory root = Directory::open(path);
+  return Directory::open(path);
+}
+
+// The step that a folder is, or would be when its save has ended.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  return orbax::parse_step(name.substr(0, name.find(orbax::kTemporaryMark)));
+}
+
+// Whether a folder is a checkpoint of its own: recent ones have this file, and the items of a
+// checkpoint do not.
+bool is_checkpoint(const Directory& root, const std::string& name) {
+  return file_exists(join(root.path_of(name), orbax::kCheckpointMetadataFile));
+}
+
+}  // namespace
+
+std::vector<std::string> find_unnamed_steps(const std::string& path) {
+  const Directory root = open_steps(path);
+  std::vector<std::string> names;
+  if (file_exists(root.path_of(std::string(orbax::kCheckpointMetadataFile)))) return names;
+  for (const DirectoryEntry& entry : root.list())
+    if (entry.kind == EntryKind::kDirectory && !step_of(entry.name) &&
+        is_checkpoint(root, entry.name))
+      names.push_back(entry.name);
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<StepRecord> read_steps(const std::string& path) {
+  const Directory root = open_steps(path);
   std::vector<StepRecord> steps;
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : root.list()) {
     if (entry.kind != EntryKind::kDirectory) continue;
-    const auto step =
-        orbax::parse_step(entry.name.substr(0, entry.name.find(orbax::kTemporaryMark)));
+    const auto step = step_of(entry.name);
     if (!step) continue;
     steps.push_back({.step = *step, .path = root.path_of(entry.name)});
     names.push_back(entry.name);
@@ -140,7 +167,8 @@ std::vector<StepRecord> read_steps(const std::string& path) {
   std::vector<StepFiles> files(steps.size());
   default_executor().for_each(
       steps.size(), [&](std::size_t i) { read_step(root, names[i], steps[i], files[i]); });
-  if (steps.empty() && orbax::try_find_layout(path, {.allow_uncommitted = true}))
+  if (steps.empty() && find_unnamed_steps(path).empty() &&
+      orbax::try_find_layout(path, {.allow_uncommitted = true}))
     invalid_argument(path + ": is one checkpoint, not a directory of steps");
   set_sizes(files, steps);
   std::erase_if(steps, [](const StepRecord& record) { return record.path.empty(); });

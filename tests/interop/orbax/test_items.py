@@ -1,5 +1,6 @@
 """Checkpoints of several items: what Cairn saves the real handlers restore, and the other way round; construct_restore_args, merge_trees."""
 
+import dataclasses
 import json
 import os
 import random
@@ -211,3 +212,37 @@ def test_merge_and_intersect():
     for job, answer, wanted in zip(jobs, run(jobs), expected):
         assert (answer["code"] if "code" in answer else tree_json.normal(answer)) == wanted, job
     assert {"not_found", "invalid_argument"} <= set(map(str, expected))
+
+
+class Position(ocp.CheckpointHandler):
+    """A handler of the user's own."""
+
+    def save(self, directory, args):
+        (directory / "position.txt").write_text(args.text)
+
+    def restore(self, directory, args=None):
+        return (directory / "position.txt").read_text()
+
+
+@ocp.args.register_with_handler(Position, for_save=True, for_restore=True)
+@dataclasses.dataclass
+class PositionArgs(ocp.args.CheckpointArgs):
+    text: str = ""
+
+
+def test_readers_restore_the_items_of_other_handlers(scratch):
+    """Orbax restores them with the handler of the recorded name, Cairn with the reader for it. Without one, both restore nothing."""
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "ckpt", ocp.args.Composite(data=PositionArgs("at 7 é"), config=ocp.args.JsonSave({"a": 1})))
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
+        restored = checkpointer.restore(scratch / "ckpt", ocp.args.Composite(data=PositionArgs()))
+    job = {"op": "restore", "path": str(scratch / "ckpt"), "names": []}
+    [got] = run([job | {"readers": {Position().typestr(): "position.txt"}}])
+    assert got == [{"name": "config", "kind": "json", "text": '{"a": 1}'},
+                   {"name": "data", "kind": "custom", "handler": Position().typestr(), "text": restored["data"]}]
+    file = scratch / "ckpt" / "_CHECKPOINT_METADATA"
+    file.write_text(file.read_text().replace(Position.__module__ + ".", "unknown."))
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer, pytest.raises(ValueError, match="could not be restored"):
+        checkpointer.restore(scratch / "ckpt")
+    [refused] = run([job | {"readers": {Position().typestr(): "position.txt"}}])
+    assert refused["code"] == "unimplemented"

@@ -19,7 +19,9 @@ import pytest
 import safetensors
 import safetensors.numpy
 from flax import serialization
+from google.protobuf import json_format, struct_pb2
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from orbax.checkpoint._src.handlers import proto_checkpoint_handler as proto
 
 import cairn_cli
 
@@ -104,10 +106,11 @@ class StepRootByName(StepRoot):
     """For a caller who knows the items: a restore needs no handlers to be recorded."""
 
     def items(self, number):
-        return {"array": ocp.args.ArraySave(np.arange(3.0 + number)), "config": ocp.args.JsonSave({"rate": number})}
+        return {"array": ocp.args.ArraySave(np.arange(3.0 + number)), "config": ocp.args.JsonSave({"rate": number}),
+                "message": proto.ProtoSaveArgs(json_format.ParseDict({"layers": number}, struct_pb2.Struct()))}
 
     def restore(self, path):
-        args = ocp.args.Composite(array=ocp.args.ArrayRestore(), config=ocp.args.JsonRestore())
+        args = ocp.args.Composite(array=ocp.args.ArrayRestore(), config=ocp.args.JsonRestore(), message=proto.ProtoRestoreArgs(struct_pb2.Struct))
         with ocp.CheckpointManager(path) as manager:
             return values_of_items(manager.restore(manager.latest_step(), args=args).items())
 
@@ -299,6 +302,7 @@ STRICTER = [  # verify is not good, but the real package restores the same
 ]
 LAXER = [  # verify is good, but the real package restores something else
     ("config/metadata", {"swapped", "from_another"}, "nothing records what the JSON was"),
+    ("message/proto.pbtxt", {"emptied", "from_another"}, "nothing records what the message was; an empty one has no text"),
 ]
 LAYOUT_STRICTER = {
     "two_processes": [("_sharding", {"removed"}, "a restore to devices needs it; this one is to the host")],

@@ -2,15 +2,20 @@
 //
 // {"op": "save", "path", "items": [{"name", "kind", "tree" | "text" | "typed"}], "metadata",
 // "async"}
-// {"op": "restore", "path", "names": [...]}  -> [{"name", "kind", "tree" | "text" | "typed"}]
+// {"op": "restore", "path", "names": [...], "readers": {handler: file to read}}
+//   -> [{"name", "kind", "tree" | "text" | "typed" | "handler"}]; "readers" may be missing
+// {"op": "metadata", "path"}  -> metadata_json.h
 // {"op": "construct", "target": tree}  -> tree of restore args
 // {"op": "merge" | "intersect", "trees": [...], "target": tree | null}  -> tree
 #include <cairn/checkpointer.h>
+#include <cairn/io/file.h>
+#include <cairn/step_metadata.h>
 #include <cairn/transforms.h>
 
 #include <string>
 
 #include "tests/interop/tools/answer_jobs.h"
+#include "tests/interop/tools/metadata_json.h"
 #include "tests/interop/tools/tree_json.h"
 
 namespace {
@@ -63,6 +68,12 @@ struct ToJson {
     return JsonObject{
         {"name", name}, {"kind", "numpy_key"}, {"tree", testing::tree_to_json(item.state)}};
   }
+  Json operator()(const CustomItem& item) const {
+    return JsonObject{{"name", name},
+                      {"kind", "custom"},
+                      {"handler", item.handler},
+                      {"text", std::any_cast<std::string>(item.value)}};
+  }
 };
 
 Json save(const Json& job) {
@@ -84,8 +95,15 @@ Json save(const Json& job) {
 Json restore(const Json& job) {
   ItemRequests requests;
   for (const Json& name : *member(job, "names").as_array()) requests[*name.as_string()] = {};
+  FilesReaders readers;
+  if (const Json* given = job.find("readers"))
+    for (const auto& [handler, file] : *given->as_object())
+      readers.by_handler[handler] = [file = *file.as_string()](const std::string& directory) {
+        return std::any(std::string(as_text(read_file(directory + "/" + file, 1U << 20U))));
+      };
   JsonArray answer;
-  for (const auto& [name, item] : Checkpointer().restore_items(text(job, "path"), requests))
+  for (const auto& [name, item] :
+       Checkpointer().restore_items(text(job, "path"), requests, readers))
     answer.push_back(std::visit(ToJson{name}, item));
   return answer;
 }
@@ -104,6 +122,7 @@ Json answer(const Json& job) {
   const std::string op = text(job, "op");
   if (op == "save") return save(job);
   if (op == "restore") return restore(job);
+  if (op == "metadata") return testing::metadata_json(read_step_metadata(text(job, "path")));
   if (op == "construct") return testing::tree_to_json(construct_restore_args(tree(job, "target")));
   return combine(job);
 }

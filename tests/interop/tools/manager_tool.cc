@@ -4,12 +4,15 @@
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "reuse", "ocdbt", "zarr3",
-//   "in_place", "meeting": folder in which two processes meet, "process": 0 or 1}}; every option
-//   may be missing
+//   "in_place", "preempted_at": n, "meeting": folder in which two processes meet,
+//   "process": 0 or 1}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
-//   "tree": path | null}: the tree is that of a checkpoint at the path, saved as the item "default"
+//   "tree": path | null, "background": ms}: the tree is that of a checkpoint at the path, saved as
+//   the item "default"; the save takes at least these milliseconds, and is not waited for
 // {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "reload"}
 // {"op": "restore", "step": n | null} | {"op": "metrics", "step": n}
+// {"op": "metadata", "step": n}: metadata_json.h
+// {"op": "events"}: the events of the manager since the last such operation
 //  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root],
 //      "reused": number of values that a save of a tree has shared}
 //     or {"error", "code"}
@@ -21,9 +24,13 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "tests/interop/tools/answer_jobs.h"
+#include "tests/interop/tools/metadata_json.h"
 
 namespace {
 
@@ -100,6 +107,10 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.prevent_write_metrics = flag(json, "no_metrics", false);
   if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
   if (flag(json, "reuse", false)) options.handler.reuse = Reuse::kUnchanged;
+  if (const auto at = count(json, "preempted_at"))
+    options.is_preempted = [at = static_cast<std::int64_t>(*at)](std::int64_t step) {
+      return step == at;
+    };
   options.handler.use_ocdbt = flag(json, "ocdbt", true);
   options.handler.use_zarr3 = flag(json, "zarr3", false);
   if (flag(json, "in_place", false))
@@ -113,14 +124,32 @@ CheckpointManagerOptions options_of(const Json& json) {
   return options;
 }
 
-// Counts the values that saves share.
-Observer counting(std::int64_t& values) {
-  return [&values](const Event& event) {
-    if (event.name != "save.reused") return;
-    for (const EventAttribute& attribute : event.attributes)
-      if (attribute.name == "values") values = std::get<std::int64_t>(attribute.value);
-  };
-}
+// Counts the values that saves share, and collects the events of the manager itself.
+class Events {
+ public:
+  [[nodiscard]] Observer observer() {
+    return [this](const Event& event) {
+      const std::lock_guard lock(mutex_);
+      if (event.name.starts_with("steps.")) events_.push_back(parse_json(event_json(event)));
+      if (event.name != "save.reused") return;
+      for (const EventAttribute& attribute : event.attributes)
+        if (attribute.name == "values") reused_ = std::get<std::int64_t>(attribute.value);
+    };
+  }
+  [[nodiscard]] JsonArray take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(events_, {});
+  }
+  [[nodiscard]] std::int64_t take_reused() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(reused_, 0);
+  }
+
+ private:
+  std::mutex mutex_;
+  JsonArray events_;
+  std::int64_t reused_ = 0;
+};
 
 Json or_null(const std::optional<std::int64_t>& n) { return n ? Json(*n) : Json(); }
 
@@ -144,8 +173,14 @@ Json save(CheckpointManager& manager, const Json& job) {
   if (member(job, "tree") != nullptr)
     items = {{"default", PyTreeSaveArgs{load(text(job, "tree"))}}};
   if (member(job, "json") != nullptr) items.emplace_back("config", JsonItem{text(job, "json")});
+  const auto background = count(job, "background");
+  if (background)
+    items.emplace_back("slow",
+                       FilesItem{"tests.Slow", [pause = *background](const std::string&) {
+                                   std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+                                 }});
   const bool saved = manager.save(step, items, options);
-  manager.wait_until_finished();
+  if (!background) manager.wait_until_finished();
   return saved;
 }
 
@@ -160,6 +195,7 @@ Json run(CheckpointManager& manager, const Json& job) {
   }
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
   if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));
+  if (op == "metadata") return testing::metadata_json(manager.metadata(number(job, "step")));
   if (op == "remove") manager.remove(number(job, "step"));
   if (op == "reload") manager.reload();
   return {};
@@ -174,17 +210,19 @@ JsonArray names_below(const Directory& folder) {
 }  // namespace
 
 int main() {
-  std::int64_t reused = 0;
+  Events events;
   std::unique_ptr<CheckpointManager> manager;
   testing::answer_lines([&](const Json& job) -> Json {
     Json result;
     if (text(job, "op") == "open") {
       manager.reset();
       CheckpointManagerOptions options = options_of(*job.find("options"));
-      options.handler.observer = counting(reused);
+      options.handler.observer = events.observer();
       manager = std::make_unique<CheckpointManager>(text(job, "root"), std::move(options));
+    } else if (text(job, "op") == "events") {
+      result = events.take();
     } else {
-      reused = 0;
+      (void)events.take_reused();
       result = run(*manager, job);
     }
     JsonArray steps;
@@ -194,7 +232,7 @@ int main() {
                       {"latest", or_null(manager->latest_step())},
                       {"best", or_null(manager->best_step())},
                       {"names", names_below(Directory::open(manager->directory()))}};
-    if (member(job, "tree") != nullptr) answer.emplace_back("reused", reused);
+    if (member(job, "tree") != nullptr) answer.emplace_back("reused", events.take_reused());
     return answer;
   });
 }

@@ -161,6 +161,53 @@ TEST(Items, FilesOfYourOwn) {
   EXPECT_THAT([&] { manager.remove(2); }, FailsWith(Code::kAlreadyExists, "link"));
 }
 
+std::string text_of(const RestoredItems& items, const char* name) {
+  return std::any_cast<std::string>(std::get<CustomItem>(items.at(name)).value);
+}
+
+TEST(Items, FilesOfYourOwnAreReadByYourReaders) {
+  const TempDir dir = TempDir::in_memory();
+  std::vector<std::string> events;
+  PyTreeCheckpointHandlerOptions options;
+  options.observer = [&](const Event& event) { events.push_back(event_text(event)); };
+  Checkpointer checkpointer(options);
+  checkpointer.save_items(dir / "a", {{"tree", PyTreeSaveArgs{Tree{{"x", 1}}}},
+                                      {"data", iterator_state("one")},
+                                      {"more", iterator_state("two")}});
+  const FilesReader read = [](const std::string& directory) {
+    return std::any(std::string(as_text(read_file(directory + "/shards/0"))));
+  };
+  const FilesReaders readers{.by_handler = {{"grain.CheckpointHandler", read}}};
+  const RestoredItems all = checkpointer.restore_items(dir / "a", {}, readers);
+  EXPECT_EQ(std::get<Tree>(all.at("tree")), (Tree{{"x", 1}}));
+  EXPECT_EQ(text_of(all, "data"), "one");
+  EXPECT_EQ(text_of(all, "more"), "two");
+  EXPECT_EQ(std::get<CustomItem>(all.at("data")).handler, "grain.CheckpointHandler");
+  // The reader of an item goes before that of a handler, and before Cairn's own way.
+  const FilesReader other = [](const std::string&) { return std::any(std::string("other")); };
+  const FilesReaders both{.by_item = {{"more", other}, {"tree", other}},
+                          .by_handler = readers.by_handler};
+  const RestoredItems mixed = AsyncCheckpointer(options).restore_items(dir / "a", {}, both);
+  EXPECT_EQ(text_of(mixed, "data"), "one");
+  EXPECT_EQ(text_of(mixed, "more"), "other");
+  EXPECT_EQ(text_of(mixed, "tree"), "other");
+  events.clear();
+  EXPECT_THAT(
+      [&] {
+        (void)checkpointer.restore_items(dir / "a", {{"data", {}}}, {.by_item = {{"more", read}}});
+      },
+      FailsWith(Code::kUnimplemented, "give a reader for it"));
+  EXPECT_THAT(events, ElementsAre("warning restore.item_without_handler path=\"" + (dir / "a") +
+                                  "/data\" handler=\"grain.CheckpointHandler\""));
+  const FilesReaders failing{.by_item = {{"data", [](const std::string&) -> std::any {
+                                            throw std::runtime_error("not mine");
+                                          }}}};
+  EXPECT_THROW((void)checkpointer.restore_items(dir / "a", {}, failing), std::runtime_error);
+  CheckpointManager manager(dir / "run");
+  manager.save(7, CheckpointItems{{"data", iterator_state("seven")}});
+  EXPECT_EQ(text_of(manager.restore_items(7, {}, readers), "data"), "seven");
+}
+
 TEST(Items, AnUnfinishedSaveOfSuchFilesIsReplaced) {
   const TempDir dir = TempDir::in_memory();
   Checkpointer checkpointer;

@@ -301,7 +301,7 @@ TEST(CheckpointManager, LeftoversOfStepsAreRemovedOnRequest) {
   CheckpointManager manager(dir / "run", options);
   EXPECT_THAT(list_directory(dir / "run").folders,
               ElementsAre("1", "3" + mark, "4" + mark, "5" + mark + "-old", "model" + mark));
-  EXPECT_THAT(left, ElementsAre("steps.not_removed", "steps.not_removed"));
+  EXPECT_THAT(left, ElementsAre("steps.not_removed", "steps.not_removed", "steps.found"));
   EXPECT_EQ(x_of(manager.restore()), 1);
 }
 

@@ -1,0 +1,50 @@
+// step_metadata.cc -- collects what a checkpoint records about itself.
+#include <cairn/step_metadata.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/io/file.h>
+#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/manager/step_directory.h>
+
+#include <algorithm>
+
+namespace cairn::inline v0 {
+namespace {
+
+bool is_empty(const Json& object) {
+  return object.as_object() == nullptr || object.as_object()->empty();
+}
+
+std::optional<Metrics> numbers_of(const Json& object) {
+  if (is_empty(object)) return std::nullopt;
+  Metrics metrics;
+  for (const auto& [name, value] : *object.as_object())
+    if (const auto number = value.as_double()) metrics[name] = *number;
+  return metrics;
+}
+
+}  // namespace
+
+StepMetadata read_step_metadata(const std::string& path) {
+  StepMetadata found;
+  const orbax::Layout layout = orbax::find_layout(path, {});
+  if (!layout.root.empty())
+    invalid_argument(path + ": is a directory of steps; give the path of one of them");
+  for (const orbax::Item& item : layout.items)
+    if (!item.name.empty()) found.items.push_back(item.name);
+  std::ranges::sort(found.items);
+  found.metrics = orbax::read_metrics(path);
+  const std::string file = orbax::join(path, orbax::kCheckpointMetadataFile);
+  if (!file_exists(file)) return found;
+  const orbax::CheckpointMetadata recorded = orbax::read_checkpoint_metadata(file);
+  found.init_timestamp_ns = recorded.init_time_ns;
+  found.commit_timestamp_ns = recorded.commit_time_ns;
+  found.item_handlers.insert(recorded.item_handlers.begin(), recorded.item_handlers.end());
+  if (!found.metrics) found.metrics = numbers_of(recorded.metrics);
+  if (!is_empty(recorded.custom_metadata))
+    found.custom_metadata = to_text(recorded.custom_metadata, JsonStyle::kPython);
+  return found;
+}
+
+}  // namespace cairn::inline v0
