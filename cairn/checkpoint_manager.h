@@ -45,8 +45,11 @@ struct CheckpointManagerOptions {
   // ---- which steps are saved ----
   std::int64_t save_interval_steps = 1;  // multiples of it, the first step, and save_on_steps
   std::set<std::int64_t> save_on_steps = {};
-  SavePolicy save_policy = {};  // takes the place of both; null: none
-  // Asked with each step: whether the process is to end. Such a step is saved. Null: never.
+  // Takes the place of both, and decides alone: the step at which the process is to end is saved
+  // only if save_policy::preemption() is among the policies. As in Orbax.
+  SavePolicy save_policy = {};
+  // Asked with each step: whether the process is to end. Without a save_policy, such a step is
+  // saved. Null: never.
   std::function<bool(std::int64_t step)> is_preempted = {};
 
   // ---- which steps are kept ----
@@ -164,11 +167,15 @@ class CheckpointManager {
 //
 //   const TerminationSignal signal;
 //   CheckpointManager manager(directory, {.is_preempted = signal.asked()});
-//   ... manager.save(step, tree);       // saves the step in any case after the signal
-//       if (signal.received()) break;
+//   while (...) {
+//     const bool last = signal.received();
+//     manager.save(step, tree);  // saves the step after the signal
+//     if (last) break;
+//   }
 //   manager.close();
 //
-// Only one object for each signal may exist at a time.
+// Ask before save(): a signal that arrives after its decision takes effect at the next step. Only
+// one object for each signal may exist at a time.
 class TerminationSignal {
  public:
   // Throws invalid_argument for a signal that cannot be caught, failed_precondition if another

@@ -102,12 +102,23 @@ struct CheckpointManager::State {
   void read_details() {
     if (has_details) return;
     const Workers workers(options.handler.resources.threads);
-    workers.executor().for_each(steps.size(), [&](std::size_t i) {
-      StepInfo& info = steps[i];
-      if (info.time == std::chrono::system_clock::time_point())
-        info = orbax::read_step(folder_of(info.step), info.step);
-    });
+    workers.executor().for_each(steps.size(), [&](std::size_t i) { read_details(steps[i]); });
     has_details = true;
+  }
+  void read_details(StepInfo& info) const {
+    if (info.time == std::chrono::system_clock::time_point())
+      info = orbax::read_step(folder_of(info.step), info.step);
+  }
+
+  [[nodiscard]] bool should_save(std::int64_t step) {
+    if (options.read_only) return false;
+    if (!steps.empty() && steps.back().step >= step) return false;
+    if (saves.needs_details == StepDetails::kOfAll) read_details();
+    if (saves.needs_details == StepDetails::kOfLast && !steps.empty()) read_details(steps.back());
+    return saves.decide({.step = step,
+                         .saved = steps,
+                         .is_saving = running.is_running(),
+                         .is_preempted = options.is_preempted && options.is_preempted(step)});
   }
 
   [[nodiscard]] std::string name_of(std::int64_t step) const {
@@ -145,9 +156,11 @@ struct CheckpointManager::State {
 
   // Whether any of the processes wants the step. A signal to end may have reached only one of them,
   // and their clocks differ.
-  [[nodiscard]] bool is_wanted(std::int64_t step, bool wanted) const {
+  [[nodiscard]] bool is_wanted(std::int64_t step, bool force) {
+    if (group.is_single()) return force || should_save(step);
     distributed::ConsistencyCheck consistency("saves");
     const auto messages = group.gather("steps: decide", StepKind::kControl, [&] {
+      const bool wanted = force || should_save(step);
       consistency.add("the processes do not save the same step", "step " + std::to_string(step));
       return std::move(ByteWriter().u64(consistency.digest()).u64(wanted ? 1 : 0)).take();
     });
@@ -217,10 +230,9 @@ struct CheckpointManager::State {
 
   // Saves the items that `add_items` adds.
   template <class AddItems>
-  bool save(std::int64_t step, const StepSaveOptions& save, bool wanted, AddItems add_items) {
+  bool save(std::int64_t step, const StepSaveOptions& save, AddItems add_items) {
     if (closed) throw Error(Code::kFailedPrecondition, "the manager is closed and cannot save");
-    if (!group.is_single()) wanted = is_wanted(step, wanted);
-    if (!wanted) return false;
+    if (!is_wanted(step, save.force)) return false;
     if (options.read_only)
       throw Error(Code::kFailedPrecondition,
                   root.path() + ": the manager is read-only and cannot save");
@@ -323,35 +335,24 @@ std::string CheckpointManager::root_metadata() const {
   return orbax::read_root_metadata(state_->root);
 }
 
-bool CheckpointManager::should_save(std::int64_t step) const {
-  const State& state = *state_;
-  if (state.options.read_only) return false;
-  const auto latest = latest_step();
-  if (latest && *latest >= step) return false;
-  return state.saves(
-      {.step = step,
-       .saved = state.steps,
-       .is_saving = state.running.is_running(),
-       .is_preempted = state.options.is_preempted && state.options.is_preempted(step)});
-}
+bool CheckpointManager::should_save(std::int64_t step) const { return state_->should_save(step); }
 
 bool CheckpointManager::save(std::int64_t step, const PyTreeSaveArgs& tree,
                              const StepSaveOptions& options) {
-  return state_->save(
-      step, options, options.force || should_save(step),
-      [&](orbax::CompositeArgs& args) { orbax::add_tree(std::string(kDefaultItem), tree, args); });
+  return state_->save(step, options, [&](orbax::CompositeArgs& args) {
+    orbax::add_tree(std::string(kDefaultItem), tree, args);
+  });
 }
 
 bool CheckpointManager::save(std::int64_t step, const CheckpointItems& items,
                              const StepSaveOptions& options) {
-  return state_->save(
-      step, options, options.force || should_save(step), [&](orbax::CompositeArgs& args) {
-        for (const auto& [name, item] : items) {
-          if (name == orbax::kMetricsItem)
-            invalid_argument("the item name '" + name + "' is reserved; give metrics as an option");
-          orbax::add_item(name, item, args);
-        }
-      });
+  return state_->save(step, options, [&](orbax::CompositeArgs& args) {
+    for (const auto& [name, item] : items) {
+      if (name == orbax::kMetricsItem)
+        invalid_argument("the item name '" + name + "' is reserved; give metrics as an option");
+      orbax::add_item(name, item, args);
+    }
+  });
 }
 
 Tree CheckpointManager::restore(std::optional<std::int64_t> step, const PyTreeRestoreArgs& args,

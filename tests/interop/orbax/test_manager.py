@@ -10,6 +10,7 @@ import subprocess
 import orbax.checkpoint as ocp
 import pytest
 from orbax.checkpoint._src.checkpoint_managers import preservation_policy as policies
+from orbax.checkpoint._src.checkpoint_managers import save_decision_policy as saving
 from orbax.checkpoint._src.path import atomicity
 
 import cairn_cli
@@ -22,6 +23,10 @@ CODES = [
 ]
 
 
+def json_text(value):
+    return json.dumps(value)
+
+
 class Cairn:
     """Cairn's manager, in a process of its own."""
 
@@ -29,6 +34,9 @@ class Cairn:
         self.process = subprocess.Popen([cairn_cli.TOOLS / "manager_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def do(self, **job):
+        fn = job.get("options", {}).get("should_save_fn")
+        if fn is not None and "save" not in job["options"]:  # what it is here
+            job["options"] = job["options"] | {"save": {"kind": "any", "of": [fn, {"kind": "preemption"}]}}
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
@@ -61,10 +69,45 @@ def keep_policy(given):
     return policies.AnyPreservationPolicy([keep_policy(one) for one in given["of"]])
 
 
+def decide(given, step, saved):
+    """What a function of the user decides; manager_tool has the same."""
+    if given["kind"] == "gap":
+        return not saved or step - saved[-1].step >= given["n"]
+    return sum(info.metrics is not None for info in saved) % 2 == given["n"] % 2
+
+
+class Decision(saving.SaveDecisionPolicy):
+    """A save policy of the user."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def should_save(self, step, previous_steps, *, context):
+        return decide(self.given, step.step, list(previous_steps))
+
+
+def save_policy(given):
+    kind = given["kind"]
+    if kind == "interval":
+        return saving.FixedIntervalPolicy(given["n"])
+    if kind == "steps":
+        return saving.SpecificStepsPolicy(given["steps"])
+    if kind == "continuous":
+        return saving.ContinuousCheckpointingPolicy(minimum_interval_secs=given["n"])
+    if kind == "preemption":
+        return saving.PreemptionCheckpointingPolicy()
+    if kind == "initial":
+        return saving.InitialSavePolicy()
+    if kind == "any":
+        return saving.AnySavePolicy([save_policy(one) for one in given["of"]])
+    return Decision(given)
+
+
 class Real:
     """Orbax's manager."""
 
     manager = None
+    preempted = False
 
     def open(self, root, options):
         self.close()
@@ -77,6 +120,9 @@ class Real:
                 max_to_keep=options.get("max_to_keep"),
                 keep_period=options.get("period"),
                 keep_time_interval=None if seconds is None else datetime.timedelta(seconds=seconds),
+                save_decision_policy=save_policy(options["save"]) if "save" in options else None,
+                should_save_fn=self.should_save_fn(options.get("should_save_fn")),
+                create=options.get("create", True),
                 preservation_policy=keep_policy(options["keep"]) if "keep" in options else None,
                 best_fn=(lambda m: m["m"]) if options.get("best") else None,
                 best_mode=options.get("mode", "max"),
@@ -92,10 +138,19 @@ class Real:
             ),
             metadata=json.loads(options["metadata"]) if "metadata" in options else None,
         )
+        self.manager.reached_preemption = lambda step: self.preempted
         self.manager._maybe_await_cleanup_tmp_directory()  # it runs in the background
 
-    def run(self, op, step=None, metrics=None, force=False, json=None):
+    @staticmethod
+    def should_save_fn(given):
+        """Orbax asks it with the step and the last one that is there."""
+        if given is None:
+            return None
+        return lambda step, last: last is None or step - last >= given["n"]
+
+    def run(self, op, step=None, metrics=None, force=False, json=None, preempted=False):
         manager = self.manager
+        self.preempted = preempted
         if op == "save":
             items = {"state": ocp.args.PyTreeSave({"x": step})}
             if json is not None:
@@ -108,6 +163,9 @@ class Real:
             return manager.restore(step, args=ocp.args.Composite(state=ocp.args.PyTreeRestore()))["state"]["x"]
         if op == "metrics":
             return manager.metrics(step)
+        if op == "root_metadata":
+            custom = manager.metadata().custom_metadata
+            return json_text(custom) if custom else ""
         if op == "remove":
             manager.delete(step)
         if op == "reload":
@@ -151,8 +209,26 @@ def random_policy(rng, best, depth=0):
     }[kind] | {"kind": kind}
 
 
+def random_save_policy(rng, depth=0):
+    kind = rng.choice(["interval", "steps", "continuous", "preemption", "initial", "gap", "metrics"] + ["any"] * 2 * (depth < 2))
+    if kind == "any":
+        return {"kind": kind, "of": [random_save_policy(rng, depth + 1) for _ in range(rng.randint(1, 3))]}
+    return {
+        "interval": {"n": rng.randint(1, 4)},
+        "steps": {"steps": rng.sample(range(15), 6)},
+        # No run takes an hour, and each save takes some time.
+        "continuous": {"n": rng.choice([None, 0, 3600])},
+        "gap": {"n": rng.randint(1, 3)},
+        "metrics": {"n": rng.randint(0, 1)},
+    }.get(kind, {}) | {"kind": kind}
+
+
 def random_options(rng, names):
     options = dict(names)
+    if rng.random() < 0.4:
+        options["save"] = random_save_policy(rng)
+    elif rng.random() < 0.2:
+        options["should_save_fn"] = {"kind": "gap", "n": rng.randint(1, 3)}
     if rng.random() < 0.4:
         options["interval"] = rng.randint(1, 4)
     if rng.random() < 0.3:
@@ -169,6 +245,8 @@ def random_options(rng, names):
             options["period"] = rng.randint(1, 5)
         if rng.random() < 0.2:
             options["seconds"] = rng.choice([0, 3600])
+    if "keep" in options and rng.random() < 0.05:
+        options[rng.choice(["max_to_keep", "period", "seconds"])] = 3  # excluded
     if rng.random() < 0.2:
         options["todelete"] = "old"
     if rng.random() < 0.1:
@@ -180,15 +258,18 @@ def random_options(rng, names):
 
 
 def random_job(rng, at, read_only):
-    op = rng.choices(["save", "should_save", "remove", "restore", "metrics", "reload"], [10, 2, 1, 2, 1, 1])[0]
+    op = rng.choices(["save", "should_save", "remove", "restore", "metrics", "reload", "root_metadata"], [10, 3, 1, 2, 1, 1, 0.5])[0]
     step = rng.choice([at + 1, at + 1, at + 2, rng.randint(0, 14)])
-    if op == "reload":
+    if op in ("reload", "root_metadata"):
         return {"op": op}
     if op == "restore":
         return {"op": op, "step": rng.choice([None, step])}
-    if op != "save":
+    if op in ("remove", "metrics"):
         return {"op": op, "step": step}
-    job = {"op": op, "step": step, "force": not read_only and rng.random() < 0.3}
+    preempted = rng.random() < 0.15
+    if op == "should_save":
+        return {"op": op, "step": step, "preempted": preempted}
+    job = {"op": op, "step": step, "preempted": preempted, "force": not read_only and rng.random() < 0.3}
     if rng.random() < 0.7:
         job["metrics"] = {"m": rng.choice([0.5, 1.0, 1.5, -2.25])}
     if rng.random() < 0.2:
@@ -263,6 +344,8 @@ def test_random_runs(part, scratch):
                     shutil.rmtree(root / "old", ignore_errors=True)
             opened = [one.do(op="open", root=str(root), options=options) for one, root in zip((cairn, real), roots)]
             assert opened[0] == opened[1], (part, run, log)
+            if "error" in opened[0]:
+                continue
             for _ in range(rng.randint(2, 6)):
                 job = random_job(rng, at, "read_only" in options)
                 log.append(job)

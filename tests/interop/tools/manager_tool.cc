@@ -3,13 +3,14 @@
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
-//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "reuse", "ocdbt", "zarr3",
+//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create", "reuse", "ocdbt", "zarr3",
 //   "in_place", "meeting": folder in which two processes meet, "process": 0 or 1}}; every option
 //   may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
 //   "tree": path | null}: the tree is that of a checkpoint at the path, saved as the item "default"
-// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "reload"}
-// {"op": "restore", "step": n | null} | {"op": "metrics", "step": n}
+// {"op": "should_save", "step": n}; it and "save" may have "preempted": true
+// {"op": "remove", "step": n} | {"op": "reload"}
+// {"op": "restore", "step": n | null} | {"op": "metrics", "step": n} | {"op": "root_metadata"}
 //  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root],
 //      "reused": number of values that a save of a tree has shared}
 //     or {"error", "code"}
@@ -19,6 +20,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/open.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -56,6 +58,29 @@ std::set<std::int64_t> numbers(const Json& list) {
   std::set<std::int64_t> found;
   for (const Json& one : *list.as_array()) found.insert(*one.as_int64());
   return found;
+}
+
+bool decide(const Json& json, const SaveQuestion& question) {
+  const auto n = number(json, "n");
+  if (text(json, "kind") == "gap")
+    return question.saved.empty() || question.step - question.saved.back().step >= n;
+  const auto with_metrics = std::ranges::count_if(
+      question.saved, [](const StepInfo& info) { return info.metrics.has_value(); });
+  return with_metrics % 2 == n % 2;
+}
+
+SavePolicy save_policy_of(const Json& json) {
+  const std::string kind = text(json, "kind");
+  if (kind == "interval") return save_policy::fixed_interval(number(json, "n"));
+  if (kind == "steps") return save_policy::specific_steps(numbers(*json.find("steps")));
+  if (kind == "continuous")
+    return save_policy::continuous(std::chrono::seconds(count(json, "n").value_or(0)));
+  if (kind == "preemption") return save_policy::preemption();
+  if (kind == "initial") return save_policy::initial();
+  if (kind != "any") return [json](const SaveQuestion& question) { return decide(json, question); };
+  std::vector<SavePolicy> policies;
+  for (const Json& one : *json.find("of")->as_array()) policies.push_back(save_policy_of(one));
+  return save_policy::any_of(std::move(policies));
 }
 
 KeepPolicy policy_of(const Json& json) {
@@ -99,6 +124,8 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.cleanup_tmp_directories = flag(json, "cleanup", false);
   options.prevent_write_metrics = flag(json, "no_metrics", false);
   if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
+  if (const Json* policy = member(json, "save")) options.save_policy = save_policy_of(*policy);
+  options.create = flag(json, "create", true);
   if (flag(json, "reuse", false)) options.handler.reuse = Reuse::kUnchanged;
   options.handler.use_ocdbt = flag(json, "ocdbt", true);
   options.handler.use_zarr3 = flag(json, "zarr3", false);
@@ -159,6 +186,7 @@ Json run(CheckpointManager& manager, const Json& job) {
     return std::get<std::int64_t>(manager.restore(step, {}, "state").at("x").value());
   }
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
+  if (op == "root_metadata") return manager.root_metadata();
   if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));
   if (op == "remove") manager.remove(number(job, "step"));
   if (op == "reload") manager.reload();
@@ -175,6 +203,7 @@ JsonArray names_below(const Directory& folder) {
 
 int main() {
   std::int64_t reused = 0;
+  bool is_preempted = false;
   std::unique_ptr<CheckpointManager> manager;
   testing::answer_lines([&](const Json& job) -> Json {
     Json result;
@@ -182,9 +211,11 @@ int main() {
       manager.reset();
       CheckpointManagerOptions options = options_of(*job.find("options"));
       options.handler.observer = counting(reused);
+      options.is_preempted = [&](std::int64_t) { return is_preempted; };
       manager = std::make_unique<CheckpointManager>(text(job, "root"), std::move(options));
     } else {
       reused = 0;
+      is_preempted = flag(job, "preempted", false);
       result = run(*manager, job);
     }
     JsonArray steps;

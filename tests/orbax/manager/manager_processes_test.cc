@@ -105,6 +105,22 @@ TEST(ManagerProcesses, AnErrorOfOneReachesAll) {
   }
 }
 
+TEST(ManagerProcesses, AnErrorOfAPolicyReachesAll) {
+  const TempDir dir = TempDir::in_memory();
+  const auto errors = run_all([&](std::size_t process, CheckpointManagerOptions options) {
+    options.save_policy = [&](const SaveQuestion&) -> bool {
+      if (process == 1) throw Error(Code::kUnavailable, "the clock has stopped");
+      return true;
+    };
+    CheckpointManager manager(dir / "run", options);
+    manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->message(), HasSubstr("the clock has stopped"));
+  }
+}
+
 TEST(ManagerProcesses, AStepThatCannotBeRemovedIsToldToAll) {
   const TempDir dir = TempDir::in_memory();
   const auto errors = run_all([&](std::size_t process, CheckpointManagerOptions options) {
