@@ -73,7 +73,7 @@ struct CheckpointManagerOptions {
   // Removed steps are moved to this directory below the root; none: they are removed.
   std::optional<std::string> todelete_subdir = {};
   // A JSON object that describes the run; "" for none. Stored in metadata/_ROOT_METADATA, unless
-  // that file is there.
+  // that file is there. A read-only manager does not store it, but root_metadata() returns it.
   std::string root_metadata = {};
 
   bool enable_async_checkpointing = true;       // save() returns before the step is written

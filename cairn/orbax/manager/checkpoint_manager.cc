@@ -332,7 +332,10 @@ std::optional<Metrics> CheckpointManager::metrics(std::int64_t step) const {
 }
 
 std::string CheckpointManager::root_metadata() const {
-  return orbax::read_root_metadata(state_->root);
+  std::string stored = orbax::read_root_metadata(state_->root);
+  const CheckpointManagerOptions& options = state_->options;
+  if (!stored.empty() || !options.read_only || options.root_metadata.empty()) return stored;
+  return orbax::json_object_text(options.root_metadata, "the root metadata");
 }
 
 bool CheckpointManager::should_save(std::int64_t step) const { return state_->should_save(step); }

@@ -11,7 +11,7 @@
 namespace cairn::inline v0::orbax {
 
 void check_options(const CheckpointManagerOptions& options) {
-  if (options.keep_policy.select &&
+  if (!options.read_only && options.keep_policy.select &&
       (options.max_to_keep || options.keep_period || options.keep_time_interval))
     invalid_argument("keep_policy excludes max_to_keep, keep_period and keep_time_interval");
   if (options.save_interval_steps <= 0)

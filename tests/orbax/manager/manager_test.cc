@@ -119,7 +119,8 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
 TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
-  CheckpointManager manager(dir / "run", {.max_to_keep = 0, .read_only = true});
+  CheckpointManager manager(
+      dir / "run", {.max_to_keep = 0, .keep_policy = keep_policy::latest(0), .read_only = true});
   EXPECT_FALSE(manager.save(2, PyTreeSaveArgs{tree_of(2)}));
   EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}, {.force = true}); },
               FailsWith(Code::kFailedPrecondition, "read-only"));
@@ -317,6 +318,11 @@ TEST(CheckpointManager, TheMetadataOfTheRunAreStoredOnce) {
             R"({"a": 1})");
   EXPECT_EQ(CheckpointManager(dir / "run", {.root_metadata = R"({"a":2})"}).root_metadata(),
             R"({"a": 1})");
+  make_directories(dir / "none");
+  const CheckpointManagerOptions reading{.read_only = true, .root_metadata = R"({"a":3})"};
+  EXPECT_EQ(CheckpointManager(dir / "run", reading).root_metadata(), R"({"a": 1})");
+  EXPECT_EQ(CheckpointManager(dir / "none", reading).root_metadata(), R"({"a": 3})");
+  EXPECT_THAT(list_directory(dir / "none").folders, IsEmpty());
   put_file(dir / "old/metadata/metadata", R"({"lang": "en"})");
   EXPECT_EQ(CheckpointManager(dir / "old").root_metadata(), R"({"lang": "en"})");
   put_file(dir / "bad/metadata/_ROOT_METADATA", "{");
