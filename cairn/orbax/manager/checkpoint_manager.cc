@@ -22,6 +22,7 @@
 #include <cairn/orbax/save/composite_args.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -91,10 +92,11 @@ struct CheckpointManager::State {
   }
 
   void reload() {
+    if (!running.is_running() && !removing.is_running()) going.clear();
     steps.clear();
     for (const std::int64_t step :
          orbax::steps_in(root, options.step_name_format, options.handler.commit_protocol))
-      steps.push_back({.step = step});
+      if (!going.contains(step)) steps.push_back({.step = step});
     has_details = false;
   }
 
@@ -217,8 +219,6 @@ struct CheckpointManager::State {
   }
 
   void remove_after(std::int64_t saved, const std::vector<std::int64_t>& gone) const {
-    // Processes that save separately may have different steps to remove, but meet all the same.
-    if (gone.empty() && !group.writes_separately()) return;
     try {
       remove(gone);
     } catch (Error& e) {
@@ -236,7 +236,7 @@ struct CheckpointManager::State {
     if (options.read_only)
       throw Error(Code::kFailedPrecondition,
                   root.path() + ": the manager is read-only and cannot save");
-    wait();
+    wait_before(step);
     orbax::CompositeArgs args{.custom_metadata = save.custom_metadata,
                               .if_exists = IfExists::kReplace,
                               .cancel = save.cancel};
@@ -257,10 +257,14 @@ struct CheckpointManager::State {
     looking_again([&] {
       std::vector<std::int64_t> gone = unkept();
       forget(gone);
+      if (options.enable_background_delete) going.insert(gone.begin(), gone.end());
       run([this, step, write = std::move(write), gone = std::move(gone)]() mutable {
         write();
         write = nullptr;  // gives up the lock on the step, which may itself be one of those to go
-        remove_after(step, gone);
+        // Processes that save separately may have different steps to remove, but meet all the same.
+        if (gone.empty() && !group.writes_separately()) return;
+        if (!options.enable_background_delete) return remove_after(step, gone);
+        removing.start([this, step, gone = std::move(gone)] { remove_after(step, gone); });
       });
     });
     return true;
@@ -286,7 +290,31 @@ struct CheckpointManager::State {
   }
 
   void wait() {
-    looking_again([&] { running.wait(); });
+    looking_again([&] {
+      running.wait();
+      removing.wait();
+      going.clear();
+    });
+  }
+  // Waits for what must have ended before the step is saved. Several processes must find the same
+  // errors, so they wait for the removals, too.
+  void wait_before(std::int64_t step) {
+    if (!group.is_single() || going.contains(step)) return wait();
+    looking_again([&] {
+      running.wait();
+      removing.check();
+    });
+  }
+
+  // Removes a step that is there.
+  void remove(std::int64_t step) {
+    if (!options.enable_background_delete) {
+      remove(std::vector{step});
+      return forget({step});
+    }
+    forget({step});
+    going.insert(step);
+    removing.start([this, step] { remove(std::vector{step}); });
   }
 
   CheckpointManagerOptions options;
@@ -298,7 +326,9 @@ struct CheckpointManager::State {
   std::vector<StepInfo> steps;  // in the order of their saves
   bool has_details = false;     // times and metrics of all steps are read
   bool closed = false;
-  orbax::BackgroundTask running;  // the rest of a save; ends before the members above
+  std::set<std::int64_t> going;    // steps that are being removed in the background
+  orbax::BackgroundTask removing;  // ends before the members above
+  orbax::BackgroundTask running;   // the rest of a save, which may start a removal
 };
 
 CheckpointManager::CheckpointManager(const std::string& directory, CheckpointManagerOptions options)
@@ -384,8 +414,7 @@ void CheckpointManager::remove(std::int64_t step) {
   state_->wait();
   if (!state_->has(step))
     throw Error(Code::kNotFound, state_->folder_of(step) + ": there is no such step");
-  state_->remove({step});
-  state_->forget({step});
+  state_->remove(step);
 }
 
 void CheckpointManager::reload() { state_->reload(); }
@@ -393,7 +422,10 @@ void CheckpointManager::reload() { state_->reload(); }
 void CheckpointManager::wait_until_finished() { state_->wait(); }
 
 void CheckpointManager::check_for_errors() {
-  state_->looking_again([&] { state_->running.check(); });
+  state_->looking_again([&] {
+    state_->running.check();
+    state_->removing.check();
+  });
 }
 
 bool CheckpointManager::is_saving_in_progress() const { return state_->running.is_running(); }

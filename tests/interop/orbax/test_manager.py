@@ -4,8 +4,10 @@ import datetime
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
+import time
 
 import orbax.checkpoint as ocp
 import pytest
@@ -16,6 +18,7 @@ from orbax.checkpoint._src.path import atomicity
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_FRESH_SEED"])
+STEP = re.compile("((step|a.b)_)?[0-9]+")  # a name of a step
 CODES = [
     (ocp.checkpoint_manager.StepAlreadyExistsError, "already_exists"),
     (FileNotFoundError, "not_found"),
@@ -107,7 +110,7 @@ class Real:
     """Orbax's manager."""
 
     manager = None
-    preempted = deciding = False
+    preempted = deciding = background = False
 
     def open(self, root, options):
         self.close()
@@ -130,6 +133,7 @@ class Real:
                 step_prefix=options.get("prefix"),
                 step_format_fixed_length=options.get("digits"),
                 todelete_subdir=options.get("todelete"),
+                enable_background_delete=options.get("background", False),
                 read_only=options.get("read_only", False),
                 cleanup_tmp_directories=options.get("cleanup", False),
                 prevent_write_metrics=options.get("no_metrics", False),
@@ -140,9 +144,17 @@ class Real:
             # Without it, a step that is missing has named items: a default one is then refused with another error.
             item_handlers=ocp.PyTreeCheckpointHandler() if options.get("default") else None,
         )
+        self.background = options.get("background", False)
         self.manager.reached_preemption = lambda step: self.deciding and self.preempted
         self.manager.should_save = self.should_save
         self.manager._maybe_await_cleanup_tmp_directory()  # it runs in the background
+
+    def wait_for_deleter(self):
+        """Until the root has no other steps: only close() waits for the thread that deletes them."""
+        deadline = time.monotonic() + 60
+        while len([name for name in os.listdir(self.manager.directory) if STEP.fullmatch(name)]) > len(self.manager.all_steps()):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
 
     def should_save(self, step):
         """Preempted only for the decision: the statistics of a preempted save fail an assertion if no step is kept."""
@@ -197,6 +209,8 @@ class Real:
             raise
         manager = self.manager
         manager.wait_until_finished()
+        if self.background:
+            self.wait_for_deleter()
         return {"result": result, "steps": list(manager.all_steps()), "latest": manager.latest_step(), "best": manager.best_step(),
                 "names": sorted(os.listdir(manager.directory))}
 
@@ -267,6 +281,8 @@ def random_options(rng, names):
         options["read_only"] = True
     options |= {name: True for name in ("cleanup", "no_metrics") if rng.random() < 0.2}
     options["async"] = rng.random() < 0.5
+    if rng.random() < 0.2:
+        options["background"] = True
     if rng.random() < 0.2:
         options["metadata"] = json.dumps({"run": rng.randint(0, 9)})
     return options
@@ -405,6 +421,7 @@ def test_random_runs(part, scratch):
             if "in_place" in names:
                 # To clean up, Orbax removes every folder without a marker: also the metadata of the run.
                 options.pop("metadata", None)
+                options.pop("background", None)  # what is left of a save has the name of a step
                 options.pop("todelete" if "cleanup" in options else "cleanup", None)
             if turn > 0 and rng.random() < 0.3:  # an interrupted save
                 name = (f"{names['prefix']}_" if "prefix" in names else "") + f"9{turn}".zfill(names.get("digits", 0))

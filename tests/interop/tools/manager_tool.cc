@@ -4,7 +4,7 @@
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
-//   "reuse", "ocdbt", "zarr3", "in_place", "meeting": folder in which two processes meet,
+//   "background", "reuse", "ocdbt", "zarr3", "in_place", "meeting": folder in which two processes meet,
 //   "process": 0 or 1}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
 //   "tree": path | null, "default": bool}: a tree at the path of a checkpoint, or one of default,
@@ -126,6 +126,7 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.prevent_write_metrics = flag(json, "no_metrics", false);
   if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
   if (const Json* policy = member(json, "save")) options.save_policy = save_policy_of(*policy);
+  options.enable_background_delete = flag(json, "background", false);
   options.create = flag(json, "create", true);
   if (flag(json, "reuse", false)) options.handler.reuse = Reuse::kUnchanged;
   options.handler.use_ocdbt = flag(json, "ocdbt", true);

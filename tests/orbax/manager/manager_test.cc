@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <limits>
 
 #include "tests/orbax/manager/small_steps.h"
@@ -272,6 +273,62 @@ TEST(CheckpointManager, AStepThatIsBeingSavedIsNotRemoved) {
   EXPECT_EQ(x_of(manager.restore(1)), 1);
   manager.remove(1);
   EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
+}
+
+// The thread that removes a step cannot end before others have gone on.
+TEST(CheckpointManager, NobodyWaitsForARemovalInTheBackground) {
+  for (const bool async : {false, true}) {
+    const TempDir dir = TempDir::in_memory();
+    std::promise<void> gone_on;
+    std::atomic<bool> in_time = true;
+    CheckpointManagerOptions options{
+        .max_to_keep = 2, .enable_background_delete = true, .enable_async_checkpointing = async};
+    options.handler.observer = [&, may_end = gone_on.get_future().share()](const Event& event) {
+      if (event.name == "steps.removed" &&
+          may_end.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
+        in_time = false;
+    };
+    CheckpointManager manager(dir / "run", options);
+    for (const std::int64_t step : {1, 2}) manager.save(step, PyTreeSaveArgs{tree_of(step)});
+    manager.remove(1);
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+    manager.reload();
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+    EXPECT_TRUE(manager.save(3, PyTreeSaveArgs{tree_of(3)}));
+    EXPECT_TRUE(manager.should_save(4));
+    gone_on.set_value();
+    EXPECT_TRUE(manager.save(4, PyTreeSaveArgs{tree_of(4)}));  // removes step 2
+    EXPECT_THAT(manager.all_steps(), ElementsAre(3, 4));
+    manager.close();
+    EXPECT_TRUE(in_time);
+    EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("3", "4"));
+  }
+}
+
+TEST(CheckpointManager, AStepThatIsBeingRemovedIsSavedAgain) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.enable_background_delete = true});
+  for (std::int64_t value = 1; value <= 20; ++value) {
+    manager.save(7, PyTreeSaveArgs{tree_of(value)});
+    manager.wait_until_finished();
+    EXPECT_EQ(x_of(manager.restore(7)), value);
+    manager.remove(7);
+  }
+  manager.close();
+  EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
+}
+
+TEST(CheckpointManager, AnErrorOfARemovalInTheBackgroundIsTold) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.enable_background_delete = true});
+  for (const std::int64_t step : {1, 2}) manager.save(step, PyTreeSaveArgs{tree_of(step)});
+  manager.wait_until_finished();
+  put_file(dir / "run/1/notes.txt", "mine");
+  manager.remove(1);
+  EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+  EXPECT_THAT([&] { manager.wait_until_finished(); }, FailsWith(Code::kAlreadyExists, "notes.txt"));
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1, 2));
+  EXPECT_EQ(x_of(manager.restore(1)), 1);
 }
 
 // A step whose removal was interrupted is not wanted any more, even if it is whole.

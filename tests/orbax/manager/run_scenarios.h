@@ -46,10 +46,12 @@ inline std::vector<std::int64_t> whole_steps(CheckpointManager& manager) {
   return manager.all_steps();
 }
 
-// Saves in the background, each with the removal of an older step.
+// Saves in the background, each with the removal of an older step; with kCommitMarker, the next save
+// does not wait for the removal.
 inline RunScenario async_saves(CommitProtocol protocol) {
   CheckpointManagerOptions options = three_steps(protocol);
   options.enable_async_checkpointing = true;
+  options.enable_background_delete = protocol == CommitProtocol::kCommitMarker;
   const auto save = [options](const std::string& root, std::vector<std::int64_t> steps) {
     CheckpointManager manager(root, options);
     for (const std::int64_t step : steps) save_step(manager, step);
