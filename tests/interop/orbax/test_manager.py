@@ -203,6 +203,9 @@ class Real:
         try:
             result = self.open(**job) if op == "open" else self.run(op, **job)
         except Exception as error:
+            # A save that is refused stays "in progress" for ever, so the continuous policy would never save again.
+            if isinstance(error, ocp.checkpoint_manager.StepAlreadyExistsError):
+                self.manager._save_progress_tracker.set(False)
             for kind, code in CODES:
                 if isinstance(error, kind):
                     return {"error": code}

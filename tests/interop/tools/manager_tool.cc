@@ -192,7 +192,10 @@ Json run(CheckpointManager& manager, const Json& job) {
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
   if (op == "root_metadata") return manager.root_metadata();
   if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));
-  if (op == "remove") manager.remove(number(job, "step"));
+  if (op == "remove") {
+    manager.remove(number(job, "step"));
+    manager.wait_until_finished();
+  }
   if (op == "reload") manager.reload();
   return {};
 }
