@@ -51,8 +51,11 @@ struct CheckpointManagerOptions {
   // ---- which steps are saved ----
   std::int64_t save_interval_steps = 1;  // multiples of it, the first step, and save_on_steps
   std::set<std::int64_t> save_on_steps = {};
-  SavePolicy save_policy = {};  // takes the place of both; null: none
-  // Asked with each step: whether the process is to end. Such a step is saved. Null: never.
+  // Takes the place of both, and decides alone: the step at which the process is to end is saved
+  // only if save_policy::preemption() is among the policies. As in Orbax.
+  SavePolicy save_policy = {};
+  // Asked with each step: whether the process is to end. Without a save_policy, such a step is
+  // saved. Null: never.
   std::function<bool(std::int64_t step)> is_preempted = {};
 
   // ---- which steps are kept ----
@@ -73,10 +76,13 @@ struct CheckpointManagerOptions {
   // Remove what interrupted saves of steps have left. What stays, because a save is in progress or
   // foreign files are there, is reported to the observer.
   bool cleanup_tmp_directories = false;
+  // Steps are removed in a thread of their own: remove() and later saves of other steps do not wait.
+  // A removal waits for the one before, and with several processes a save does, too.
+  bool enable_background_delete = false;
   // Removed steps are moved to this directory below the root; none: they are removed.
   std::optional<std::string> todelete_subdir = {};
   // A JSON object that describes the run; "" for none. Stored in metadata/_ROOT_METADATA, unless
-  // that file is there.
+  // that file is there. A read-only manager does not store it, but root_metadata() returns it.
   std::string root_metadata = {};
 
   bool enable_async_checkpointing = true;       // save() returns before the step is written
@@ -96,9 +102,9 @@ struct StepSaveOptions {
 // on in a thread of its own. No older step is removed before the new one is durable. A directory
 // that holds anything besides a checkpoint is never removed.
 //
-// An error of a save in the background is thrown once, by the next call of save(), restore(),
-// check_for_errors(), wait_until_finished() or close(), and reported to the observer. The manager
-// then looks again which steps there are.
+// An error of a save or removal in the background is thrown once, by the next call of save(),
+// remove(), restore(), check_for_errors(), wait_until_finished() or close(). That of a save is also
+// reported to the observer. The manager then looks again which steps there are.
 //
 // With several processes (options.handler.multiprocessing_options), each has a manager with the
 // same options, and all call save(), remove() and the constructor together. A step is saved if any
@@ -150,18 +156,19 @@ class CheckpointManager {
   [[nodiscard]] std::string restore_json(std::optional<std::int64_t> step, std::string_view item);
 
   // Removes a step. Throws not_found for an unknown step, already_exists for a directory that holds
-  // anything besides a checkpoint. Does nothing if the manager is read-only.
+  // anything besides a checkpoint; with enable_background_delete, the next call throws it. Does
+  // nothing if the manager is read-only.
   void remove(std::int64_t step);
   // Looks which steps there are. Other processes may have saved or removed some.
   void reload();
 
-  // Waits until the running save is durable and the steps that it replaces are removed. Throws its
-  // error.
+  // Waits until the running save is durable and the steps that are to go are removed. Throws their
+  // errors.
   void wait_until_finished();
-  // Throws the error of a finished save. Does not wait.
+  // Throws the error of a finished save or removal. Does not wait.
   void check_for_errors();
   [[nodiscard]] bool is_saving_in_progress() const;
-  // Waits for a running save. Nothing can be saved afterwards.
+  // As wait_until_finished(). Nothing can be saved afterwards.
   void close();
 
  private:
@@ -174,11 +181,15 @@ class CheckpointManager {
 //
 //   const TerminationSignal signal;
 //   CheckpointManager manager(directory, {.is_preempted = signal.asked()});
-//   ... manager.save(step, tree);       // saves the step in any case after the signal
-//       if (signal.received()) break;
+//   while (...) {
+//     const bool last = signal.received();
+//     manager.save(step, tree);  // saves the step after the signal
+//     if (last) break;
+//   }
 //   manager.close();
 //
-// Only one object for each signal may exist at a time.
+// Ask before save(): a signal that arrives after its decision takes effect at the next step. Only
+// one object for each signal may exist at a time.
 class TerminationSignal {
  public:
   // Throws invalid_argument for a signal that cannot be caught, failed_precondition if another

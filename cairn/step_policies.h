@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,7 +18,9 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-// Named numbers that say how good a step is: {{"loss", 0.25}}.
+// Named numbers that say how good a step is: {{"loss", 0.25}}. Orbax also stores trees of numbers.
+// In Cairn, the member "loss" of "eval" is "eval.loss", and the first number of the list "losses"
+// is "losses.0".
 using Metrics = std::map<std::string, double>;
 
 // A step of a training run that is saved.
@@ -43,8 +46,23 @@ struct SaveQuestion {
   bool is_saving = false;                // the save of an earlier step is in progress
   bool is_preempted = false;             // the process has been asked to end
 };
-// Returns whether to save the step.
-using SavePolicy = std::function<bool(const SaveQuestion&)>;
+// The saved steps of which a policy looks at the times and metrics.
+enum class StepDetails : std::uint8_t { kOfNone, kOfLast, kOfAll };
+
+// Decides whether to save a step. A function of your own is one, too.
+struct SavePolicy {
+  using Decide = std::function<bool(const SaveQuestion&)>;
+  SavePolicy() = default;  // none
+  template <std::convertible_to<Decide> F>
+  SavePolicy(F function, StepDetails looks_at = StepDetails::kOfAll)
+      : decide(std::move(function)), needs_details(looks_at) {}
+
+  // Returns whether to save the step.
+  Decide decide;
+  // The manager reads the times and metrics of these steps first; those of others may be missing.
+  // Reading them takes two files for each step that was there when the manager was made.
+  StepDetails needs_details = StepDetails::kOfAll;
+};
 
 namespace save_policy {
 // Every multiple of `interval`. Throws invalid_argument if it is not positive.

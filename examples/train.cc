@@ -1,6 +1,7 @@
-// train.cc -- a training loop that may be killed at any moment: train FOLDER [STEPS]. It learns a
-// function with a network of two layers and Adam, saves in the background, and goes on where it
-// ended. Its last line is the same however often it was killed.
+// train.cc -- a training loop that may be killed at any moment: train FOLDER [STEPS [EVERY]]. It
+// learns a function with a network of two layers and Adam, saves every EVERY steps in the
+// background, and goes on where it ended. After SIGTERM it saves the next step and ends. Its last
+// line is the same however often it was stopped or killed.
 #include <cairn/cairn.h>
 
 #include <cmath>
@@ -90,10 +91,15 @@ double train_step(State& state, std::int64_t step) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc < 2 || argc > 3) return std::fputs("usage: train FOLDER [STEPS]\n", stderr), 2;
+  if (argc < 2 || argc > 4) return std::fputs("usage: train FOLDER [STEPS [EVERY]]\n", stderr), 2;
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 200;
 
-  cairn::CheckpointManager manager(argv[1], {.save_interval_steps = 10, .max_to_keep = 2});
+  const cairn::TerminationSignal
+      signal;  // a cluster sends SIGTERM before it takes the machine away
+  cairn::CheckpointManager manager(argv[1],
+                                   {.save_interval_steps = argc > 3 ? std::atoll(argv[3]) : 10,
+                                    .is_preempted = signal.asked(),
+                                    .max_to_keep = 2});
   State state = new_state();
   std::int64_t step = 0;
   if (const auto last = manager.latest_step()) {
@@ -105,8 +111,13 @@ int main(int argc, char** argv) try {
   for (; step < steps; ++step) {
     const double loss = train_step(state, step);
     if (step % 50 == 0) std::printf("step %lld: loss %.3g\n", static_cast<long long>(step), loss);
+    const bool last = signal.received();  // before save(): the signal may arrive while it runs
     // Returns once the values are copied; training goes on while they are written.
     manager.save(step, cairn::PyTreeSaveArgs{tree_of(state)});
+    if (!last) continue;
+    manager.close();
+    std::printf("stopped after step %lld\n", static_cast<long long>(step));
+    return 0;
   }
   manager.close();
   double sum = 0;

@@ -134,6 +134,21 @@ def test_prune(root, options, kept):
         assert (restored["params"]["w"] == kept[-1]).all()
 
 
+def test_nested_metrics(tmp_path):
+    """Orbax takes trees of metrics; the path of a number is its name."""
+    losses = {1: 0.5, 2: 0.25, 3: 0.75}
+    options = ocp.CheckpointManagerOptions(best_fn=lambda m: m["eval"]["loss"], best_mode="min", enable_async_checkpointing=False)
+    with ocp.CheckpointManager(tmp_path / "run", options=options) as manager:
+        for step, loss in losses.items():
+            manager.save(step, args=ocp.args.PyTreeSave({"x": step}), metrics={"eval": {"loss": loss, "all": [loss, 1.0]}, "note": "x"})
+        best = manager.best_step()
+    found = {r["step"]: r["metrics"] for r in json.loads(good("steps", tmp_path / "run", "--json"))}
+    assert found == {step: {"eval.loss": loss, "eval.all.0": loss, "eval.all.1": 1.0} for step, loss in losses.items()}
+    assert "eval.loss 0.25" in good("steps", tmp_path / "run")
+    good("prune", tmp_path / "run", "--best", "eval.loss", "--best-mode", "min")
+    assert steps(tmp_path / "run") == [best, 3] == [2, 3]
+
+
 def test_prune_says_what_it_does(root):
     text = good("prune", root, "--keep-last", 1, "--best", "loss", "--best-mode", "min", "--dry-run")
     assert "would go  1 (" in text and "kept      2 (" in text and "the best by 'loss'" in text and "3 steps, " in text

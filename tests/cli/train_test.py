@@ -1,8 +1,10 @@
-"""examples/train.cc: killed again and again, it ends with the bytes of a run that nobody disturbed."""
+"""examples/train.cc: killed or stopped again and again, it ends with the bytes of a run that nobody disturbed."""
 
 import json
 import pathlib
 import random
+import re
+import signal
 import subprocess
 import time
 
@@ -52,3 +54,31 @@ def test_killed_fifty_times(tmp_path):
     good("clean", tmp_path / "killed")
     assert len(list((tmp_path / "killed").iterdir())) == 2
     good("verify", tmp_path / "killed")
+
+
+def test_stopped_by_sigterm(tmp_path):
+    """It saves the step at which the signal finds it, which the interval does not ask for, and goes on from there."""
+    steps, every = "20000", "19999"  # the first step and the last one
+
+    def train(folder):
+        return subprocess.run([TRAIN, tmp_path / folder, steps, every], capture_output=True, check=True, text=True).stdout.splitlines()
+
+    whole = train("whole")
+    last = 0
+    for _ in range(4):
+        process = subprocess.Popen([TRAIN, tmp_path / "run", steps, every], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if last == 0:
+            wait_until(lambda: (tmp_path / "run" / "0").exists())
+        else:
+            assert process.stdout.readline() == f"resume after step {last}\n"
+        process.send_signal(signal.SIGTERM)
+        out, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+        stopped = int(re.fullmatch("stopped after step ([0-9]+)", out.splitlines()[-1])[1])
+        assert stopped > last
+        last = stopped
+        assert max(int(p.name) for p in (tmp_path / "run").iterdir()) == last
+        good("verify", tmp_path / "run" / str(last))
+    end = train("run")
+    assert end[0] == f"resume after step {last}" and end[-1] == whole[-1]
+    assert weights(tmp_path / "run" / "19999") == weights(tmp_path / "whole" / "19999")

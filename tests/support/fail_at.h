@@ -239,7 +239,7 @@ class FaultTracer {
     const auto number = static_cast<long>(call.entry.nr);
     if (error_ == kShortWrite) return is_write(number);
     if (number == SYS_fcntl) return call.entry.args[1] == F_OFD_SETLKW;
-    if (number == SYS_link || number == SYS_linkat || number == SYS_sync_file_range) return true;
+    if (number == SYS_sync_file_range) return true;
     return touches_files(call) ||
            (number == SYS_close && is_for_writing(child_, call.entry.args[0]));
   }

@@ -18,15 +18,17 @@
 
 namespace cairn::testing {
 
-// True for a system call that changes files or their timestamps, syncs a file, or is an fcntl.
+// True for a system call that changes files, their names or timestamps, syncs a file, or is an
+// fcntl.
 inline bool touches_files(const __ptrace_syscall_info& call) {
   const auto number = static_cast<long>(call.entry.nr);
   if (number == SYS_openat) return (call.entry.args[2] & (O_CREAT | O_TRUNC)) != 0;
   static constexpr std::array kTouching = {
-      SYS_write,  SYS_pwrite64,  SYS_writev,    SYS_pwritev,   SYS_pwritev2,
-      SYS_rename, SYS_renameat,  SYS_renameat2, SYS_unlink,    SYS_unlinkat,
-      SYS_mkdir,  SYS_mkdirat,   SYS_rmdir,     SYS_ftruncate, SYS_fsync,
-      SYS_link,   SYS_fdatasync, SYS_fallocate, SYS_utimensat, SYS_fcntl};
+      SYS_write,    SYS_pwrite64,  SYS_writev,    SYS_pwritev,   SYS_pwritev2,
+      SYS_rename,   SYS_renameat,  SYS_renameat2, SYS_unlink,    SYS_unlinkat,
+      SYS_mkdir,    SYS_mkdirat,   SYS_rmdir,     SYS_ftruncate, SYS_fsync,
+      SYS_link,     SYS_linkat,    SYS_symlink,   SYS_symlinkat, SYS_copy_file_range,
+      SYS_sendfile, SYS_fdatasync, SYS_fallocate, SYS_utimensat, SYS_fcntl};
   return std::ranges::find(kTouching, number) != kTouching.end();
 }
 

@@ -23,6 +23,7 @@
 #include <cairn/orbax/save/composite_args.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -93,10 +94,11 @@ struct CheckpointManager::State {
 
   void reload() {
     const Stopwatch watch;
+    if (!running.is_running() && !removing.is_running()) going.clear();
     steps.clear();
     for (const std::int64_t step :
          orbax::steps_in(root, options.step_name_format, options.handler.commit_protocol))
-      steps.push_back({.step = step});
+      if (!going.contains(step)) steps.push_back({.step = step});
     has_details = false;
     events.found(steps.size(), watch.elapsed());
   }
@@ -105,12 +107,26 @@ struct CheckpointManager::State {
   void read_details() {
     if (has_details) return;
     const Workers workers(options.handler.resources.threads);
-    workers.executor().for_each(steps.size(), [&](std::size_t i) {
-      StepInfo& info = steps[i];
-      if (info.time == std::chrono::system_clock::time_point())
-        info = orbax::read_step(folder_of(info.step), info.step);
-    });
+    workers.executor().for_each(steps.size(), [&](std::size_t i) { read_details(steps[i]); });
     has_details = true;
+  }
+  void read_details(StepInfo& info) const {
+    if (info.time == std::chrono::system_clock::time_point())
+      info = orbax::read_step(folder_of(info.step), info.step);
+  }
+
+  [[nodiscard]] bool should_save(std::int64_t step) {
+    if (options.read_only) {
+      events.skipped_as_read_only("save");
+      return false;
+    }
+    if (!steps.empty() && steps.back().step >= step) return false;
+    if (saves.needs_details == StepDetails::kOfAll) read_details();
+    if (saves.needs_details == StepDetails::kOfLast && !steps.empty()) read_details(steps.back());
+    return saves.decide({.step = step,
+                         .saved = steps,
+                         .is_saving = running.is_running(),
+                         .is_preempted = options.is_preempted && options.is_preempted(step)});
   }
 
   [[nodiscard]] std::string name_of(std::int64_t step) const {
@@ -148,9 +164,11 @@ struct CheckpointManager::State {
 
   // Whether any of the processes wants the step. A signal to end may have reached only one of them,
   // and their clocks differ.
-  [[nodiscard]] bool is_wanted(std::int64_t step, bool wanted) const {
+  [[nodiscard]] bool is_wanted(std::int64_t step, bool force) {
+    if (group.is_single()) return force || should_save(step);
     distributed::ConsistencyCheck consistency("saves");
     const auto messages = group.gather("steps: decide", StepKind::kControl, [&] {
+      const bool wanted = force || should_save(step);
       consistency.add("the processes do not save the same step", "step " + std::to_string(step));
       return std::move(ByteWriter().u64(consistency.digest()).u64(wanted ? 1 : 0)).take();
     });
@@ -208,11 +226,15 @@ struct CheckpointManager::State {
             {{"path", root.path()}, {"step", step}});
   }
 
+  // Processes that save separately may have different steps to remove, but meet all the same.
+  [[nodiscard]] bool removes_any(const std::vector<std::int64_t>& gone) const {
+    return !gone.empty() || group.writes_separately();
+  }
+
   void remove_after(std::int64_t saved, const std::vector<std::int64_t>& gone) const {
-    // Processes that save separately may have different steps to remove, but meet all the same.
     const Stopwatch watch;
     try {
-      if (!gone.empty() || group.writes_separately()) remove(gone);
+      if (removes_any(gone)) remove(gone);
       events.old_removed(saved, watch);
     } catch (Error& e) {
       e.add_context("step " + std::to_string(saved) + " is saved, but an older one is not removed");
@@ -230,16 +252,15 @@ struct CheckpointManager::State {
 
   // Saves the items that `add_items` adds.
   template <class AddItems>
-  bool save(std::int64_t step, const StepSaveOptions& save, bool wanted, AddItems add_items) {
+  bool save(std::int64_t step, const StepSaveOptions& save, AddItems add_items) {
     const Stopwatch since_call;
     if (closed) throw Error(Code::kFailedPrecondition, "the manager is closed and cannot save");
-    if (!group.is_single()) wanted = is_wanted(step, wanted);
-    if (!wanted) return false;
+    if (!is_wanted(step, save.force)) return false;
     if (options.read_only)
       throw Error(Code::kFailedPrecondition,
                   root.path() + ": the manager is read-only and cannot save");
     const Stopwatch waiting;
-    wait();
+    wait_before(step);
     events.waited(step, waiting);
     orbax::CompositeArgs args{.custom_metadata = save.custom_metadata,
                               .if_exists = IfExists::kReplace,
@@ -264,12 +285,16 @@ struct CheckpointManager::State {
     looking_again([&] {
       std::vector<std::int64_t> gone = unkept();
       forget(gone);
+      if (options.enable_background_delete) going.insert(gone.begin(), gone.end());
       run([this, step, since_call, preempted, before, write = std::move(write),
            gone = std::move(gone)]() mutable {
         write();
         write = nullptr;  // gives up the lock on the step, which may itself be one of those to go
         if (preempted) events.saved_by_preemption(step, before);
-        remove_after(step, gone);
+        if (options.enable_background_delete && removes_any(gone))
+          removing.start([this, step, gone = std::move(gone)] { remove_after(step, gone); });
+        else
+          remove_after(step, gone);
         events.finished(step, since_call);
       });
     });
@@ -297,7 +322,31 @@ struct CheckpointManager::State {
   }
 
   void wait() {
-    looking_again([&] { running.wait(); });
+    looking_again([&] {
+      running.wait();
+      removing.wait();
+      going.clear();
+    });
+  }
+  // Waits for what must have ended before the step is saved. Several processes must find the same
+  // errors, so they wait for the removals, too.
+  void wait_before(std::int64_t step) {
+    if (!group.is_single() || going.contains(step)) return wait();
+    looking_again([&] {
+      running.wait();
+      removing.check();
+    });
+  }
+
+  // Removes a step that is there.
+  void remove(std::int64_t step) {
+    if (!options.enable_background_delete) {
+      remove(std::vector{step});
+      return forget({step});
+    }
+    forget({step});
+    going.insert(step);
+    removing.start([this, step] { remove(std::vector{step}); });
   }
 
   CheckpointManagerOptions options;
@@ -310,7 +359,9 @@ struct CheckpointManager::State {
   std::vector<StepInfo> steps;  // in the order of their saves
   bool has_details = false;     // times and metrics of all steps are read
   bool closed = false;
-  orbax::BackgroundTask running;  // the rest of a save; ends before the members above
+  std::set<std::int64_t> going;    // steps that are being removed in the background
+  orbax::BackgroundTask removing;  // ends before the members above
+  orbax::BackgroundTask running;   // the rest of a save, which may start a removal
 };
 
 CheckpointManager::CheckpointManager(const std::string& directory, CheckpointManagerOptions options)
@@ -348,41 +399,30 @@ StepMetadata CheckpointManager::metadata(std::int64_t step) const {
 }
 
 std::string CheckpointManager::root_metadata() const {
-  return orbax::read_root_metadata(state_->root);
+  std::string stored = orbax::read_root_metadata(state_->root);
+  const CheckpointManagerOptions& options = state_->options;
+  if (!stored.empty() || !options.read_only || options.root_metadata.empty()) return stored;
+  return orbax::json_object_text(options.root_metadata, "the root metadata");
 }
 
-bool CheckpointManager::should_save(std::int64_t step) const {
-  const State& state = *state_;
-  if (state.options.read_only) {
-    state.events.skipped_as_read_only("save");
-    return false;
-  }
-  const auto latest = latest_step();
-  if (latest && *latest >= step) return false;
-  return state.saves(
-      {.step = step,
-       .saved = state.steps,
-       .is_saving = state.running.is_running(),
-       .is_preempted = state.options.is_preempted && state.options.is_preempted(step)});
-}
+bool CheckpointManager::should_save(std::int64_t step) const { return state_->should_save(step); }
 
 bool CheckpointManager::save(std::int64_t step, const PyTreeSaveArgs& tree,
                              const StepSaveOptions& options) {
-  return state_->save(
-      step, options, options.force || should_save(step),
-      [&](orbax::CompositeArgs& args) { orbax::add_tree(std::string(kDefaultItem), tree, args); });
+  return state_->save(step, options, [&](orbax::CompositeArgs& args) {
+    orbax::add_tree(std::string(kDefaultItem), tree, args);
+  });
 }
 
 bool CheckpointManager::save(std::int64_t step, const CheckpointItems& items,
                              const StepSaveOptions& options) {
-  return state_->save(
-      step, options, options.force || should_save(step), [&](orbax::CompositeArgs& args) {
-        for (const auto& [name, item] : items) {
-          if (name == orbax::kMetricsItem)
-            invalid_argument("the item name '" + name + "' is reserved; give metrics as an option");
-          orbax::add_item(name, item, args);
-        }
-      });
+  return state_->save(step, options, [&](orbax::CompositeArgs& args) {
+    for (const auto& [name, item] : items) {
+      if (name == orbax::kMetricsItem)
+        invalid_argument("the item name '" + name + "' is reserved; give metrics as an option");
+      orbax::add_item(name, item, args);
+    }
+  });
 }
 
 Tree CheckpointManager::restore(std::optional<std::int64_t> step, const PyTreeRestoreArgs& args,
@@ -414,8 +454,7 @@ void CheckpointManager::remove(std::int64_t step) {
   state_->wait();
   if (!state_->has(step))
     throw Error(Code::kNotFound, state_->folder_of(step) + ": there is no such step");
-  state_->remove({step});
-  state_->forget({step});
+  state_->remove(step);
 }
 
 void CheckpointManager::reload() { state_->reload(); }
@@ -423,7 +462,10 @@ void CheckpointManager::reload() { state_->reload(); }
 void CheckpointManager::wait_until_finished() { state_->wait(); }
 
 void CheckpointManager::check_for_errors() {
-  state_->looking_again([&] { state_->running.check(); });
+  state_->looking_again([&] {
+    state_->running.check();
+    state_->removing.check();
+  });
 }
 
 bool CheckpointManager::is_saving_in_progress() const { return state_->running.is_running(); }

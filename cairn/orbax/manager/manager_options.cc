@@ -11,7 +11,7 @@
 namespace cairn::inline v0::orbax {
 
 void check_options(const CheckpointManagerOptions& options) {
-  if (options.keep_policy.select &&
+  if (!options.read_only && options.keep_policy.select &&
       (options.max_to_keep || options.keep_period || options.keep_time_interval))
     invalid_argument("keep_policy excludes max_to_keep, keep_period and keep_time_interval");
   if (options.save_interval_steps <= 0)
@@ -28,7 +28,7 @@ void check_options(const CheckpointManagerOptions& options) {
 }
 
 SavePolicy save_policy_of(const CheckpointManagerOptions& options) {
-  if (options.save_policy) return options.save_policy;
+  if (options.save_policy.decide) return options.save_policy;
   return save_policy::any_of({save_policy::fixed_interval(options.save_interval_steps),
                               save_policy::specific_steps(options.save_on_steps),
                               save_policy::preemption(), save_policy::initial()});

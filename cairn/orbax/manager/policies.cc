@@ -104,38 +104,48 @@ namespace save_policy {
 
 SavePolicy fixed_interval(std::int64_t interval) {
   check_interval(interval);
-  return [interval](const SaveQuestion& question) { return question.step % interval == 0; };
+  return {[interval](const SaveQuestion& question) { return question.step % interval == 0; },
+          StepDetails::kOfNone};
 }
 
 SavePolicy specific_steps(std::set<std::int64_t> steps) {
-  return [steps = std::move(steps)](const SaveQuestion& question) {
-    return steps.contains(question.step);
-  };
+  return {[steps = std::move(steps)](const SaveQuestion& question) {
+            return steps.contains(question.step);
+          },
+          StepDetails::kOfNone};
 }
 
 SavePolicy continuous(std::chrono::nanoseconds minimum_interval) {
-  return [minimum_interval](const SaveQuestion& question) {
-    if (question.is_saving) return false;
-    return question.saved.empty() ||
-           std::chrono::system_clock::now() - question.saved.back().time >= minimum_interval;
-  };
+  const bool any = minimum_interval <= std::chrono::nanoseconds(0);
+  return {[minimum_interval, any](const SaveQuestion& question) {
+            if (question.is_saving) return false;
+            return any || question.saved.empty() ||
+                   std::chrono::system_clock::now() - question.saved.back().time >=
+                       minimum_interval;
+          },
+          any ? StepDetails::kOfNone : StepDetails::kOfLast};
 }
 
 SavePolicy preemption() {
-  return [](const SaveQuestion& question) { return question.is_preempted; };
+  return {[](const SaveQuestion& question) { return question.is_preempted; }, StepDetails::kOfNone};
 }
 
 SavePolicy initial() {
-  return [](const SaveQuestion& question) { return question.saved.empty(); };
+  return {[](const SaveQuestion& question) { return question.saved.empty(); },
+          StepDetails::kOfNone};
 }
 
 SavePolicy any_of(std::vector<SavePolicy> policies) {
-  for (const SavePolicy& policy : policies)
-    if (!policy) invalid_argument("one of the save policies is null");
-  return [policies = std::move(policies)](const SaveQuestion& question) {
-    return std::ranges::any_of(policies,
-                               [&](const SavePolicy& policy) { return policy(question); });
-  };
+  StepDetails details = StepDetails::kOfNone;
+  for (const SavePolicy& policy : policies) {
+    if (!policy.decide) invalid_argument("one of the save policies is null");
+    details = std::max(details, policy.needs_details);
+  }
+  return {[policies = std::move(policies)](const SaveQuestion& question) {
+            return std::ranges::any_of(
+                policies, [&](const SavePolicy& policy) { return policy.decide(question); });
+          },
+          details};
 }
 
 }  // namespace save_policy

@@ -41,13 +41,31 @@ std::string metrics_file(const std::string& folder) {
   return join(join(folder, kMetricsItem), kMetricsItem);
 }
 
+// Calls `visit` with the name and value of each member of an object or a list.
+template <class Visit>
+void for_each_member(const Json& json, Visit visit) {
+  if (const JsonObject* object = json.as_object())
+    for (const auto& [name, value] : *object) visit(name, value);
+  if (const JsonArray* list = json.as_array())
+    for (std::size_t i = 0; i < list->size(); ++i) visit(std::to_string(i), (*list)[i]);
+}
+
+// Adds the numbers below `json`. The parser bounds the depth. The member "a.b" comes after the
+// member "b" of "a", so it counts if both are there.
+void add_numbers(const Json& json, const std::string& prefix, Metrics& metrics) {
+  for_each_member(json, [&](const std::string& name, const Json& value) {
+    add_numbers(value, prefix + name + ".", metrics);
+  });
+  for_each_member(json, [&](const std::string& name, const Json& value) {
+    if (const auto number = value.as_double()) metrics[prefix + name] = *number;
+  });
+}
+
 template <class Read>
 Metrics parse_metrics(const std::string& file, Read read) {
   const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
   Metrics metrics;
-  if (const JsonObject* object = json.as_object())
-    for (const auto& [name, value] : *object)
-      if (const auto number = value.as_double()) metrics[name] = *number;
+  add_numbers(json, "", metrics);
   return metrics;
 }
 

@@ -22,7 +22,8 @@ std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& 
                                    CommitProtocol protocol);
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last
-// change. With the metrics of its item "metrics"; members that are not numbers are left out.
+// change. With the metrics of its item "metrics": nested numbers are named "eval.loss" or, in a
+// list, "losses.0"; everything else is left out.
 StepInfo read_step(const std::string& folder, std::int64_t step);
 // The metrics of a step; none if there are none. Throws data_loss if the file is not JSON.
 std::optional<Metrics> read_metrics(const std::string& folder);

@@ -4,22 +4,30 @@ import datetime
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
+import time
 
 import orbax.checkpoint as ocp
 import pytest
 from orbax.checkpoint._src.checkpoint_managers import preservation_policy as policies
+from orbax.checkpoint._src.checkpoint_managers import save_decision_policy as saving
 from orbax.checkpoint._src.path import atomicity
 
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_FRESH_SEED"])
+STEP = re.compile("((step|a.b)_)?[0-9]+")  # a name of a step
 CODES = [
     (ocp.checkpoint_manager.StepAlreadyExistsError, "already_exists"),
     (FileNotFoundError, "not_found"),
     (ValueError, "invalid_argument"),
 ]
+
+
+def json_text(value):
+    return json.dumps(value)
 
 
 class Cairn:
@@ -29,6 +37,9 @@ class Cairn:
         self.process = subprocess.Popen([cairn_cli.TOOLS / "manager_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def do(self, **job):
+        fn = job.get("options", {}).get("should_save_fn")
+        if fn is not None and "save" not in job["options"]:  # what it is here
+            job["options"] = job["options"] | {"save": {"kind": "any", "of": [fn, {"kind": "preemption"}]}}
         self.process.stdin.write(json.dumps(job) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline())
@@ -61,10 +72,45 @@ def keep_policy(given):
     return policies.AnyPreservationPolicy([keep_policy(one) for one in given["of"]])
 
 
+def decide(given, step, saved):
+    """What a function of the user decides; manager_tool has the same."""
+    if given["kind"] == "gap":
+        return not saved or step - saved[-1].step >= given["n"]
+    return sum(info.metrics is not None for info in saved) % 2 == given["n"] % 2
+
+
+class Decision(saving.SaveDecisionPolicy):
+    """A save policy of the user."""
+
+    def __init__(self, given):
+        self.given = given
+
+    def should_save(self, step, previous_steps, *, context):
+        return decide(self.given, step.step, list(previous_steps))
+
+
+def save_policy(given):
+    kind = given["kind"]
+    if kind == "interval":
+        return saving.FixedIntervalPolicy(given["n"])
+    if kind == "steps":
+        return saving.SpecificStepsPolicy(given["steps"])
+    if kind == "continuous":
+        return saving.ContinuousCheckpointingPolicy(minimum_interval_secs=given["n"])
+    if kind == "preemption":
+        return saving.PreemptionCheckpointingPolicy()
+    if kind == "initial":
+        return saving.InitialSavePolicy()
+    if kind == "any":
+        return saving.AnySavePolicy([save_policy(one) for one in given["of"]])
+    return Decision(given)
+
+
 class Real:
     """Orbax's manager."""
 
     manager = None
+    preempted = deciding = background = False
 
     def open(self, root, options):
         self.close()
@@ -77,6 +123,9 @@ class Real:
                 max_to_keep=options.get("max_to_keep"),
                 keep_period=options.get("period"),
                 keep_time_interval=None if seconds is None else datetime.timedelta(seconds=seconds),
+                save_decision_policy=save_policy(options["save"]) if "save" in options else None,
+                should_save_fn=self.should_save_fn(options.get("should_save_fn")),
+                create=options.get("create", True),
                 preservation_policy=keep_policy(options["keep"]) if "keep" in options else None,
                 best_fn=(lambda m: m["m"]) if options.get("best") else None,
                 best_mode=options.get("mode", "max"),
@@ -84,18 +133,49 @@ class Real:
                 step_prefix=options.get("prefix"),
                 step_format_fixed_length=options.get("digits"),
                 todelete_subdir=options.get("todelete"),
+                enable_background_delete=options.get("background", False),
                 read_only=options.get("read_only", False),
                 cleanup_tmp_directories=options.get("cleanup", False),
                 prevent_write_metrics=options.get("no_metrics", False),
-                enable_async_checkpointing=False,
+                enable_async_checkpointing=options.get("async", False),
                 temporary_path_class=atomicity.CommitFileTemporaryPath if options.get("in_place") else None,
             ),
             metadata=json.loads(options["metadata"]) if "metadata" in options else None,
+            # Without it, a step that is missing has named items: a default one is then refused with another error.
+            item_handlers=ocp.PyTreeCheckpointHandler() if options.get("default") else None,
         )
+        self.background = options.get("background", False)
+        self.manager.reached_preemption = lambda step: self.deciding and self.preempted
+        self.manager.should_save = self.should_save
         self.manager._maybe_await_cleanup_tmp_directory()  # it runs in the background
 
-    def run(self, op, step=None, metrics=None, force=False, json=None):
+    def wait_for_deleter(self):
+        """Until the root has no other steps: only close() waits for the thread that deletes them."""
+        deadline = time.monotonic() + 60
+        while len([name for name in os.listdir(self.manager.directory) if STEP.fullmatch(name)]) > len(self.manager.all_steps()):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    def should_save(self, step):
+        """Preempted only for the decision: the statistics of a preempted save fail an assertion if no step is kept."""
+        self.deciding = True
+        try:
+            return type(self.manager).should_save(self.manager, step)
+        finally:
+            self.deciding = False
+
+    @staticmethod
+    def should_save_fn(given):
+        """Orbax asks it with the step and the last one that is there."""
+        if given is None:
+            return None
+        return lambda step, last: last is None or step - last >= given["n"]
+
+    def run(self, op, step=None, metrics=None, force=False, json=None, preempted=False, default=False):
         manager = self.manager
+        self.preempted = preempted
+        if op == "save" and default:
+            return manager.save(step, args=ocp.args.PyTreeSave({"x": step}), metrics=metrics, force=force)
         if op == "save":
             items = {"state": ocp.args.PyTreeSave({"x": step})}
             if json is not None:
@@ -105,9 +185,14 @@ class Real:
             return manager.should_save(step)
         if op == "restore":
             step = manager.latest_step() if step is None else step
+            if default:
+                return manager.restore(step, args=ocp.args.PyTreeRestore())["x"]
             return manager.restore(step, args=ocp.args.Composite(state=ocp.args.PyTreeRestore()))["state"]["x"]
         if op == "metrics":
             return manager.metrics(step)
+        if op == "root_metadata":
+            custom = manager.metadata().custom_metadata
+            return json_text(custom) if custom else ""
         if op == "remove":
             manager.delete(step)
         if op == "reload":
@@ -118,11 +203,17 @@ class Real:
         try:
             result = self.open(**job) if op == "open" else self.run(op, **job)
         except Exception as error:
+            # A save that is refused stays "in progress" for ever, so the continuous policy would never save again.
+            if isinstance(error, ocp.checkpoint_manager.StepAlreadyExistsError):
+                self.manager._save_progress_tracker.set(False)
             for kind, code in CODES:
                 if isinstance(error, kind):
                     return {"error": code}
             raise
         manager = self.manager
+        manager.wait_until_finished()
+        if self.background:
+            self.wait_for_deleter()
         return {"result": result, "steps": list(manager.all_steps()), "latest": manager.latest_step(), "best": manager.best_step(),
                 "names": sorted(os.listdir(manager.directory))}
 
@@ -151,8 +242,26 @@ def random_policy(rng, best, depth=0):
     }[kind] | {"kind": kind}
 
 
+def random_save_policy(rng, depth=0):
+    kind = rng.choice(["interval", "steps", "continuous", "preemption", "initial", "gap", "metrics"] + ["any"] * 2 * (depth < 2))
+    if kind == "any":
+        return {"kind": kind, "of": [random_save_policy(rng, depth + 1) for _ in range(rng.randint(1, 3))]}
+    return {
+        "interval": {"n": rng.randint(1, 4)},
+        "steps": {"steps": rng.sample(range(15), 6)},
+        # No run takes an hour, and each save takes some time.
+        "continuous": {"n": rng.choice([None, 0, 3600])},
+        "gap": {"n": rng.randint(1, 3)},
+        "metrics": {"n": rng.randint(0, 1)},
+    }.get(kind, {}) | {"kind": kind}
+
+
 def random_options(rng, names):
     options = dict(names)
+    if rng.random() < 0.4:
+        options["save"] = random_save_policy(rng)
+    elif rng.random() < 0.2:
+        options["should_save_fn"] = {"kind": "gap", "n": rng.randint(1, 3)}
     if rng.random() < 0.4:
         options["interval"] = rng.randint(1, 4)
     if rng.random() < 0.3:
@@ -174,24 +283,32 @@ def random_options(rng, names):
     if rng.random() < 0.1:
         options["read_only"] = True
     options |= {name: True for name in ("cleanup", "no_metrics") if rng.random() < 0.2}
+    options["async"] = rng.random() < 0.5
+    if rng.random() < 0.2:
+        options["background"] = True
     if rng.random() < 0.2:
         options["metadata"] = json.dumps({"run": rng.randint(0, 9)})
     return options
 
 
-def random_job(rng, at, read_only):
-    op = rng.choices(["save", "should_save", "remove", "restore", "metrics", "reload"], [10, 2, 1, 2, 1, 1])[0]
+def random_job(rng, at, read_only, default):
+    op = rng.choices(["save", "should_save", "remove", "restore", "metrics", "reload", "root_metadata"], [10, 3, 1, 2, 1, 1, 0.5])[0]
     step = rng.choice([at + 1, at + 1, at + 2, rng.randint(0, 14)])
-    if op == "reload":
+    if op in ("reload", "root_metadata"):
         return {"op": op}
     if op == "restore":
-        return {"op": op, "step": rng.choice([None, step])}
-    if op != "save":
+        return {"op": op, "step": rng.choice([None, step]), "default": default}
+    if op in ("remove", "metrics"):
         return {"op": op, "step": step}
-    job = {"op": op, "step": step, "force": not read_only and rng.random() < 0.3}
+    preempted = rng.random() < 0.15
+    if op == "should_save":
+        return {"op": op, "step": step, "preempted": preempted}
+    job = {"op": op, "step": step, "preempted": preempted, "force": not read_only and rng.random() < 0.3}
     if rng.random() < 0.7:
         job["metrics"] = {"m": rng.choice([0.5, 1.0, 1.5, -2.25])}
-    if rng.random() < 0.2:
+    if default:
+        job["default"] = True
+    elif rng.random() < 0.2:
         job["json"] = json.dumps({"layers": rng.randint(1, 9), "name": "é"})
     return job
 
@@ -220,6 +337,21 @@ def test_only_the_marker_counts(saver, scratch):
     real.close()
 
 
+def contents(root):
+    """The files of all steps, without times, and the databases without their data files. JSON is parsed: members have no order."""
+    found = {}
+    for path in root.rglob("*"):
+        relative = path.relative_to(root)
+        if path.is_dir() or any(part == "d" or part.startswith("ocdbt.process_") for part in relative.parts):
+            continue
+        content = path.read_bytes().replace(bytes(root), b"ROOT") if path.name != "manifest.ocdbt" else None
+        if content is not None and content.startswith(b"{"):
+            content = json.loads(content)
+            content = {name: value for name, value in content.items() if not name.endswith("_timestamp_nsecs")}
+        found[str(relative)] = content
+    return found
+
+
 def interrupt(root, name, in_place):
     """Leaves what a save of this step leaves when it is interrupted."""
     complete = next((step for step in sorted(root.iterdir()) if (step / "commit_success.txt").exists()), None)
@@ -233,9 +365,44 @@ def interrupt(root, name, in_place):
     (root / name / "_CHECKPOINT_METADATA").write_text(json.dumps({"init_timestamp_nsecs": 1}))
 
 
+KEEP = {"keep": {"kind": "latest", "n": 1}}
+
+
+@pytest.mark.parametrize("options, code", [
+    (KEEP | {"max_to_keep": 1}, "invalid_argument"),
+    (KEEP | {"period": 2}, "invalid_argument"),
+    (KEEP | {"seconds": 10}, "invalid_argument"),
+    (KEEP | {"max_to_keep": 1, "read_only": True}, None),
+    (KEEP | {"best": True, "mode": "min"}, None),
+    (KEEP | {"period": 2, "seconds": 10, "read_only": True}, None),
+    ({"period": 2, "seconds": 10}, None),
+    ({"max_to_keep": 1, "period": 2, "seconds": 10, "best": True}, None),
+    ({"save": {"kind": "initial"}, "interval": 2, "on_steps": [3]}, None),
+    ({"create": False}, None),
+    ({"read_only": True, "create": True, "cleanup": True, "todelete": "old", "interval": 2, "on_steps": [1]}, None),
+    ({"read_only": True, "metadata": '{"run": 7}'}, None),
+])
+def test_options_together(options, code, scratch):
+    """Which options exclude each other, and which of two decides."""
+    root = scratch / "run"
+    cairn, real = Cairn(), Real()
+    assert real.do(op="open", root=str(root), options={})["names"] == []
+    for step in (1, 2):
+        real.do(op="save", step=step)
+    for one in (cairn, real):
+        opened = one.do(op="open", root=str(root), options=options)
+        assert opened.get("error") == code
+    if code is None:
+        assert len({json.dumps(one.do(op="root_metadata")) for one in (cairn, real)}) == 1
+        for step in range(6):
+            assert cairn.do(op="should_save", step=step)["result"] == real.do(op="should_save", step=step)["result"], step
+    cairn.close()
+    real.close()
+
+
 @pytest.mark.parametrize("part", range(10))
 def test_random_runs(part, scratch):
-    """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root."""
+    """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root, files."""
     for run in range(50):
         rng = random.Random(SEED * 1000 + part * 50 + run)
         names = {"prefix": rng.choice(["step", "a.b"])} if rng.random() < 0.3 else {}
@@ -244,15 +411,20 @@ def test_random_runs(part, scratch):
         if rng.random() < 0.3:
             names["in_place"] = True
         roots = [scratch / f"{run}a", scratch / f"{run}b"]
+        default = rng.random() < 0.3  # each step is one tree, without a name
+        names |= {"default": True} if default else {}
         cairn, real, at, log = Cairn(), Real(), 0, []
         for turn in range(rng.randint(1, 3)):
             options = random_options(rng, names)
             log.append(options)
             if turn == 0:
                 options.pop("read_only", None)
+            elif "keep" in options and rng.random() < 0.1:
+                options[rng.choice(["max_to_keep", "period", "seconds"])] = 3  # excluded, unless the manager is read-only
             if "in_place" in names:
                 # To clean up, Orbax removes every folder without a marker: also the metadata of the run.
                 options.pop("metadata", None)
+                options.pop("background", None)  # what is left of a save has the name of a step
                 options.pop("todelete" if "cleanup" in options else "cleanup", None)
             if turn > 0 and rng.random() < 0.3:  # an interrupted save
                 name = (f"{names['prefix']}_" if "prefix" in names else "") + f"9{turn}".zfill(names.get("digits", 0))
@@ -263,13 +435,16 @@ def test_random_runs(part, scratch):
                     shutil.rmtree(root / "old", ignore_errors=True)
             opened = [one.do(op="open", root=str(root), options=options) for one, root in zip((cairn, real), roots)]
             assert opened[0] == opened[1], (part, run, log)
+            if "error" in opened[0]:
+                continue
             for _ in range(rng.randint(2, 6)):
-                job = random_job(rng, at, "read_only" in options)
+                job = random_job(rng, at, "read_only" in options, default)
                 log.append(job)
                 for root in roots:  # Orbax fails where it would have to replace a step that it has set aside
                     shutil.rmtree(root / "old", ignore_errors=True)
                 ours, theirs = cairn.do(**job), real.do(**job)
                 assert ours == theirs, "\n".join(map(str, (part, run, *log)))
+                assert contents(roots[0]) == contents(roots[1]), "\n".join(map(str, (part, run, *log)))
                 if job["op"] == "save" and ours.get("result"):
                     at = job["step"]
             # Each goes on in the other's directory.

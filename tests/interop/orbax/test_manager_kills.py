@@ -72,5 +72,6 @@ def test_one_of_two_is_killed(in_place, scratch):
         latest = newest_of_orbax(root, in_place)
         assert latest >= newest
         newest = latest
-        cairn_cli.verify(root)
-    assert broken > 0
+        if newest:  # the first step may have been the one that the kill prevents
+            cairn_cli.verify(root)
+    assert broken > 0 and newest > 0

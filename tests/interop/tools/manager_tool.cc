@@ -3,14 +3,16 @@
 //
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
-//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "reuse", "ocdbt", "zarr3",
-//   "in_place", "preempted_at": n, "meeting": folder in which two processes meet,
-//   "process": 0 or 1}}; every option may be missing
+//   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
+//   "background", "reuse", "ocdbt", "zarr3", "in_place", "preempted_at": n, "meeting": folder in
+//   which two processes meet, "process": 0 or 1}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
-//   "tree": path | null, "background": ms}: the tree is that of a checkpoint at the path, saved as
-//   the item "default"; the save takes at least these milliseconds, and is not waited for
-// {"op": "should_save", "step": n} | {"op": "remove", "step": n} | {"op": "reload"}
-// {"op": "restore", "step": n | null} | {"op": "metrics", "step": n}
+//   "tree": path | null, "default": bool, "background": ms}: a tree at the path of a checkpoint, or
+//   one of default, is saved as the item "default", any other as "state"; with "background", the
+//   save takes at least these milliseconds, and is not waited for
+// {"op": "should_save", "step": n}; it and "save" may have "preempted": true
+// {"op": "remove", "step": n} | {"op": "reload"}
+// {"op": "restore", "step": n | null} | {"op": "metrics", "step": n} | {"op": "root_metadata"}
 // {"op": "metadata", "step": n}: metadata_json.h
 // {"op": "events"}: the events of the manager since the last such operation
 //  -> {"result": what it returned, "steps": [...], "latest": n, "best": n, "names": [in the root],
@@ -22,6 +24,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/open.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -65,6 +68,29 @@ std::set<std::int64_t> numbers(const Json& list) {
   return found;
 }
 
+bool decide(const Json& json, const SaveQuestion& question) {
+  const auto n = number(json, "n");
+  if (text(json, "kind") == "gap")
+    return question.saved.empty() || question.step - question.saved.back().step >= n;
+  const auto with_metrics = std::ranges::count_if(
+      question.saved, [](const StepInfo& info) { return info.metrics.has_value(); });
+  return with_metrics % 2 == n % 2;
+}
+
+SavePolicy save_policy_of(const Json& json) {
+  const std::string kind = text(json, "kind");
+  if (kind == "interval") return save_policy::fixed_interval(number(json, "n"));
+  if (kind == "steps") return save_policy::specific_steps(numbers(*json.find("steps")));
+  if (kind == "continuous")
+    return save_policy::continuous(std::chrono::seconds(count(json, "n").value_or(0)));
+  if (kind == "preemption") return save_policy::preemption();
+  if (kind == "initial") return save_policy::initial();
+  if (kind != "any") return [json](const SaveQuestion& question) { return decide(json, question); };
+  std::vector<SavePolicy> policies;
+  for (const Json& one : *json.find("of")->as_array()) policies.push_back(save_policy_of(one));
+  return save_policy::any_of(std::move(policies));
+}
+
 KeepPolicy policy_of(const Json& json) {
   const std::string kind = text(json, "kind");
   if (kind == "all") return keep_policy::all();
@@ -106,6 +132,9 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.cleanup_tmp_directories = flag(json, "cleanup", false);
   options.prevent_write_metrics = flag(json, "no_metrics", false);
   if (const Json* policy = member(json, "keep")) options.keep_policy = policy_of(*policy);
+  if (const Json* policy = member(json, "save")) options.save_policy = save_policy_of(*policy);
+  options.enable_background_delete = flag(json, "background", false);
+  options.create = flag(json, "create", true);
   if (flag(json, "reuse", false)) options.handler.reuse = Reuse::kUnchanged;
   if (const auto at = count(json, "preempted_at"))
     options.is_preempted = [at = static_cast<std::int64_t>(*at)](std::int64_t step) {
@@ -172,6 +201,7 @@ Json save(CheckpointManager& manager, const Json& job) {
   CheckpointItems items{{"state", tree}};
   if (member(job, "tree") != nullptr)
     items = {{"default", PyTreeSaveArgs{load(text(job, "tree"))}}};
+  if (flag(job, "default", false)) items.front().first = "default";
   if (member(job, "json") != nullptr) items.emplace_back("config", JsonItem{text(job, "json")});
   const auto background = count(job, "background");
   if (background)
@@ -191,12 +221,17 @@ Json run(CheckpointManager& manager, const Json& job) {
   if (op == "restore") {
     std::optional<std::int64_t> step;
     if (const Json* given = member(job, "step")) step = given->as_int64();
-    return std::get<std::int64_t>(manager.restore(step, {}, "state").at("x").value());
+    const char* item = flag(job, "default", false) ? "default" : "state";
+    return std::get<std::int64_t>(manager.restore(step, {}, item).at("x").value());
   }
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
+  if (op == "root_metadata") return manager.root_metadata();
   if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));
   if (op == "metadata") return testing::metadata_json(manager.metadata(number(job, "step")));
-  if (op == "remove") manager.remove(number(job, "step"));
+  if (op == "remove") {
+    manager.remove(number(job, "step"));
+    manager.wait_until_finished();
+  }
   if (op == "reload") manager.reload();
   return {};
 }
@@ -211,6 +246,7 @@ JsonArray names_below(const Directory& folder) {
 
 int main() {
   Events events;
+  bool is_preempted = false;
   std::unique_ptr<CheckpointManager> manager;
   testing::answer_lines([&](const Json& job) -> Json {
     Json result;
@@ -218,11 +254,15 @@ int main() {
       manager.reset();
       CheckpointManagerOptions options = options_of(*job.find("options"));
       options.handler.observer = events.observer();
+      options.is_preempted = [&, at = options.is_preempted](std::int64_t step) {
+        return is_preempted || (at && at(step));
+      };
       manager = std::make_unique<CheckpointManager>(text(job, "root"), std::move(options));
     } else if (text(job, "op") == "events") {
       result = events.take();
     } else {
       (void)events.take_reused();
+      is_preempted = flag(job, "preempted", false);
       result = run(*manager, job);
     }
     JsonArray steps;

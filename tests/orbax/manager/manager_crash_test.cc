@@ -1,6 +1,7 @@
 // manager_crash_test.cc -- a manager is killed at every system call that changes files, while it
-// saves a step, removes an older one and removes another one on request: the newest committed step
-// restores, no step that was to be kept is lost, and the next manager goes on.
+// saves a step, removes an older one and removes another one on request (and in the scenarios of
+// run_scenarios.h): the newest committed step restores, no step that was to be kept is lost, and
+// the next manager goes on.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 
+#include "tests/orbax/manager/run_scenarios.h"
 #include "tests/orbax/manager/small_steps.h"
 #include "tests/support/kill_at.h"
 #include "tests/support/matchers.h"
@@ -91,6 +93,25 @@ TEST_P(CheckpointManagerCrash, NoStepIsHalfThere) {
   EXPECT_TRUE(saw_old);
   // Sanitized builds do not take every call.
   EXPECT_TRUE(saw_no_marker || !in_place || testing::kKillStep > 1);
+}
+
+class RunScenarioCrash : public ::testing::TestWithParam<testing::RunScenario> {};
+INSTANTIATE_TEST_SUITE_P(Scenarios, RunScenarioCrash, ::testing::ValuesIn(testing::run_scenarios()),
+                         [](const auto& of) { return of.param.name; });
+
+TEST_P(RunScenarioCrash, NoStepIsLost) {
+  const testing::PreparedRun prepared(GetParam());
+  Ended ended = Ended::kKilled;
+  for (int n = 0; ended == Ended::kKilled && !HasFailure(); n += testing::kKillStep) {
+    SCOPED_TRACE(n);
+    const TempDir dir = TempDir::in_memory();
+    const std::string root = dir / "run";
+    prepared.copy_to(root);
+    ended = run_and_kill_at(n, [&] { GetParam().work(root); });
+    ASSERT_NE(ended, Ended::kBadly);
+    GetParam().check(root, ended == Ended::kWell);
+    if (n % 8 == 0) testing::check_next_manager(GetParam(), root);
+  }
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
 // manager_fault_test.cc -- every system call that changes files fails in turn, while a manager
-// saves a step, removes an older one and removes another one on request: somebody is told, no older
-// step is lost before the new one is there, and the next manager goes on.
+// saves a step, removes an older one and removes another one on request (and in the scenarios of
+// run_scenarios.h): somebody is told, no older step is lost before the new one is there, and the
+// next manager goes on.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/open.h>
 #include <gtest/gtest.h>
 
 #include <tuple>
 
+#include "tests/orbax/manager/run_scenarios.h"
 #include "tests/orbax/manager/small_steps.h"
 #include "tests/support/fail_at.h"
 #include "tests/support/matchers.h"
@@ -73,6 +75,37 @@ INSTANTIATE_TEST_SUITE_P(Errors, CheckpointManagerFault,
                            return std::to_string(std::get<0>(of.param)) +
                                   (in_place ? "CommitMarker" : "AtomicRename");
                          });
+
+class RunScenarioFault : public ::testing::TestWithParam<std::tuple<int, testing::RunScenario>> {};
+INSTANTIATE_TEST_SUITE_P(Errors, RunScenarioFault,
+                         ::testing::Combine(::testing::Values(ENOSPC, EIO, EACCES),
+                                            ::testing::ValuesIn(testing::run_scenarios())),
+                         [](const auto& of) {
+                           return std::get<1>(of.param).name +
+                                  std::to_string(std::get<0>(of.param));
+                         });
+
+TEST_P(RunScenarioFault, NoStepIsLostAndSomebodyIsTold) {
+  const auto& [error, scenario] = GetParam();
+  const testing::PreparedRun prepared(scenario);
+  // The other errors take too much time at every call.
+  const int stride = error == ENOSPC ? testing::kKillStep : std::max(6, testing::kKillStep);
+  int told = 0;
+  bool is_injected = true;
+  for (int n = error % stride; is_injected && !HasFailure(); n += stride) {
+    const TempDir dir = TempDir::in_memory();
+    const std::string root = dir / "run";
+    prepared.copy_to(root);
+    const Faulted result = run_and_fail_at(n, error, [&] { std::get<1>(GetParam()).work(root); });
+    SCOPED_TRACE(std::to_string(n) + ": " + result.call);
+    ASSERT_TRUE(result.ended);
+    told += result.error ? 1 : 0;
+    scenario.check(root, !result.error);
+    if (n % 8 == 0 || stride > 1) testing::check_next_manager(scenario, root);
+    is_injected = result.injected;
+  }
+  EXPECT_TRUE(told > 0 || testing::kKillStep > 1);
+}
 
 }  // namespace
 }  // namespace cairn::orbax

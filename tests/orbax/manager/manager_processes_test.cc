@@ -65,6 +65,22 @@ TEST(ManagerProcesses, SaveKeepAndRestoreTogether) {
   EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("4", "metadata"));
 }
 
+TEST(ManagerProcesses, StepsAreRemovedInTheBackground) {
+  const TempDir dir = TempDir::in_memory();
+  expect_no_errors(run_all([&](std::size_t, CheckpointManagerOptions options) {
+    options.max_to_keep = 2;
+    options.enable_background_delete = true;
+    CheckpointManager manager(dir / "run", options);
+    for (std::int64_t step = 0; step < 5; ++step) {
+      ASSERT_TRUE(manager.save(step, PyTreeSaveArgs{tree_of(step)}));
+      if (step == 2) manager.remove(1);
+    }
+    manager.close();
+    ASSERT_THAT(manager.all_steps(), ElementsAre(3, 4));
+  }));
+  EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("3", "4"));
+}
+
 // A signal may reach one of the processes only.
 TEST(ManagerProcesses, OneThatIsToEndMakesAllSave) {
   const TempDir dir = TempDir::in_memory();
@@ -102,6 +118,22 @@ TEST(ManagerProcesses, AnErrorOfOneReachesAll) {
   for (const auto& error : errors) {
     ASSERT_TRUE(error);
     EXPECT_THAT(error->message(), HasSubstr("the item 'config'"));
+  }
+}
+
+TEST(ManagerProcesses, AnErrorOfAPolicyReachesAll) {
+  const TempDir dir = TempDir::in_memory();
+  const auto errors = run_all([&](std::size_t process, CheckpointManagerOptions options) {
+    options.save_policy = [&](const SaveQuestion&) -> bool {
+      if (process == 1) throw Error(Code::kUnavailable, "the clock has stopped");
+      return true;
+    };
+    CheckpointManager manager(dir / "run", options);
+    manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  });
+  for (const auto& error : errors) {
+    ASSERT_TRUE(error);
+    EXPECT_THAT(error->message(), HasSubstr("the clock has stopped"));
   }
 }
 

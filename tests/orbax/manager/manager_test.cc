@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <future>
 #include <limits>
 
 #include "tests/orbax/manager/small_steps.h"
@@ -28,6 +29,11 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 std::int64_t x_of(const Tree& tree) { return std::get<std::int64_t>(tree.at("x").value()); }
+
+void save_with_loss(CheckpointManager& manager, std::int64_t step, double loss) {
+  manager.save(step, PyTreeSaveArgs{tree_of(step)}, {.metrics = Metrics{{"loss", loss}}});
+  manager.wait_until_finished();
+}
 
 TEST(StepName, PrefixAndDigits) {
   EXPECT_EQ(step_name(12), "12");
@@ -114,7 +120,8 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
 TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
-  CheckpointManager manager(dir / "run", {.max_to_keep = 0, .read_only = true});
+  CheckpointManager manager(
+      dir / "run", {.max_to_keep = 0, .keep_policy = keep_policy::latest(0), .read_only = true});
   EXPECT_FALSE(manager.save(2, PyTreeSaveArgs{tree_of(2)}));
   EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}, {.force = true}); },
               FailsWith(Code::kFailedPrecondition, "read-only"));
@@ -268,6 +275,62 @@ TEST(CheckpointManager, AStepThatIsBeingSavedIsNotRemoved) {
   EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
 }
 
+// The thread that removes a step cannot end before others have gone on.
+TEST(CheckpointManager, NobodyWaitsForARemovalInTheBackground) {
+  for (const bool async : {false, true}) {
+    const TempDir dir = TempDir::in_memory();
+    std::promise<void> gone_on;
+    std::atomic<bool> in_time = true;
+    CheckpointManagerOptions options{
+        .max_to_keep = 2, .enable_background_delete = true, .enable_async_checkpointing = async};
+    options.handler.observer = [&, may_end = gone_on.get_future().share()](const Event& event) {
+      if (event.name == "steps.removed" &&
+          may_end.wait_for(std::chrono::seconds(60)) != std::future_status::ready)
+        in_time = false;
+    };
+    CheckpointManager manager(dir / "run", options);
+    for (const std::int64_t step : {1, 2}) manager.save(step, PyTreeSaveArgs{tree_of(step)});
+    manager.remove(1);
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+    manager.reload();
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+    EXPECT_TRUE(manager.save(3, PyTreeSaveArgs{tree_of(3)}));
+    EXPECT_TRUE(manager.should_save(4));
+    gone_on.set_value();
+    EXPECT_TRUE(manager.save(4, PyTreeSaveArgs{tree_of(4)}));  // removes step 2
+    EXPECT_THAT(manager.all_steps(), ElementsAre(3, 4));
+    manager.close();
+    EXPECT_TRUE(in_time);
+    EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("3", "4"));
+  }
+}
+
+TEST(CheckpointManager, AStepThatIsBeingRemovedIsSavedAgain) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.enable_background_delete = true});
+  for (std::int64_t value = 1; value <= 20; ++value) {
+    manager.save(7, PyTreeSaveArgs{tree_of(value)});
+    manager.wait_until_finished();
+    EXPECT_EQ(x_of(manager.restore(7)), value);
+    manager.remove(7);
+  }
+  manager.close();
+  EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
+}
+
+TEST(CheckpointManager, AnErrorOfARemovalInTheBackgroundIsTold) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.enable_background_delete = true});
+  for (const std::int64_t step : {1, 2}) manager.save(step, PyTreeSaveArgs{tree_of(step)});
+  manager.wait_until_finished();
+  put_file(dir / "run/1/notes.txt", "mine");
+  manager.remove(1);
+  EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+  EXPECT_THAT([&] { manager.wait_until_finished(); }, FailsWith(Code::kAlreadyExists, "notes.txt"));
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1, 2));
+  EXPECT_EQ(x_of(manager.restore(1)), 1);
+}
+
 // A step whose removal was interrupted is not wanted any more, even if it is whole.
 TEST(CheckpointManager, CleanEndsAnInterruptedRemoval) {
   const TempDir dir = TempDir::in_memory();
@@ -312,6 +375,11 @@ TEST(CheckpointManager, TheMetadataOfTheRunAreStoredOnce) {
             R"({"a": 1})");
   EXPECT_EQ(CheckpointManager(dir / "run", {.root_metadata = R"({"a":2})"}).root_metadata(),
             R"({"a": 1})");
+  make_directories(dir / "none");
+  const CheckpointManagerOptions reading{.read_only = true, .root_metadata = R"({"a":3})"};
+  EXPECT_EQ(CheckpointManager(dir / "run", reading).root_metadata(), R"({"a": 1})");
+  EXPECT_EQ(CheckpointManager(dir / "none", reading).root_metadata(), R"({"a": 3})");
+  EXPECT_THAT(list_directory(dir / "none").folders, IsEmpty());
   put_file(dir / "old/metadata/metadata", R"({"lang": "en"})");
   EXPECT_EQ(CheckpointManager(dir / "old").root_metadata(), R"({"lang": "en"})");
   put_file(dir / "bad/metadata/_ROOT_METADATA", "{");
@@ -336,6 +404,26 @@ TEST(CheckpointManager, NanIsTheWorstMetric) {
     EXPECT_THAT(manager.all_steps(), ElementsAre(2, 4));
     EXPECT_EQ(manager.best_step(), mode == BestMode::kMin ? 2 : 4);
   }
+}
+
+// Orbax stores trees of metrics.
+TEST(CheckpointManager, NestedMetricsHaveTheNamesOfTheirPaths) {
+  const TempDir dir = TempDir::in_memory();
+  const CheckpointManagerOptions options{
+      .best_fn = metric("eval.loss"), .best_mode = BestMode::kMin, .prevent_write_metrics = true};
+  {
+    CheckpointManager manager(dir / "run", options);
+    for (const std::int64_t step : {1, 2, 3}) save_with_loss(manager, step, 0);
+  }
+  put_file(dir / "run/1/metrics/metrics", R"({"eval": {"loss": 0.25, "note": "x"}, "n": 1})");
+  put_file(dir / "run/2/metrics/metrics", R"({"eval": {"loss": 2, "by": [0.5, {"k": 3}]}})");
+  put_file(dir / "run/3/metrics/metrics", R"({"eval.loss": 1, "eval": {"loss": 0}})");
+  CheckpointManager manager(dir / "run", options);
+  EXPECT_EQ(manager.metrics(1), (Metrics{{"eval.loss", 0.25}, {"n", 1}}));
+  EXPECT_EQ(manager.metrics(2),
+            (Metrics{{"eval.loss", 2}, {"eval.by.0", 0.5}, {"eval.by.1.k", 3}}));
+  EXPECT_EQ(manager.metrics(3), (Metrics{{"eval.loss", 1}}));
+  EXPECT_EQ(manager.best_step(), 1);
 }
 
 // A manager whose policy throws has saved nothing and lost nothing.
@@ -377,10 +465,93 @@ TEST(SavePolicy, ContinuousWaitsForTheSaveBefore) {
   const auto now = std::chrono::system_clock::now();
   const std::vector<StepInfo> fresh{{.step = 1, .time = now}};
   const std::vector<StepInfo> old{{.step = 1, .time = now - std::chrono::hours(2)}};
-  EXPECT_TRUE(policy({.step = 2}));
-  EXPECT_FALSE(policy({.step = 2, .is_saving = true}));
-  EXPECT_FALSE(policy({.step = 2, .saved = fresh}));
-  EXPECT_TRUE(policy({.step = 2, .saved = old}));
+  EXPECT_TRUE(policy.decide({.step = 2}));
+  EXPECT_FALSE(policy.decide({.step = 2, .is_saving = true}));
+  EXPECT_FALSE(policy.decide({.step = 2, .saved = fresh}));
+  EXPECT_TRUE(policy.decide({.step = 2, .saved = old}));
+}
+
+// As in Orbax: a policy is the only thing that decides.
+TEST(SavePolicy, TheStepBeforeTheEndIsSavedIfThePolicySaysSo) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManagerOptions options{.save_policy = save_policy::fixed_interval(10),
+                                   .is_preempted = [](std::int64_t step) { return step == 7; }};
+  EXPECT_FALSE(CheckpointManager(dir / "run", options).should_save(7));
+  options.save_policy =
+      save_policy::any_of({save_policy::fixed_interval(10), save_policy::preemption()});
+  CheckpointManager manager(dir / "run", options);
+  for (std::int64_t step = 1; step < 12; ++step)
+    EXPECT_EQ(manager.save(step, PyTreeSaveArgs{tree_of(step)}), step == 7 || step == 10) << step;
+  EXPECT_TRUE(CheckpointManager(dir / "run2", {.is_preempted = options.is_preempted})
+                  .save(7, PyTreeSaveArgs{tree_of(7)}));
+}
+
+// The last save was just before the restart, so an hour has not passed.
+TEST(SavePolicy, ContinuousKnowsTheTimeOfASaveBeforeARestart) {
+  const TempDir dir = TempDir::in_memory();
+  const CheckpointManagerOptions options{.save_policy =
+                                             save_policy::continuous(std::chrono::hours(1))};
+  {
+    CheckpointManager manager(dir / "run", options);
+    save_with_loss(manager, 1, 0.5);
+    EXPECT_FALSE(manager.should_save(2));
+    manager.reload();
+    EXPECT_FALSE(manager.should_save(2));
+  }
+  EXPECT_FALSE(CheckpointManager(dir / "run", options).should_save(2));
+  const CheckpointManagerOptions often{.save_policy =
+                                           save_policy::continuous(std::chrono::nanoseconds(1))};
+  EXPECT_TRUE(CheckpointManager(dir / "run", often).should_save(2));
+}
+
+TEST(SavePolicy, AFunctionSeesTimesAndMetricsAfterARestart) {
+  const TempDir dir = TempDir::in_memory();
+  const auto before = std::chrono::system_clock::now();
+  {
+    CheckpointManager manager(dir / "run", {.best_fn = metric("loss")});
+    save_with_loss(manager, 1, 0.5);
+    save_with_loss(manager, 2, 0.25);
+  }
+  std::vector<double> losses;
+  const auto decide = [&](const SaveQuestion& question) {
+    losses.clear();
+    for (const StepInfo& info : question.saved) {
+      losses.push_back(info.metrics->at("loss"));
+      EXPECT_GE(info.time, before);
+    }
+    return true;
+  };
+  CheckpointManager manager(dir / "run", {.save_policy = decide, .best_fn = metric("loss")});
+  EXPECT_TRUE(manager.should_save(3));
+  EXPECT_THAT(losses, ElementsAre(0.5, 0.25));
+  save_with_loss(manager, 3, 0.75);
+  manager.reload();
+  EXPECT_TRUE(manager.should_save(4));
+  EXPECT_THAT(losses, ElementsAre(0.5, 0.25, 0.75));
+}
+
+// Metrics that cannot be read are an error only where they are needed.
+TEST(SavePolicy, OnlyThePolicyThatNeedsDetailsReadsThem) {
+  const TempDir dir = TempDir::in_memory();
+  {
+    CheckpointManager manager(dir / "run", {.best_fn = metric("loss")});
+    for (const std::int64_t step : {1, 2}) save_with_loss(manager, step, 1);
+  }
+  put_file(dir / "run/1/metrics/metrics", "{");
+  const auto ask = [&](SavePolicy policy) {
+    return CheckpointManager(dir / "run", {.save_policy = std::move(policy)}).should_save(3);
+  };
+  const SavePolicy yes{[](const SaveQuestion&) { return true; }};
+  const auto hourly = save_policy::continuous(std::chrono::hours(1));
+  EXPECT_TRUE(ask(save_policy::fixed_interval(3)));
+  EXPECT_FALSE(ask(hourly));
+  EXPECT_FALSE(ask(save_policy::any_of({save_policy::initial(), hourly})));
+  EXPECT_THAT([&] { ask(yes); }, FailsWith(Code::kDataLoss, "run/1/metrics"));
+  EXPECT_THAT(
+      [&] {
+        ask(save_policy::any_of({hourly, yes}));
+      },
+      FailsWith(Code::kDataLoss, "run/1/metrics"));
 }
 
 }  // namespace

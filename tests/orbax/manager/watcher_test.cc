@@ -110,6 +110,36 @@ TEST(TerminationSignal, TheNextStepIsSaved) {
   manager.close();
 }
 
+// The loop of the documentation saves a step after the signal wherever it arrives: before the step
+// is decided on, in between, or after save() has declined.
+TEST(TerminationSignal, NoPlaceInTheLoopLosesIt) {
+  for (const int place : {0, 1, 2}) {
+    const TempDir dir = TempDir::in_memory();
+    const TerminationSignal signal(SIGUSR1);
+    const auto arrive = [&](int here, std::int64_t step) {
+      if (here == place && step == 5) raise(SIGUSR1);
+      return false;
+    };
+    CheckpointManagerOptions options;
+    options.save_policy =
+        save_policy::any_of({save_policy::preemption(), [&](const SaveQuestion& question) {
+                               return arrive(1, question.step);
+                             }});
+    options.is_preempted = signal.asked();
+    CheckpointManager manager(dir / "run", options);
+    for (std::int64_t step = 0; step < 100; ++step) {
+      arrive(0, step);
+      const bool last = signal.received();
+      manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+      if (last) break;
+      arrive(2, step);
+    }
+    manager.close();
+    EXPECT_EQ(manager.latest_step(), place == 0 ? 5 : 6);
+    EXPECT_EQ(manager.all_steps().size(), 1U);
+  }
+}
+
 TEST(TerminationSignal, GivesTheSignalBack) {
   static int handled = 0;
   std::signal(SIGUSR1, [](int) { ++handled; });

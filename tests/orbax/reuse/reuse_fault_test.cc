@@ -99,7 +99,8 @@ TEST_P(ReuseFault, TheStepsBeforeAreKept) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Errors, ReuseFault,
-                         ::testing::Combine(::testing::Bool(), ::testing::Values(ENOSPC, EXDEV)));
+                         ::testing::Combine(::testing::Bool(),
+                                            ::testing::Values(ENOSPC, EXDEV, EIO, EACCES)));
 
 std::vector<std::string> synced_files(const std::vector<std::string>& calls) {
   std::vector<std::string> synced;
