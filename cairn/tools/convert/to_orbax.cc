@@ -5,6 +5,7 @@
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/orbax/save/save.h>
+#include <cairn/tools/convert/kept_metadata.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
@@ -134,7 +135,7 @@ class TreeMaker {
     save.trees.push_back({.item = make(std::move(numbers), item), .options = save_});
     std::string& custom = save.trees[0].item.tree.custom_metadata;
     if (!single) {
-      custom = source_.info().custom_metadata;
+      custom = tree_metadata(source_.info());
       return save;
     }
     custom = from_->opened_items()[0].metadata.custom_metadata;
