@@ -9,7 +9,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/output_file.h>
-#include <cairn/tools/convert/kept_metadata.h>
+#include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/plan.h>
 #include <cairn/tools/convert/to_msgpack.h>
 #include <cairn/tools/convert/to_orbax.h>

@@ -1,5 +1,5 @@
 // kept_metadata.cc -- carries custom metadata into safetensors files, and names what is lost.
-#include <cairn/tools/convert/kept_metadata.h>
+#include <cairn/tools/convert/kept_types.h>
 
 #include <cairn/base/json/json.h>
 #include <cairn/formats/safetensors/set.h>

@@ -5,7 +5,6 @@
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
-#include <cairn/tools/convert/kept_metadata.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/source/capacity.h>

@@ -5,7 +5,6 @@
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/orbax/save/save.h>
-#include <cairn/tools/convert/kept_metadata.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
