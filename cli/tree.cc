@@ -21,7 +21,7 @@ void setup_tree(CLI::App& app, int& status) {
                     "Also show how each array was sharded, and which device held which\npart");
   command->footer(
       "Examples:\n"
-      "  cairn tree ckpt | less -R\n"
+      "  cairn tree --color=always ckpt | less -R\n"
       "  cairn tree --sharding ckpt");
   command->callback([options, &status] {
     const auto checkpoint = open_source(options->source);

@@ -8,6 +8,7 @@
 #include <cairn/io/system_call.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/kvstore.h>
+#include <cairn/kvstore/file_key.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
 #include <fcntl.h>
@@ -22,16 +23,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-// Returns why `path` cannot be a sequence of names below a folder; nullptr if it can.
-const char* flaw_of(std::string_view path) {
-  if (path.find('\0') != std::string_view::npos) return "holds a NUL byte";
-  for (const std::string_view name : split(path, '/')) {
-    if (name.empty()) return "has an empty component";
-    if (name == "." || name == "..") return "has a component \".\" or \"..\"";
-  }
-  return nullptr;
-}
 
 // The folder of a store: either the folder that the path names at each call, or an open folder.
 struct Root {
@@ -115,7 +106,7 @@ class Lister {
     // No key contains an invalid name, so no key can begin with such a prefix.
     const bool possible = slash == std::string_view::npos
                               ? prefix_.find('\0') == std::string_view::npos
-                              : !flaw_of(folder);
+                              : !flaw_of_file_key(folder);
     if (possible) walk(std::string(folder), 0);
     std::sort(entries_.begin(), entries_.end(),
               [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
@@ -345,7 +336,7 @@ class FileStore : public KvStore {
  private:
   [[nodiscard]] std::string path_of(std::string_view key) const {
     check_not_empty(key);
-    if (const char* flaw = flaw_of(key))
+    if (const char* flaw = flaw_of_file_key(key))
       throw Error(Code::kInvalidArgument,
                   "key \"" + std::string(key) + "\" " + flaw + ", so it cannot name a file");
     return root_.path + "/" + std::string(key);
@@ -363,6 +354,16 @@ class FileStore : public KvStore {
 };
 
 }  // namespace
+
+const char* flaw_of_file_key(std::string_view key) {
+  if (key.find('\0') != std::string_view::npos) return "holds a NUL byte";
+  for (const std::string_view name : split(key, '/')) {
+    if (name.empty()) return "has an empty component";
+    if (name == "." || name == "..") return "has a component \".\" or \"..\"";
+    if (name.size() > NAME_MAX) return "has a component of more than 255 bytes";
+  }
+  return nullptr;
+}
 
 StorePtr open_file_store(std::string path, Durability durability) {
   if (path.empty() || path.find('\0') != std::string::npos)

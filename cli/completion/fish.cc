@@ -70,7 +70,7 @@ std::string fish_script(const CLI::App& app) {
   for (const auto* command : commands_of(app)) {
     const std::string& name = command->get_name();
     text += fmt::format("complete -c cairn -n __fish_use_subcommand -a {} -d '{}'\n", name,
-                        fish_text(first_line(command->get_description())));
+                        fish_text(one_line(command->get_description())));
     for (const auto& option : options_of(*command)) {
       text += fmt::format("complete -c cairn -n '__fish_seen_subcommand_from {}'", name);
       for (const auto& flag : option.flags)

@@ -1,6 +1,8 @@
 // words.cc -- what the completion scripts need of the parser.
 #include "completion/words.h"
 
+#include <algorithm>
+
 namespace cairn::cli {
 namespace {
 
@@ -10,7 +12,7 @@ std::vector<Words> words_of(const CLI::App& command, bool positional) {
            [&](const CLI::Option* option) { return option->get_positional() == positional; })) {
     Words words{{},
                 positional ? o->get_name() : "",
-                first_line(o->get_description()),
+                one_line(o->get_description()),
                 o->get_expected_max() > 0,
                 values_of(command.get_name(), *o)};
     for (const auto& name : o->get_lnames()) words.flags.push_back("--" + name);
@@ -42,7 +44,23 @@ std::string lister_of(ValueKind kind) {
   }
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string one_line(std::string text) {
+  constexpr std::size_t kMost = 78;  // beside the word itself, on a usual screen
+  constexpr std::string_view kMore = ", ...";
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  if (text.size() <= kMost) return text;
+  const auto is_open = [&](std::size_t end) {  // whether a bracket is open there
+    return std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '(') >
+           std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), ')');
+  };
+  for (const std::string_view mark : {"; ", " (", ", "}) {
+    std::size_t at = text.rfind(mark, kMost - kMore.size());
+    while (at != std::string::npos && at > 0 && is_open(at)) at = text.rfind(mark, at - 1);
+    if (at == std::string::npos || at == 0) continue;
+    return text.substr(0, at).append(mark == ", " ? kMore : "");
+  }
+  return text;
+}
 
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
   std::string text;

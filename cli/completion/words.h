@@ -26,7 +26,8 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app);
 // checkpoint that follows.
 std::string lister_of(ValueKind kind);
 
-std::string first_line(const std::string& text);
+// A description as one short line: joined, and cut at the end of a clause if it is long.
+std::string one_line(std::string text);
 std::string joined(const std::vector<std::string>& words, std::string_view between = " ");
 
 std::string bash_script(const CLI::App& app);

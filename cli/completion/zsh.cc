@@ -54,7 +54,7 @@ std::string zsh_script(const CLI::App& app) {
   std::string cases;
   for (const auto* command : commands_of(app)) {
     names += fmt::format("    '{}:{}'\n", command->get_name(),
-                         zsh_text(first_line(command->get_description())));
+                         zsh_text(one_line(command->get_description())));
     cases += zsh_cases(*command);
   }
   return fmt::format(R"sh(#compdef cairn

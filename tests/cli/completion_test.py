@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 
 import numpy as np
@@ -126,6 +127,24 @@ def test_fish_completion(folder):
     for words, values in VALUES:
         assert sorted(offered(" ".join(["cairn", *map(str, words)]))) == sorted(values), words
     assert all(" -r" not in line for line in script.read_text().splitlines() if " -l json" in line or " -l dry-run" in line)
+
+
+def test_descriptions_are_whole():
+    """A description is that of --help, joined to one line and cut only where a clause ends."""
+    for line in good("completion", "fish").splitlines():
+        found = re.search(r"-l ([\w-]+).* -d '((?:[^'\\]|\\.)*)'", line)
+        command = re.search(r"__fish_seen_subcommand_from (\w+)", line)
+        if not found or not command:
+            continue
+        shown = re.sub(r"\\(.)", r"\1", found[2])
+        assert len(shown) <= 78, line
+        start, more, _ = shown.partition(", ...")
+        assert start.count("(") == start.count(")"), line
+        page = " ".join(good(command[1], "--help").split())
+        assert start in page, (command[1], shown)
+        after = page[page.index(start) + len(start) :][:3]
+        # the next option, a clause or a bracket; "..." stands for more of a list
+        assert after.startswith(", ") if more else re.match(r"$|; |: | \(|\. | -| [A-Z]", after), (command[1], shown, after)
 
 
 def test_zsh_completion(folder):

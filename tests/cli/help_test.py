@@ -56,6 +56,13 @@ def test_examples_are_commands(page):
         assert "cairn" in line and words, line
 
 
+@pytest.mark.parametrize("page", PAGES[1:], ids=ids)
+def test_examples_for_pagers_keep_colour(page):
+    """`less -R` shows colours, but a pipe has none unless asked for."""
+    for line in good(*page, "--help").splitlines():
+        assert "less -R" not in line or "--color=always" in line, line
+
+
 @pytest.mark.parametrize("command", ["convert", "diff", "ls"])
 def test_options_are_grouped(command):
     text = good(command, "--help")

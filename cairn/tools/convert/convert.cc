@@ -7,9 +7,9 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>
-#include <cairn/formats/safetensors/set.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/output_file.h>
+#include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/plan.h>
 #include <cairn/tools/convert/to_msgpack.h>
 #include <cairn/tools/convert/to_orbax.h>
@@ -214,7 +214,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
     plan.report.files = write_as_tensorflow({source, plan}, target, fetch, options);
   } else {
     SafetensorsWriteOptions write;
-    write.metadata = safetensors_metadata(source.info());
+    write.metadata = text_metadata(source.info());
     set_metadata(options.safetensors.metadata, write.metadata);
     write.if_exists = options.if_exists;
     write.multiprocessing = options.multiprocessing;

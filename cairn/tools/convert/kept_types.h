@@ -1,5 +1,5 @@
-// kept_types.h -- the types of containers (tuples and named tuples) that Orbax records beside a
-// tree, in a conversion from Orbax to Orbax.
+// kept_types.h -- what a conversion keeps beside the leaves: the types of containers (tuples and
+// named tuples) that Orbax records, and custom metadata.
 #pragma once
 
 #include <cairn/tools/convert/plan.h>
@@ -16,5 +16,18 @@ void keep_types(const Checkpoint& source, ConvertPlan& plan);
 
 // Returns the text that records the types of a tree whose leaves are now these.
 std::string types_text(const Tree& types, std::span<const LeafMetadata> leaves);
+
+// The entries of the source's metadata that __metadata__ of a safetensors file can hold: those whose
+// values are strings.
+std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointInfo& info);
+
+// The metadata that a tree made from the source gets in an Orbax checkpoint: a JSON object, or "".
+std::string tree_metadata(const CheckpointInfo& info);
+
+// Adds the metadata that a target outside Orbax loses to the report. `set`: the entries of
+// __metadata__ that the options set.
+void report_lost_metadata(const Checkpoint& source,
+                          const std::vector<std::pair<std::string, std::string>>& set,
+                          ConvertReport& report);
 
 }  // namespace cairn::inline v0

@@ -1,7 +1,12 @@
-// leaf_names.cc -- renames leaves, nests their paths, and refuses names that exclude each other.
+// leaf_names.cc -- renames leaves, nests their paths, and refuses names that exclude each other or
+// that a format cannot hold.
 #include <cairn/tools/convert/leaf_names.h>
 
+#include <cairn/base/text.h>
+#include <cairn/base/utf8.h>
+#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/inspect.h>
+#include <cairn/kvstore/file_key.h>
 #include <cairn/tree/names.h>
 
 #include <algorithm>
@@ -42,6 +47,17 @@ bool is_below(const KeyPath& path, const KeyPath& above) {
   return above.size() < path.size() && std::equal(above.begin(), above.end(), path.begin());
 }
 
+// Why Orbax cannot restore an array from a folder of this name; "" if it can.
+std::string folder_obstacle(std::string_view name) {
+  // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
+  if (name.find('\\') != std::string_view::npos)
+    return "has a backslash, so Orbax cannot restore it from a folder of its own";
+  if (name.ends_with('/')) name.remove_suffix(1);  // TensorStore ignores it
+  if (name.empty()) return "";                     // the folder of the checkpoint
+  if (const char* flaw = flaw_of_file_key(name)) return flaw + std::string(", as no folder can");
+  return "";
+}
+
 // Throws for a reference to a group as Cairn wrote it once: $1, $&, $$.
 void check_dollars(const std::string& text) {
   for (auto at = text.find('$'); at != std::string::npos; at = text.find('$', at + 1)) {
@@ -71,6 +87,14 @@ LeafNames::LeafNames(const ConvertOptions& options, bool slashes_in_names)
 }
 
 std::string LeafNames::Rule::apply(const std::string& name) {
+  std::string replaced = replace(name);
+  if (replaced != name || valid_utf8(name)) return replaced;
+  const std::string shown = printable_text(name);
+  replaced = replace(shown);
+  return replaced == shown ? name : replaced;
+}
+
+std::string LeafNames::Rule::replace(const std::string& name) {
   std::string as_typed = regex.replace_all(name, text);
   if (!dotted || as_typed != name) return as_typed;
   return dotted->replace_all(name, with_dots(text));
@@ -120,6 +144,24 @@ void LeafNames::check_containers() const {
                       printable_text(above.old) + " and " + printable_text(below.old) +
                       "; --rename one of them, or leave one out with --exclude");
   }
+}
+
+std::string name_obstacle(const LeafNames::Name& named, NameHolder holder) {
+  std::string why;
+  switch (holder) {
+    case NameHolder::kBytes:
+      return "";
+    case NameHolder::kZipMember:
+      if (const char* flaw = flaw_of_zip_name(named.name)) why = flaw;
+      break;
+    case NameHolder::kText:
+    case NameHolder::kFolder:
+      if (!valid_utf8(named.name))
+        why = "is not UTF-8";
+      else if (holder == NameHolder::kFolder)
+        why = folder_obstacle(param_name(named.path));
+  }
+  return why.empty() ? "" : "a name that " + why;
 }
 
 }  // namespace cairn::inline v0

@@ -4,6 +4,7 @@
 #include <cairn/convert.h>
 #include <cairn/tree/transform/regex.h>
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
@@ -45,8 +46,10 @@ class LeafNames {
     Regex regex;
     std::string text;             // the template
     std::optional<Regex> dotted;  // the expression with '/' for '.', too, if it has one
-    // The new name. Where only `dotted` matches, '/' means '.' in the template, too.
+    // The new name. Where only `dotted` matches, '/' means '.' in the template, too. A name that is
+    // not UTF-8, and that nothing matches, is matched in the escaped form in which it is shown.
     std::string apply(const std::string& name);
+    std::string replace(const std::string& name);
   };
 
   std::vector<Rule> rules_;
@@ -55,5 +58,16 @@ class LeafNames {
   // By tree and new name.
   std::map<std::pair<std::string, std::string>, Leaf> taken_;
 };
+
+// What holds the name of a leaf in a target.
+enum class NameHolder : std::uint8_t {
+  kBytes,      // any bytes
+  kText,       // UTF-8
+  kZipMember,  // UTF-8 without NUL bytes
+  kFolder,     // a path below the checkpoint, from which Orbax restores
+};
+
+// Why the target cannot hold a leaf of this name; "" if it can.
+std::string name_obstacle(const LeafNames::Name& named, NameHolder holder);
 
 }  // namespace cairn::inline v0

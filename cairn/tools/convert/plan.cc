@@ -2,7 +2,6 @@
 
 #include <cairn/tools/convert/plan.h>
 
-#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/inspect.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
@@ -137,10 +136,14 @@ std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format
   return "";
 }
 
-// Why the target cannot hold a leaf of this name; "" if it can.
-std::string name_obstacle(const std::string& name, const std::string& format) {
-  const char* flaw = format == "npz" ? flaw_of_zip_name(name) : nullptr;
-  return flaw == nullptr ? "" : std::string("a name that ") + flaw;
+// What holds the names of leaves. `keeps_keys`: keys are those of a TensorFlow source.
+NameHolder name_holder(const TensorInfo& t, const ConvertPlan& plan, const ConvertOptions& options,
+                       bool keeps_keys) {
+  const std::string& format = plan.report.format;
+  if (format == "npz") return NameHolder::kZipMember;
+  if (keeps_keys || (format == "tensorflow" && options.tensorflow.plain_names))
+    return NameHolder::kBytes;
+  return format == "orbax-files" && t.is_array() ? NameHolder::kFolder : NameHolder::kText;
 }
 
 bool is_scalar(const TensorInfo& t) {
@@ -252,7 +255,8 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
     const std::string stored = stored_name(t);
     const KeyPath path = prefixed ? with_item(t) : t.path;
     LeafNames::Name named = names.rename(prefixed ? param_name(path) : stored, path);
-    if (std::string why = name_obstacle(named.name, plan.report.format); !why.empty()) {
+    if (std::string why = name_obstacle(named, name_holder(t, plan, options, of_one_kind));
+        !why.empty()) {
       unsupported.emplace_back(t.full_name(), std::move(why));
       left_out.push_back(index);
       continue;
@@ -287,6 +291,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   plan.report.tensors = plan.targets.size();
   if (plan.items) finish_items(source, options, *plan.items, plan.report);
   keep_types(source, plan);
+  report_lost_metadata(source, options.safetensors.metadata, plan.report);
   if (!is_orbax_format(plan.report.format)) plan_memory(source, options.resources.memory, plan);
   return plan;
 }

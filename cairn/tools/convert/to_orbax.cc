@@ -134,7 +134,7 @@ class TreeMaker {
     save.trees.push_back({.item = make(std::move(numbers), item), .options = save_});
     std::string& custom = save.trees[0].item.tree.custom_metadata;
     if (!single) {
-      custom = source_.info().custom_metadata;
+      custom = tree_metadata(source_.info());
       return save;
     }
     custom = from_->opened_items()[0].metadata.custom_metadata;

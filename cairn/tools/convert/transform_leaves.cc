@@ -3,6 +3,7 @@
 #include <cairn/tools/convert/transform_leaves.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/base/utf8.h>
 
 #include <cairn/convert.h>
 #include <cairn/diff.h>
@@ -17,6 +18,11 @@
 
 namespace cairn::inline v0 {
 namespace {
+
+// The key that expressions match: one that is not UTF-8 has its escaped form.
+std::string shown_key(const std::string& key) {
+  return valid_utf8(key) ? key : printable_text(key);
+}
 
 // An axis as a number from 0; negative numbers count from the end.
 std::size_t axis_of(std::int64_t axis, std::size_t rank) {
@@ -44,7 +50,7 @@ class Leaves {
     std::vector<std::pair<std::string, Regex::Groups>> matches;
     std::vector<std::string> keys;
     for (const auto& leaf : leaves_)
-      if (leaf) keys.push_back(leaf->key);
+      if (leaf) keys.push_back(shown_key(leaf->key));
     for (const std::string& key : keys)
       if (auto groups = regex.full_match(key)) matches.emplace_back(key, std::move(*groups));
     if (matches.empty())
@@ -71,7 +77,7 @@ class Leaves {
   using Expand = std::function<std::string(const std::string&)>;
 
   void add(TransformedLeaf leaf) {
-    if (!places_.emplace(leaf.key, leaves_.size()).second)
+    if (!places_.emplace(shown_key(leaf.key), leaves_.size()).second)
       invalid_argument("two leaves would have the key '" + printable_text(leaf.key) + "'");
     leaves_.emplace_back(std::move(leaf));
   }
@@ -243,7 +249,7 @@ class Leaves {
 
   const Checkpoint& source_;
   std::vector<std::optional<TransformedLeaf>> leaves_;
-  std::unordered_map<std::string, std::size_t> places_;
+  std::unordered_map<std::string, std::size_t> places_;  // by shown_key
   // of the current rule
   std::map<std::string, std::map<std::uint64_t, TransformedLeaf>> stacks_;
 };

@@ -28,7 +28,7 @@ from cairn.orbax._impl.types.type_registry import (
 )
 
 _MISSING = {
-    "SingleReplicaArrayHandler": "in one process there is nothing to broadcast",
+    "SingleReplicaArrayHandler": "each process reads what its devices need; nothing is broadcast",
     "register_standard_handlers_with_options": "the native part has no such options",
 }
 

@@ -107,6 +107,99 @@ def test_safetensors_metadata_stays(scratch):
     cairn_cli.run("convert", scratch / "ckpt", scratch / "new.npz", "--metadata", "format=pt", status=cairn_cli.USAGE)
 
 
+def left_out_of(done):
+    return {entry["item"]: entry["why"] for entry in json.loads(done.stdout)["left_out"]}
+
+
+def test_metadata_survives_orbax_and_is_never_lost_silently(scratch):
+    """Orbax keeps it as custom metadata, and gives it back; other formats have no place for it."""
+    entries = {"format": "pt", "who": "größe"}
+    safetensors.numpy.save_file({"w": np.ones(3, np.float32), "v": np.ones(9, np.float32)}, scratch / "hf.safetensors", entries)
+    cairn_cli.run("convert", scratch / "hf.safetensors", scratch / "set.safetensors", "--shard-bytes", "20")
+    for source in ("hf.safetensors", "set.safetensors.index.json"):
+        assert left_out_of(cairn_cli.run("convert", scratch / source, scratch / "ckpt", "--to", "orbax", "--force", "--json")) == {}
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            assert checkpointer.metadata(scratch / "ckpt").item_metadata.custom_metadata == entries
+        assert left_out_of(cairn_cli.run("convert", scratch / "ckpt", scratch / "back.safetensors", "--force", "--json")) == {}
+        assert metadata_of(scratch / "back.safetensors") == entries
+    for target, format in (("a.npz", "npz"), ("a.msgpack", "msgpack"), ("tf", "tensorflow")):
+        for source, what in (("hf.safetensors", "__metadata__"), ("ckpt", "custom metadata")):
+            done = cairn_cli.run("convert", scratch / source, scratch / target, "--to", format, "--force", "--json")
+            assert left_out_of(done) == {what: f"{format} has no place for 'format', 'who'"}
+            assert f"left out '{what}': ".encode() in done.stderr
+    safetensors.numpy.save_file({"w": np.ones(3)}, scratch / "none.safetensors")
+    assert left_out_of(cairn_cli.run("convert", scratch / "none.safetensors", scratch / "a.npz", "--force", "--json")) == {}
+
+
+def test_metadata_that_is_not_text(scratch):
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "ckpt", args=ocp.args.PyTreeSave({"w": np.ones(2)}, custom_metadata={"format": "pt", "epoch": 3, "tags": ["a"]}))
+    done = cairn_cli.run("convert", scratch / "ckpt", scratch / "a.safetensors", "--json")
+    assert left_out_of(done) == {"custom metadata": "safetensors holds only strings: 'epoch', 'tags'"}
+    assert metadata_of(scratch / "a.safetensors") == {"format": "pt"}
+    done = cairn_cli.run("convert", scratch / "ckpt", scratch / "b.safetensors", "--metadata", "epoch=3", "--metadata", "tags=a", "--json")
+    assert left_out_of(done) == {}
+    assert metadata_of(scratch / "b.safetensors") == {"format": "pt", "epoch": "3", "tags": "a"}
+
+
+def odd_bundle(scratch):
+    """A TensorFlow checkpoint, whose names may have any bytes."""
+    import tensorflow as tf
+
+    names = [b"emb\x01\xff", b"good"]
+    tf.raw_ops.SaveV2(prefix=str(scratch / "odd"), tensor_names=names, shape_and_slices=["", ""], tensors=[tf.constant([1, 2]), tf.constant([3])])
+    return scratch / "odd"
+
+
+FORMATS = ["safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_names_that_are_not_utf8(scratch, format):
+    source, target = odd_bundle(scratch), scratch / f"out-{format}"
+    if format != "tensorflow":  # whose keys stay as they are
+        refused = cairn_cli.run("convert", source, target, "--to", format, status=cairn_cli.USAGE).stderr
+        assert rb"cannot hold 1 leaf: emb\x01\xff (a name that is not UTF-8)" in refused
+    skipped = json.loads(cairn_cli.run("convert", source, target, "--to", format, "--skip-unsupported", "--json").stdout)["skipped"]
+    assert [entry["name"] for entry in skipped] == [r"emb\x01\xff"] * (format != "tensorflow")
+    shown = cairn_cli.run("ls", "--names", source).stdout.decode().splitlines()[0]
+    cairn_cli.run("convert", source, target, "--to", format, "--force", *["--names"] * (format == "tensorflow"), "--rename", f"^{shown.replace(chr(92), chr(92) * 2)}$=e/mb")
+    names = [entry["name"].replace("/", ".") for entry in cairn_cli.ls(target)]
+    assert sorted(names) == ["e.mb", "good"], names
+
+
+@pytest.mark.parametrize("rename, names", [(r"\\xff$=-1", [r"emb\x01-1", "good"]), ("^emb=e", [r"e\x01\xff", "good"]), (r"\\x0[0-9]=", [r"emb\xff", "good"])])
+def test_renaming_what_ls_prints(scratch, rename, names):
+    """What of a name is UTF-8 is matched first, and the other bytes stay."""
+    cairn_cli.run("convert", odd_bundle(scratch), scratch / "new", "--to", "tensorflow", "--names", "--rename", rename)
+    assert cairn_cli.run("ls", "--names", scratch / "new").stdout.decode().splitlines() == names
+
+
+def test_transforms_see_what_ls_prints(scratch):
+    rules = scratch / "rules.json"
+    rules.write_text(json.dumps({"rules": [{"rename": r"emb\\x01\\x(..)", "to": r"e_\1"}]}))
+    cairn_cli.run("convert", odd_bundle(scratch), scratch / "new.npz", "--transform", rules)
+    assert cairn_cli.run("ls", "--names", scratch / "new.npz").stdout.decode().splitlines() == ["e_ff", "good"]
+    rules.write_text(json.dumps({"rules": [{"rename": "good", "to": "fine"}]}))
+    cairn_cli.run("convert", odd_bundle(scratch), scratch / "kept", "--to", "tensorflow", "--names", "--transform", rules)
+    import tensorflow as tf
+
+    assert tf.train.load_checkpoint(str(scratch / "kept")).get_tensor(b"emb\x01\xff").tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["a\\b", "..", "a/../b", "/abs", "a//b", "nul\0x", "x" * 300, "a/" + "x" * 256])
+def test_names_that_are_not_folders(scratch, name):
+    import flax.serialization
+
+    (scratch / "odd.msgpack").write_bytes(flax.serialization.to_bytes({name: np.ones(2), "good": np.zeros(3)}))
+    refused = cairn_cli.run("convert", scratch / "odd.msgpack", scratch / "out", "--to", "orbax-files", status=cairn_cli.USAGE).stderr
+    assert b"cannot hold 1 leaf: " in refused and b" (a name that has " in refused.replace(b"holds", b"has")
+    cairn_cli.run("convert", scratch / "odd.msgpack", scratch / "out", "--to", "orbax-files", "--skip-unsupported")
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        assert sorted(checkpointer.restore(scratch / "out")) == ["good"]
+    cairn_cli.run("convert", scratch / "odd.msgpack", scratch / "whole", "--to", "orbax")
+
+
 def test_nested_names(scratch):
     """Orbax and flax restore the tree that flat names stand for."""
     from flax.serialization import msgpack_restore

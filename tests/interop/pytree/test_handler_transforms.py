@@ -21,7 +21,8 @@ import test_pytree_handler as handler_test
 import tree_json
 
 FRESH = int(os.environ["CAIRN_FRESH_SEED"])
-SEEDS = [*range(18), FRESH, FRESH + 1]  # a checkpoint each
+# A checkpoint each, most of them new in every run: more than 500 cases.
+SEEDS = [*range(3), *range(FRESH, FRESH + 17)]
 CASES = 30
 FUNCTIONS = 20  # of each checkpoint
 KEYS = ["x", "w", "b1", "layer_0"]
@@ -267,7 +268,7 @@ def one_function(rng, structure, values):
     return moves, args
 
 
-@pytest.mark.parametrize("seed", SEEDS[8:])
+@pytest.mark.parametrize("seed", SEEDS[2:14])
 def test_functions_through_the_handler(scratch, seed):
     rng = np.random.default_rng([seed, 23])
     path = scratch / "ckpt"

@@ -18,6 +18,7 @@ import pytest
 from jax.sharding import SingleDeviceSharding
 
 import cairn_cli
+import gists
 import random_trees
 import tree_json
 
@@ -26,9 +27,6 @@ FRESH = int(os.environ["CAIRN_FRESH_SEED"])
 ROUNDS = 24  # files of cases, each of CASES
 CASES = 24
 
-# What Orbax raises, and the codes that mean the same.
-KINDS = {FileNotFoundError: {"not_found"}, NotImplementedError: {"unimplemented"}, KeyError: {"not_found", "invalid_argument"},
-         TypeError: {"invalid_argument"}, ValueError: {"invalid_argument", "not_found", "data_loss", "unimplemented"}}
 NICE = [np.dtype(getattr(ml_dtypes, name, name)) for name in ("float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "uint16")]
 
 
@@ -197,9 +195,7 @@ def check(got, want, error, tree):
         ours, theirs = named(got["error"], tree), named(str(error), tree)
         if ours and theirs and not ours & theirs:
             return  # several leaves are at fault, each in its way; which one Orbax meets first is up to its threads
-        kinds = next((codes for kind, codes in KINDS.items() if isinstance(error, kind)), None)
-        # Orbax wraps some failures in a bare Exception.
-        assert kinds is None or got["code"] in kinds, (error, got)
+        gists.check_error(error, got)
         return
     assert "tree" in got, (got, want)
     differs = difference(tree_json.normal(got["tree"]), tree_json.normal(tree_json.to_json(want)))

@@ -69,6 +69,6 @@ class ArrayRestoreArgs(RestoreArgs):
 
 @dataclasses.dataclass
 class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
-    """As ArrayRestoreArgs. In one process there is nothing to broadcast."""
+    """As ArrayRestoreArgs: each process reads what its devices need, and nothing is broadcast."""
 
     single_replica_sharding: Any = None

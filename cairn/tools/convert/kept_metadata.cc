@@ -1,0 +1,67 @@
+// kept_metadata.cc -- carries custom metadata into safetensors files, and names what is lost.
+#include <cairn/tools/convert/kept_types.h>
+
+#include <cairn/base/json/json.h>
+#include <cairn/formats/safetensors/set.h>
+#include <cairn/inspect.h>
+
+#include <algorithm>
+
+namespace cairn::inline v0 {
+namespace {
+
+// The members of an Orbax checkpoint's metadata.
+JsonObject custom_members(const CheckpointInfo& info) {
+  if (info.custom_metadata.empty()) return {};
+  const auto parsed = try_call([&] { return parse_json(info.custom_metadata); });
+  if (!parsed || parsed.value().as_object() == nullptr) return {};
+  return *parsed.value().as_object();
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names)
+    out.append(out.empty() ? "'" : ", '").append(printable_text(name)).append("'");
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointInfo& info) {
+  if (info.format == "safetensors") return safetensors_metadata(info);
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [key, value] : custom_members(info))
+    if (value.as_string() != nullptr) out.emplace_back(key, *value.as_string());
+  return out;
+}
+
+std::string tree_metadata(const CheckpointInfo& info) {
+  if (info.format != "safetensors") return info.custom_metadata;
+  JsonObject entries;  // of a set, the index has no custom metadata
+  for (const auto& [key, value] : safetensors_metadata(info)) entries.emplace_back(key, value);
+  return entries.empty() ? "" : to_text(Json(std::move(entries)));
+}
+
+void report_lost_metadata(const Checkpoint& source,
+                          const std::vector<std::pair<std::string, std::string>>& set,
+                          ConvertReport& report) {
+  if (is_orbax_format(report.format)) return;
+  const bool to_safetensors = report.format == "safetensors";
+  const bool from_safetensors = source.info().format == "safetensors";
+  std::vector<std::string> lost;
+  if (from_safetensors && !to_safetensors)
+    for (const auto& [key, value] : safetensors_metadata(source.info())) lost.push_back(key);
+  if (!from_safetensors)
+    for (const auto& [key, value] : custom_members(source.info())) {
+      const auto is_set = [&, &name = key](const auto& entry) { return entry.first == name; };
+      const bool kept = value.as_string() != nullptr || std::ranges::any_of(set, is_set);
+      if (!to_safetensors || !kept) lost.push_back(key);
+    }
+  if (lost.empty()) return;
+  report.left_out.emplace_back(from_safetensors ? "__metadata__" : "custom metadata",
+                               to_safetensors
+                                   ? "safetensors holds only strings: " + joined(lost)
+                                   : report.format + " has no place for " + joined(lost));
+}
+
+}  // namespace cairn::inline v0
