@@ -76,8 +76,8 @@ struct CheckpointManagerOptions {
   // Remove what interrupted saves of steps have left. What stays, because a save is in progress or
   // foreign files are there, is reported to the observer.
   bool cleanup_tmp_directories = false;
-  // Steps are removed in a thread of their own: remove() and later saves of other steps do not wait.
-  // A removal waits for the one before, and with several processes a save does, too.
+  // Steps are removed in a thread of their own: remove() and saves of other steps do not wait. A
+  // removal waits for the one before, and with several processes a save does, too.
   bool enable_background_delete = false;
   // Removed steps are moved to this directory below the root; none: they are removed.
   std::optional<std::string> todelete_subdir = {};

@@ -46,8 +46,8 @@ inline std::vector<std::int64_t> whole_steps(CheckpointManager& manager) {
   return manager.all_steps();
 }
 
-// Saves in the background, each with the removal of an older step; with kCommitMarker, the next save
-// does not wait for the removal.
+// Saves in the background, each with the removal of an older step; with kCommitMarker, the next
+// save does not wait for the removal.
 inline RunScenario async_saves(CommitProtocol protocol) {
   CheckpointManagerOptions options = three_steps(protocol);
   options.enable_async_checkpointing = true;
