@@ -90,6 +90,11 @@ TEST(LeadingChunks, AreRunsOfElements) {
         << shape_text(c.piece) << " " << c.bytes;
 }
 
+// The caller refuses it when it makes the metadata.
+TEST(LeadingChunks, DoNotExistForElementsWithoutASize) {
+  EXPECT_EQ(leading_chunk_shape({4}, 0, 64), std::nullopt);
+}
+
 TEST(LeadingChunks, HugePrimesTakeNoTime) {
   EXPECT_EQ(leading_chunk_shape({1'000'000'007}, 4, 64 << 20), std::nullopt);
   EXPECT_EQ(leading_chunk_shape({(std::int64_t{1} << 61U) - 1}, 4, 64 << 20), std::nullopt);

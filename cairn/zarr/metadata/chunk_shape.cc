@@ -101,8 +101,9 @@ std::optional<Shape> leading_chunk_shape(const Shape& piece, std::size_t element
   constexpr std::int64_t kLeastShare = 16;
   Shape chunk = piece;
   for (std::int64_t& extent : chunk) extent = std::max<std::int64_t>(extent, 1);
-  const auto size = static_cast<std::int64_t>(element_size);
-  const std::int64_t most = most_bytes / size;  // in elements, as all numbers below
+  if (element_size == 0) return std::nullopt;  // the type cannot be stored
+  const std::int64_t most =
+      most_bytes / static_cast<std::int64_t>(element_size);  // in elements, as all numbers below
   const std::int64_t least = most / kLeastShare;
   std::int64_t elements = element_count(chunk);
   if (elements <= most) return chunk;
