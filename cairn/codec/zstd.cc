@@ -175,7 +175,7 @@ struct ZstdFrame {
 }  // namespace
 
 void codec::decode_zstd_into(ByteView in, MutableByteView out) {
-  if (decode_raw_zstd_frame(in, out)) return;
+  if (decode_raw_zstd_block(in, out)) return;
   const std::size_t expected = out.size();
   std::size_t written = 0;
   do {

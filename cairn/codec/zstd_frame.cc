@@ -47,12 +47,13 @@ std::size_t header_size(std::uint64_t size) {
   return 4 + 1 + (is_single(size) ? 0 : 1) + (std::size_t{1} << size_code(size));
 }
 
+constexpr std::size_t kStep = 1024;
+constexpr std::size_t kAhead = 4096;
+
 // Prefetches memory some pages before hashing it. The processor's own prefetcher does not keep up
 // with this loop. With the hints it takes half as long (8.5 instead of 4.7 GB/s, measured on a Xeon
 // where memcpy reaches 9.6 GB/s).
 void hash(XXH64_state_t& state, ByteView content) {
-  constexpr std::size_t kStep = 1024;
-  constexpr std::size_t kAhead = 4096;
   constexpr std::size_t kLine = 64;
   for (; content.size() > kAhead + kStep; content = content.subspan(kStep)) {
     for (std::size_t line = 0; line < kStep; line += kLine)
@@ -63,6 +64,9 @@ void hash(XXH64_state_t& state, ByteView content) {
 }
 
 std::uint32_t checksum(ByteView content) {
+  // A state costs more than it gains where nothing is prefetched.
+  if (content.size() <= kAhead + kStep)
+    return static_cast<std::uint32_t>(XXH64(content.data(), content.size(), 0));
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   hash(state, content);
@@ -149,18 +153,13 @@ RawZstdFrame make_raw_zstd_frame(ByteView content) {
   return frame;
 }
 
-bool decode_raw_zstd_frame(ByteView frame, MutableByteView content) {
-  if (frame.size() != raw_zstd_frame_size(content.size())) return false;
+bool decode_raw_zstd_block(ByteView frame, MutableByteView content) {
+  if (content.size() > kBlock || frame.size() != raw_zstd_frame_size(content.size())) return false;
   const Framing framing(content.size());
-  for (std::uint64_t i = 0; i < framing.blocks(); ++i) {
-    const ByteView before = framing.before(i);
-    if (!std::ranges::equal(frame.first(before.size()), before)) return false;
-    frame = frame.subspan(before.size());
-    const ByteView block = frame.first(framing.block_size(i));
-    std::ranges::copy(block, content.data() + i * kBlock);
-    frame = frame.subspan(block.size());
-  }
-  return ByteReader(frame).u32() == checksum(content);
+  const ByteView before = framing.bytes();
+  if (std::memcmp(frame.data(), before.data(), before.size()) != 0) return false;
+  if (!content.empty()) std::memcpy(content.data(), frame.data() + before.size(), content.size());
+  return ByteReader(frame.last(kChecksum)).u32() == checksum(content);
 }
 
 namespace {
