@@ -9,6 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 CAIRN = pathlib.Path(os.environ.get("CAIRN_BIN", ROOT / "build" / "release" / "bin" / "cairn")).resolve()
 BENCH = CAIRN.parent / "restore_bench"
+PREAD, ZSTD, UNCOMPRESSED = "floor: pread into huge pages", "floor: libzstd alone", "Cairn uncompressed"
 SCALES = {"full": 1, "quick": 16}  # divisors of the sizes
 
 
@@ -59,6 +60,28 @@ def load_case(name, title, data, form, floors):
     return Case(name, title, data.name, contenders)
 
 
+def own_case(name, title, data):
+    """Restores what Cairn saved: every checksum verified, and stored uncompressed without checksums."""
+    files = data / "cairn"
+    return Case(name, title, data.name, [
+        cairn("load", files), cairn("load", data / "cairn_none", name=UNCOMPRESSED), cairn("floor-pread", files, name=PREAD),
+        cairn("floor-memcpy", files, name="floor: memcpy"), peer("safetensors", "safetensors", "load", data / "model.safetensors"),
+        peer("Orbax", "orbax", "load", files)])
+
+
+def million_cases(data):
+    """A tree of a million leaves. Orbax is missing: it takes hours."""
+    files, model = data / "cairn", data / "model.safetensors"
+    return [
+        Case("load_million", "Restore 1,000,000 tensors of 64 bytes that Cairn saved", data.name, [
+            cairn("load", files), cairn("load", model, name="Cairn (safetensors file)"), peer("safetensors", "safetensors", "load", model)]),
+        Case("list_million", "Cold process to the list of 1,000,000 tensors", data.name, [
+            Contender("Cairn", [CAIRN, "ls", files], files), Contender("Cairn (safetensors file)", [CAIRN, "ls", model], model),
+            peer("safetensors in Python", "safetensors", "list", model)], whole_process=True),
+        Case("diff_million", "Compare 1,000,000 tensors with those of a safetensors file", data.name, [Contender("Cairn", [CAIRN, "diff", files, model], files)],
+             whole_process=True)]
+
+
 def list_case(name, title, data):
     return Case(name, title, data.name, [
         Contender("Cairn", [CAIRN, "ls", data / "orbax"], data / "orbax"),
@@ -97,6 +120,10 @@ def read_cases(data, scale):
         Case("load_cairn", "Restore 1 GiB of float32 that Cairn saved, every checksum verified", "large", [
             cairn("load", large / "cairn"), *(cairn(floor, large / "cairn", name=f"floor: {text}") for floor, text in floors),
             peer("safetensors", "safetensors", "load", large / "model.safetensors"), peer("Orbax", "orbax", "load", large / "cairn")]),
+        own_case("load_one", "Restore 1 GiB of float32 in one array that Cairn saved", data / "one"),
+        own_case("load_llama", "Restore a Llama of 1.24 billion bfloat16 parameters that Cairn saved", llama),
+        own_case("load_own_small", "Restore 10,000 tensors of 1 KiB that Cairn saved", data / "small"),
+        *million_cases(data / "million"),
         load_case("llama_raw", "Restore a Llama of 1.24 billion bfloat16 parameters, uncompressed", llama, "orbax_raw", floors),
         load_case("llama_zstd", "Restore the same with Orbax's default zstd", llama, "orbax", zstd),
         load_case("load_many", "Restore 10,000 tensors of 4 KiB, Orbax's default zstd", many, "orbax", zstd),
@@ -114,11 +141,11 @@ def read_cases(data, scale):
     ]
 
 
-PREAD, ZSTD = "floor: pread into huge pages", "floor: libzstd alone"
 READ_AIMS = [
     Aim("list_300", "Cairn", "", 0.010), Aim("list_10000", "Cairn", "", 0.050), Aim("steps_10000", "Cairn", "", 0.050), Aim("manager_10000", "Cairn", "", 0.050),
     Aim("load_raw", "Cairn", PREAD, 1.3), Aim("load_raw", "Orbax", "Cairn", 10, least=True),
     Aim("load_zstd", "Cairn", ZSTD, 1.15), Aim("load_cairn", "Cairn", PREAD, 1.5), Aim("llama_raw", "Cairn", PREAD, 1.3), Aim("llama_zstd", "Cairn", ZSTD, 1.15),
+    Aim("load_one", "Cairn", PREAD, 1.2), Aim("load_llama", "Cairn", UNCOMPRESSED, 1.2), Aim("load_own_small", "Cairn", "", 0.020),
     Aim("load_many", "Orbax", "Cairn", 150, least=True), Aim("load_many_raw", "Cairn", "safetensors", 1.0),
     *(Aim(case, "Cairn", "safetensors", 0.5) for case in ("load_small", "load_small_raw")),
     Aim("slice", "Cairn", "NumPy mmap", 1.0), Aim("some", "Cairn", "NumPy mmap", 1.0),

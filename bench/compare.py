@@ -5,7 +5,7 @@
 
 Every round runs each contender of a case once, in a new order, in a new process and with its files in the page cache. A
 disturbance of the machine therefore affects all contenders alike. The result is the median, over the rounds, of the ratio
-within a round. data.py makes the data sets once (about 16 GB, or 1 GB with --quick). The output of a save is removed after
+within a round. data.py makes the data sets once (about 22 GB, or 1.5 GB with --quick). The output of a save is removed after
 each run.
 """
 

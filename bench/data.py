@@ -72,17 +72,17 @@ def many(count):
     return {f"layer_{i // 100:03}_block_{i % 100:02}_w": values[i] for i in range(count)}
 
 
-def small(count):
-    """`count` tiny tensors of 1 KiB each, in layers of ten."""
+def small(count, elements=256):
+    """`count` tiny tensors of 1 KiB (256 elements) each, in layers of ten."""
     import numpy as np
 
-    values = normal(count * 256, np.float32).reshape(count, 256)
+    values = normal(count * elements, np.float32).reshape(count, elements)
     return {f"layers_{i // 10:06}_w{i % 10}": values[i] for i in range(count)}
 
 
 def trees():
     return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "small": lambda scale: small(10_000 // scale), "few": lambda scale: many(300),
-            "steps": lambda scale: many(10_000 // scale)}
+            "million": lambda scale: small(1_000_000 // scale, 16), "steps": lambda scale: many(10_000 // scale)}
 
 
 def save_orbax(path, tree, **options):
@@ -125,8 +125,8 @@ def save_tensorflow(path, tree):
     tf.raw_ops.SaveV2(prefix=str(path / "model"), tensor_names=list(tree), shape_and_slices=[""] * len(tree), tensors=list(tree.values()))
 
 
-def save_cairn(path, tree):
-    subprocess.run([CAIRN.parent / "save_bench", "save", path.with_name("model.safetensors"), path], stdout=subprocess.DEVNULL, check=True)
+def save_cairn(path, *words):
+    subprocess.run([CAIRN.parent / "save_bench", "save", path.with_name("model.safetensors"), path, *words], stdout=subprocess.DEVNULL, check=True)
 
 
 def save_two(path, tree):
@@ -149,7 +149,8 @@ FORMS = {
     "npy": save_npy,
     "torch.pt": save_torch,
     "model.safetensors": save_safetensors,
-    "cairn": save_cairn,
+    "cairn": lambda path, tree: save_cairn(path),
+    "cairn_none": lambda path, tree: save_cairn(path, "none"),
     "orbax_two": save_two,
     "tf": save_tensorflow,
     "run": save_steps,
@@ -167,7 +168,7 @@ def make(folder, name, scale, wanted):
     done = folder / name / "done"
     facts = json.loads(done.read_text()) if done.exists() else {}
     made = facts.get("forms", [])
-    if wanted & {"cairn", "orbax_two"}:
+    if wanted & {"cairn", "cairn_none", "orbax_two"}:
         wanted.add("model.safetensors")
     missing = [form for form in FORMS if form in wanted and form not in made]
     if not missing:

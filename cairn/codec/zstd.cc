@@ -2,6 +2,7 @@
 #define ZSTD_STATIC_LINKING_ONLY  // for ZSTD_d_stableOutBuffer
 #include <cairn/base/cancellation.h>
 #include <cairn/codec/codecs.h>
+#include <cairn/codec/zstd_frame.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -174,6 +175,7 @@ struct ZstdFrame {
 }  // namespace
 
 void codec::decode_zstd_into(ByteView in, MutableByteView out) {
+  if (decode_raw_zstd_block(in, out)) return;
   const std::size_t expected = out.size();
   std::size_t written = 0;
   do {

@@ -30,47 +30,30 @@ std::uint64_t block_count(std::uint64_t size) {
   return size == 0 ? 1 : (size + kBlock - 1) / kBlock;
 }
 
-void put_header(ByteWriter& out, std::uint64_t size) {
-  out.u32(0xfd2fb528U);
-  const bool single = size <= kBlock;
-  const std::uint8_t flags = kChecksumFlag | (single ? kSingleSegment : 0);
-  const auto descriptor = [&](unsigned code) {
-    out.u8(static_cast<std::uint8_t>(code << 6U | flags));
-    if (!single) out.u8(kBlockWindow);
-  };
-  if (size < 256) {
-    descriptor(0);
-    out.u8(static_cast<std::uint8_t>(size));
-  } else if (size < 256 + 65536) {
-    // A two-byte size counts from 256; it means the same with and without a window.
-    descriptor(1);
-    out.u16(static_cast<std::uint16_t>(size - 256));
-  } else if (size <= 0xffffffffU) {
-    descriptor(2);
-    out.u32(static_cast<std::uint32_t>(size));
-  } else {
-    descriptor(3);
-    out.u64(size);
-  }
-}
+// Sizes below this are stored in one byte, and those below kShortSizes in two, counted from here.
+constexpr std::uint64_t kByteSizes = 256;
+constexpr std::uint64_t kShortSizes = kByteSizes + 65536;
 
-void put_block(ByteWriter& out, std::uint64_t size, bool last) {
-  const std::uint64_t header = size << 3U | (last ? 1U : 0U);
-  out.u8(static_cast<std::uint8_t>(header)).u16(static_cast<std::uint16_t>(header >> 8U));
+bool is_single(std::uint64_t size) { return size <= kBlock; }
+
+// The code of the content size, whose field has 2^code bytes.
+unsigned size_code(std::uint64_t size) {
+  if (size < kByteSizes) return 0;
+  if (size < kShortSizes) return 1;
+  return size <= 0xffffffffU ? 2 : 3;
 }
 
 std::size_t header_size(std::uint64_t size) {
-  ByteWriter header;
-  put_header(header, size);
-  return header.size();
+  return 4 + 1 + (is_single(size) ? 0 : 1) + (std::size_t{1} << size_code(size));
 }
+
+constexpr std::size_t kStep = 1024;
+constexpr std::size_t kAhead = 4096;
 
 // Prefetches memory some pages before hashing it. The processor's own prefetcher does not keep up
 // with this loop. With the hints it takes half as long (8.5 instead of 4.7 GB/s, measured on a Xeon
 // where memcpy reaches 9.6 GB/s).
 void hash(XXH64_state_t& state, ByteView content) {
-  constexpr std::size_t kStep = 1024;
-  constexpr std::size_t kAhead = 4096;
   constexpr std::size_t kLine = 64;
   for (; content.size() > kAhead + kStep; content = content.subspan(kStep)) {
     for (std::size_t line = 0; line < kStep; line += kLine)
@@ -81,6 +64,9 @@ void hash(XXH64_state_t& state, ByteView content) {
 }
 
 std::uint32_t checksum(ByteView content) {
+  // A state costs more than it gains where nothing is prefetched.
+  if (content.size() <= kAhead + kStep)
+    return static_cast<std::uint32_t>(XXH64(content.data(), content.size(), 0));
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   hash(state, content);
@@ -89,38 +75,58 @@ std::uint32_t checksum(ByteView content) {
 
 // The bytes around the blocks of a content of `size` bytes. The first block follows the frame's
 // header. All other full blocks have the same header.
-struct Framing {
-  // header and first block's header | a full block's | the last block's | room for the checksum
-  Bytes bytes;
-  std::size_t first_end = 0;
-  std::uint64_t blocks = 0;
-  std::uint64_t rest = 0;  // bytes of the last block
+// It holds its bytes itself: for a small content, an allocation would cost as much as the checksum.
+class Framing {
+ public:
+  explicit Framing(std::uint64_t size)
+      : blocks_(block_count(size)), rest_(size - (blocks_ - 1) * kBlock) {
+    put_header(size);
+    first_end_ = used_ + kBlockHeader;
+    put_block(block_size(0), blocks_ == 1);
+    if (blocks_ > 1) {
+      put_block(kBlock, false);
+      put_block(rest_, true);
+    }
+  }
 
-  [[nodiscard]] ByteView before(std::uint64_t block) const {
-    const ByteView all = bytes;
-    if (block == 0) return all.first(first_end);
-    return all.subspan(block + 1 == blocks ? first_end + kBlockHeader : first_end, kBlockHeader);
+  [[nodiscard]] ByteView bytes() const { return ByteView(bytes_).first(used_); }
+  [[nodiscard]] std::uint64_t blocks() const { return blocks_; }
+  // The place of the bytes before a block, in bytes().
+  [[nodiscard]] ByteView before(std::uint64_t block) const { return before(block, bytes()); }
+  // The same in a copy of bytes().
+  [[nodiscard]] ByteView before(std::uint64_t block, ByteView copy) const {
+    if (block == 0) return copy.first(first_end_);
+    return copy.subspan(block + 1 == blocks_ ? first_end_ + kBlockHeader : first_end_,
+                        kBlockHeader);
   }
   [[nodiscard]] std::uint64_t block_size(std::uint64_t block) const {
-    return block + 1 == blocks ? rest : kBlock;
+    return block + 1 == blocks_ ? rest_ : kBlock;
   }
-};
 
-Framing make_framing(std::uint64_t size) {
-  Framing framing;
-  framing.blocks = block_count(size);
-  framing.rest = size - (framing.blocks - 1) * kBlock;
-  ByteWriter out;
-  put_header(out, size);
-  framing.first_end = out.size() + kBlockHeader;
-  put_block(out, framing.block_size(0), framing.blocks == 1);
-  if (framing.blocks > 1) {
-    put_block(out, kBlock, false);
-    put_block(out, framing.rest, true);
+ private:
+  void put(std::uint64_t value, std::size_t size) {
+    for (std::size_t i = 0; i < size; ++i)
+      bytes_[used_++] = static_cast<std::byte>(value >> (8 * i));
   }
-  framing.bytes = std::move(out).take();
-  return framing;
-}
+  void put_header(std::uint64_t size) {
+    const unsigned code = size_code(size);
+    put(0xfd2fb528U, 4);
+    put(code << 6U | kChecksumFlag | (is_single(size) ? kSingleSegment : 0), 1);
+    if (!is_single(size)) put(kBlockWindow, 1);
+    // A two-byte size counts from 256; it means the same with and without a window.
+    put(code == 1 ? size - kByteSizes : size, std::size_t{1} << code);
+  }
+  void put_block(std::uint64_t size, bool last) {
+    put(size << 3U | (last ? 1U : 0U), kBlockHeader);
+  }
+
+  // header and first block's header | a full block's | the last block's
+  std::array<std::byte, kMostHeader + 2 * kBlockHeader> bytes_{};
+  std::size_t used_ = 0;
+  std::size_t first_end_ = 0;
+  std::uint64_t blocks_;
+  std::uint64_t rest_;  // bytes of the last block
+};
 
 }  // namespace
 
@@ -130,21 +136,30 @@ std::uint64_t raw_zstd_frame_size(std::uint64_t content_size) {
 }
 
 RawZstdFrame make_raw_zstd_frame(ByteView content) {
-  Framing framing = make_framing(content.size());
+  const Framing framing(content.size());
+  RawZstdFrame frame;
+  frame.framing.reserve(framing.bytes().size() + kChecksum);
+  frame.framing.assign(framing.bytes().begin(), framing.bytes().end());
   const std::uint32_t sum = checksum(content);
   for (unsigned shift = 0; shift < 32; shift += 8)
-    framing.bytes.push_back(static_cast<std::byte>(sum >> shift));
-  RawZstdFrame frame;
-  frame.pieces.reserve(2 * framing.blocks + 1);
-  for (std::uint64_t i = 0; i < framing.blocks; ++i) {
-    frame.pieces.push_back(framing.before(i));
+    frame.framing.push_back(static_cast<std::byte>(sum >> shift));
+  frame.pieces.reserve(2 * framing.blocks() + 1);
+  for (std::uint64_t i = 0; i < framing.blocks(); ++i) {
+    frame.pieces.push_back(framing.before(i, frame.framing));
     if (!content.empty())
       frame.pieces.push_back(content.subspan(i * kBlock, framing.block_size(i)));
   }
-  frame.pieces.push_back(ByteView(framing.bytes).last(kChecksum));
-  // moving keeps the bytes in place, so the pieces stay valid
-  frame.framing = std::move(framing.bytes);
+  frame.pieces.push_back(ByteView(frame.framing).last(kChecksum));
   return frame;
+}
+
+bool decode_raw_zstd_block(ByteView frame, MutableByteView content) {
+  if (content.size() > kBlock || frame.size() != raw_zstd_frame_size(content.size())) return false;
+  const Framing framing(content.size());
+  const ByteView before = framing.bytes();
+  if (std::memcmp(frame.data(), before.data(), before.size()) != 0) return false;
+  if (!content.empty()) std::memcpy(content.data(), frame.data() + before.size(), content.size());
+  return ByteReader(frame.last(kChecksum)).u32() == checksum(content);
 }
 
 namespace {
@@ -158,8 +173,8 @@ bool walk_frame(const Framing& framing, const ScatterSource& source, MutableByte
   std::array<std::byte, kTogether * kMostHeader> read_around{};
   std::uint64_t offset = 0;  // offset in the frame
   std::vector<MutableByteView> parts;
-  for (std::uint64_t block = 0; block < framing.blocks; block += kTogether) {
-    const std::uint64_t end = std::min(framing.blocks, block + kTogether);
+  for (std::uint64_t block = 0; block < framing.blocks(); block += kTogether) {
+    const std::uint64_t end = std::min(framing.blocks(), block + kTogether);
     const std::uint64_t size = (end - block - 1) * kBlock + framing.block_size(end - 1);
     const MutableByteView content = room(block * kBlock, size);
     parts.clear();
@@ -169,7 +184,7 @@ bool walk_frame(const Framing& framing, const ScatterSource& source, MutableByte
       parts.push_back(content.subspan((i - block) * kBlock, framing.block_size(i)));
       used += framing.before(i).size();
     }
-    if (end == framing.blocks) parts.push_back(stored);
+    if (end == framing.blocks()) parts.push_back(stored);
     source(offset, parts);
     offset += used + size;
     for (std::uint64_t i = block; i < end; ++i)
@@ -187,7 +202,7 @@ bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content) {
   XXH64_reset(&state, 0);
   const auto room = [&](std::uint64_t at, std::uint64_t size) { return content.subspan(at, size); };
   const auto take = [&](std::uint64_t /*at*/, ByteView read) { return hash(state, read), true; };
-  return walk_frame(make_framing(content.size()), source, stored, room, take) &&
+  return walk_frame(Framing(content.size()), source, stored, room, take) &&
          ByteReader(stored).u32() == static_cast<std::uint32_t>(XXH64_digest(&state));
 }
 
@@ -207,7 +222,7 @@ std::optional<bool> is_raw_zstd_frame_of(const ScatterSource& source, std::uint6
     if (!differs) hash(state, read);
     return !differs;
   };
-  if (!walk_frame(make_framing(content.size()), source, stored, room, take))
+  if (!walk_frame(Framing(content.size()), source, stored, room, take))
     return differs ? std::optional(false) : std::nullopt;
   return ByteReader(stored).u32() == static_cast<std::uint32_t>(XXH64_digest(&state));
 }

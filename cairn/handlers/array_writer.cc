@@ -121,21 +121,33 @@ std::optional<std::int64_t> ArrayWriter::chunk_target(const StoreArray& array) c
   return target;
 }
 
+bool ArrayWriter::has_free_chunks(const StoreArray& array) const {
+  return !array.chunk_byte_size && !options_.chunk_bytes && array.shard_axes.empty() &&
+         options_.compression.method != Compression::kNone;
+}
+
 // Neighbours are often of one kind, so the kind of the array before is compared first.
 const std::pair<const ArrayWriter::Kind, ArrayWriter::Described>& ArrayWriter::described_kind(
     const StoreArray& array) {
   const std::optional<std::int64_t> target = chunk_target(array);
+  const bool is_free = has_free_chunks(array);
   const Shape& piece = piece_shape(array);
   if (last_kind_ != nullptr) {
     const Kind& last = last_kind_->first;
     if (last.dtype == array.dtype && last.shape == array.shape && last.piece == piece &&
-        last.chunk_bytes == target && last.shard_axes == array.shard_axes &&
-        last.write_chunk == array.write_chunk_shape && last.read_chunk == array.read_chunk_shape)
+        last.chunk_bytes == target && last.is_free == is_free &&
+        last.shard_axes == array.shard_axes && last.write_chunk == array.write_chunk_shape &&
+        last.read_chunk == array.read_chunk_shape)
       return *last_kind_;
   }
-  Kind kind{
-      array.dtype,           array.shape, piece, target, array.shard_axes, array.write_chunk_shape,
-      array.read_chunk_shape};
+  Kind kind{array.dtype,
+            array.shape,
+            piece,
+            target,
+            is_free,
+            array.shard_axes,
+            array.write_chunk_shape,
+            array.read_chunk_shape};
   auto found = kinds_.find(kind);
   if (found == kinds_.end()) {
     Described described = describe(kind);
@@ -182,6 +194,15 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
         kind.write_chunk ? "write_chunk_shape" : "the pieces that the array is written in",
         made.chunk_shape);
     return;
+  }
+  if (kind.is_free) {
+    const std::int64_t most =
+        std::min(kind.chunk_bytes.value_or(options_.free_chunk_bytes), options_.free_chunk_bytes);
+    auto chunk = zarr::leading_chunk_shape(kind.piece, dtype_size(kind.dtype), most);
+    if (chunk) {
+      made.chunk_shape = *std::move(chunk);
+      return;
+    }
   }
   std::vector<std::size_t> axes;
   for (const std::int64_t axis : kind.shard_axes) {

@@ -42,7 +42,13 @@ struct DeviceCopies {
 struct ArrayWriteOptions {
   int zarr_format = 2;
   Compression compression;
-  std::optional<std::int64_t> chunk_bytes;  // nullopt: an array is one chunk, subject to file_bytes
+  // The user's target. nullopt: Cairn chooses; see free_chunk_bytes.
+  std::optional<std::int64_t> chunk_bytes;
+  // Arrays whose chunks the user has left to Cairn are cut along leading dimensions into chunks of
+  // at most this size, if their values have checksums or are compressed. One core handles a value,
+  // so an array in one value would be checked or decompressed by one core alone. Arrays that are
+  // stored raw have nothing to compute, and remain one chunk, which Checkpoint::view needs.
+  std::int64_t free_chunk_bytes = std::int64_t{64} << 20U;
   // size of a database's data files; 0: no limit. No chunk is larger.
   std::optional<std::int64_t> file_bytes;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes in addition to the arrays
@@ -112,11 +118,13 @@ class ArrayWriter {
     DType dtype;
     Shape shape, piece;
     std::optional<std::int64_t> chunk_bytes;  // upper bound
+    bool is_free = false;                     // the user has not chosen the chunks
     std::vector<std::int64_t> shard_axes;
     std::optional<Shape> write_chunk, read_chunk;
     friend bool operator<(const Kind& a, const Kind& b) {
-      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.shard_axes, a.write_chunk,
-                      a.read_chunk) < std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes,
+      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.is_free, a.shard_axes,
+                      a.write_chunk,
+                      a.read_chunk) < std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes, b.is_free,
                                                b.shard_axes, b.write_chunk, b.read_chunk);
     }
   };
@@ -128,6 +136,7 @@ class ArrayWriter {
   [[nodiscard]] std::uint64_t fetch_bytes() const;
   void check_fetch(std::size_t number) const;
   [[nodiscard]] std::optional<std::int64_t> chunk_target(const StoreArray& array) const;
+  [[nodiscard]] bool has_free_chunks(const StoreArray& array) const;
   const std::pair<const Kind, Described>& described_kind(const StoreArray& array);
   [[nodiscard]] Described describe(const Kind& kind) const;
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;

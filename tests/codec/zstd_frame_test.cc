@@ -99,6 +99,39 @@ TEST(RawZstdFrame, IsReadStraightToWhereItsContentBelongs) {
   }
 }
 
+TEST(RawZstdFrame, IsDecodedFromMemory) {
+  for (const std::size_t n : kSizes) {
+    const Bytes content = random_bytes(n);
+    Bytes frame = joined(make_raw_zstd_frame(content));
+    Bytes out(n);
+    EXPECT_EQ(decode_raw_zstd_block(frame, out), n <= 131072) << n;
+    if (n > 131072) continue;
+    EXPECT_EQ(out, content) << n;
+    for (const std::size_t at : {std::size_t{0}, frame.size() / 2, frame.size() - 1}) {
+      frame[at] ^= std::byte{16};
+      EXPECT_FALSE(decode_raw_zstd_block(frame, out)) << n << " " << at;
+      frame[at] ^= std::byte{16};
+    }
+    EXPECT_FALSE(decode_raw_zstd_block(ByteView(frame).first(frame.size() - 1), out)) << n;
+    frame.push_back(std::byte{0});
+    EXPECT_FALSE(decode_raw_zstd_block(frame, out)) << n;
+  }
+}
+
+// The flips of IsNotReadStraightIfAnyBitIsAnother, for the frames of small arrays.
+TEST(RawZstdFrame, IsNotDecodedFromMemoryIfAnyBitIsAnother) {
+  for (const std::size_t n : {0U, 1U, 255U, 1024U}) {
+    Bytes frame = joined(make_raw_zstd_frame(random_bytes(n)));
+    Bytes out(n);
+    for (std::size_t i = 0; i < 8 * frame.size(); ++i) {
+      const std::byte bit{static_cast<unsigned char>(1U << i % 8)};
+      frame[i / 8] ^= bit;
+      EXPECT_FALSE(decode_raw_zstd_block(frame, out)) << n << " " << i;
+      frame[i / 8] ^= bit;
+    }
+  }
+}
+
 TEST(RawZstdFrame, IsNotReadStraightIfAnyBitIsAnother) {
   for (const std::size_t n : {1U, 300U, 131072U, 600000U}) {
     const Bytes content = random_bytes(n);

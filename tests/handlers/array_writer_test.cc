@@ -79,6 +79,67 @@ TEST(ArrayWriter, WritesEveryChunkOnce) {
   }
 }
 
+Shape chunk_of(const StoreArray& array, const ArrayWriteOptions& options) {
+  return ArrayWriter({&array}, options).chunk_shape(0);
+}
+
+// Each chunk is one run of the piece. The limits of files and memory apply, too.
+TEST(ArrayWriter, CutsAlongLeadingDimensionsWhatTheUserHasNotCut) {
+  const StoreArray array = bytes_of_shape({64, 64}, {});
+  ArrayWriteOptions options;
+  options.free_chunk_bytes = 1024;
+  EXPECT_EQ(chunk_of(array, options), (Shape{16, 64}));
+  EXPECT_EQ(chunk_of(bytes_of_shape({64, 64}, {32, 32}), options), (Shape{32, 32}));
+  EXPECT_EQ(chunk_of(bytes_of_shape({64, 64}, {64, 32}), options), (Shape{32, 32}));
+  EXPECT_EQ(chunk_of(bytes_of_shape({61, 61}, {}), options), (Shape{61, 61}));
+  options.file_bytes = 600;
+  EXPECT_EQ(chunk_of(array, options), (Shape{8, 64}));
+  EXPECT_EQ(chunk_of(bytes_of_shape({61, 61}, {}), options), (Shape{1, 61}));
+  options.file_bytes = std::nullopt;
+  options.memory = 2048;  // a batch has half of it, and a chunk a quarter of the batch
+  EXPECT_EQ(chunk_of(array, options), (Shape{4, 64}));
+}
+
+TEST(ArrayWriter, CutsAsTheUserSays) {
+  const StoreArray array = bytes_of_shape({64, 64}, {});
+  ArrayWriteOptions options;
+  options.free_chunk_bytes = 1024;
+  StoreArray with_target = array;
+  with_target.chunk_byte_size = 1024;  // Orbax's rule cuts both dimensions
+  EXPECT_EQ(chunk_of(with_target, options), (Shape{32, 32}));
+  with_target.chunk_byte_size = 1 << 20;
+  EXPECT_EQ(chunk_of(with_target, options), (Shape{64, 64}));
+  StoreArray with_axes = array;
+  with_axes.shard_axes = {1};
+  EXPECT_EQ(chunk_of(with_axes, options), (Shape{64, 1}));
+  options.chunk_bytes = 1 << 20;
+  EXPECT_EQ(chunk_of(array, options), (Shape{64, 64}));
+  options.chunk_bytes = std::nullopt;
+  options.compression = Compression::kNone;  // view() maps one chunk
+  EXPECT_EQ(chunk_of(array, options), (Shape{64, 64}));
+  options.compression = Compression::zstd(1);
+  options.zarr_format = 3;
+  StoreArray with_shards = array;
+  with_shards.write_chunk_shape = Shape{64, 32};
+  with_shards.read_chunk_shape = Shape{64, 16};
+  EXPECT_EQ(chunk_of(with_shards, options), (Shape{64, 32}));
+}
+
+// Arrays of one shape that differ only in who has chosen their chunks are of different kinds.
+TEST(ArrayWriter, TellsChosenChunksFromFreeOnes) {
+  ArrayWriteOptions options;
+  options.free_chunk_bytes = 1024;
+  options.file_bytes = 2048;
+  const StoreArray free = bytes_of_shape({64, 64}, {});
+  StoreArray chosen = free;
+  chosen.name = "x";
+  chosen.chunk_byte_size = 2048;
+  const ArrayWriter writer({&free, &chosen, &free}, options);
+  EXPECT_EQ(writer.chunk_shape(0), (Shape{16, 64}));
+  EXPECT_EQ(writer.chunk_shape(1), (Shape{32, 64}));
+  EXPECT_EQ(writer.chunk_shape(2), (Shape{16, 64}));
+}
+
 // One plan has arrays of every source: in memory, copied on demand, and fetched together.
 TEST(ArrayWriter, TakesElementsFromWhereTheyAre) {
   StoreArray in_memory = bytes_of_shape({3}, {});

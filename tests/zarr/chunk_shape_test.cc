@@ -61,6 +61,46 @@ TEST(ChunkShape, RefusesWhatCannotBe) {
               FailsWith(Code::kInvalidArgument, "axis 1"));
 }
 
+TEST(LeadingChunks, AreRunsOfElements) {
+  struct Case {
+    Shape piece;
+    std::int64_t bytes;
+    std::optional<Shape> expect;
+  };
+  constexpr std::int64_t kMiB = 1 << 20;
+  const std::vector<Case> cases = {
+      {{16384, 16384}, 64 * kMiB, Shape{1024, 16384}},
+      {{50257, 768}, 64 * kMiB, Shape{1733, 768}},
+      {{30, 7}, 840, Shape{30, 7}},
+      {{30, 7}, 839, Shape{15, 7}},
+      {{30, 7}, 300, Shape{10, 7}},
+      {{30, 7}, 28, Shape{1, 7}},
+      {{30, 7, 8}, 150, Shape{1, 1, 8}},  // a row of 7 x 8 elements is too large
+      {{30, 8, 7}, 150, Shape{1, 4, 7}},
+      {{1, 1, 40}, 80, Shape{1, 1, 20}},
+      {{0, 40}, 80, Shape{1, 20}},
+      {{}, 4, Shape{}},
+      {{101}, 400, std::nullopt},          // a prime
+      {{101, 16}, 64 * 16, Shape{1, 16}},  // a sixteenth is enough
+      {{101, 15}, 64 * 16, std::nullopt},
+      {{4}, 3, std::nullopt},  // no element fits
+  };
+  for (const Case& c : cases)
+    EXPECT_EQ(leading_chunk_shape(c.piece, 4, c.bytes), c.expect)
+        << shape_text(c.piece) << " " << c.bytes;
+}
+
+// The caller refuses it when it makes the metadata.
+TEST(LeadingChunks, DoNotExistForElementsWithoutASize) {
+  EXPECT_EQ(leading_chunk_shape({4}, 0, 64), std::nullopt);
+}
+
+TEST(LeadingChunks, HugePrimesTakeNoTime) {
+  EXPECT_EQ(leading_chunk_shape({1'000'000'007}, 4, 64 << 20), std::nullopt);
+  EXPECT_EQ(leading_chunk_shape({(std::int64_t{1} << 61U) - 1}, 4, 64 << 20), std::nullopt);
+  EXPECT_EQ(leading_chunk_shape({std::int64_t{1} << 60U}, 4, 64 << 20), (Shape{1 << 24}));
+}
+
 TEST(ChunkBytes, NoChunkIsLargerThanADataFile) {
   EXPECT_EQ(effective_chunk_bytes({}, 0, 1 << 20), std::nullopt);
   EXPECT_EQ(effective_chunk_bytes(100, 0, 1 << 20), 100);

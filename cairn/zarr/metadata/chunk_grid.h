@@ -64,6 +64,15 @@ struct ChunkTarget {
 Shape choose_chunk_shape(const Shape& shape, const Shape& write_shape, std::size_t element_size,
                          const ChunkTarget& target);
 
+// Returns the shape of chunks of at most `most_bytes`, each of which is one run of the piece's
+// elements in C order. So a reader can hash, decompress and read a chunk straight into the array,
+// and all cores work on one array. Leading dimensions are cut into single elements until a divisor
+// of the next one gives chunks that are small enough. Returns the piece if it is small enough, and
+// nullopt if all such chunks would have less than a sixteenth of `most_bytes`: many small values
+// cost more than they gain.
+std::optional<Shape> leading_chunk_shape(const Shape& piece, std::size_t element_size,
+                                         std::int64_t most_bytes);
+
 // Returns the byte target that Orbax applies in an OCDBT database whose data files end at
 // `data_file_bytes` (0: no limit), so that a chunk is not larger than a file. `chunk_bytes` is the
 // user's target, `piece_bytes` the size of a piece.

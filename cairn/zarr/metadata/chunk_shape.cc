@@ -1,5 +1,5 @@
-// chunk_shape.cc -- chooses chunk shapes by Orbax's rule, so that both libraries cut an array into
-// the same chunks.
+// chunk_shape.cc -- chooses chunk shapes: by Orbax's rule, so that both libraries cut an array into
+// the same chunks; and runs of elements for arrays whose chunks the user has left to Cairn.
 #include <cairn/error.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
@@ -18,6 +18,17 @@ std::int64_t next_divisor(std::int64_t n, std::int64_t of) {
   for (std::int64_t divisor = std::min(n - 1, of / quotient); divisor > 1; --divisor)
     if (of % divisor == 0) return divisor;
   return 1;
+}
+
+// Returns the largest divisor of `of` in [least, most], or 0. Tries as few numbers as possible,
+// because a hostile shape may be a huge prime.
+std::int64_t divisor_between(std::int64_t least, std::int64_t most, std::int64_t of) {
+  std::int64_t quotient = of / most + (of % most != 0 ? 1 : 0);
+  for (; quotient <= of / least && quotient <= of / quotient; ++quotient)
+    if (of % quotient == 0) return of / quotient;
+  for (std::int64_t divisor = std::min(most, of / quotient); divisor >= least; --divisor)
+    if (of % divisor == 0) return divisor;
+  return 0;
 }
 
 // Cuts a chunk shape, starting from the whole piece.
@@ -83,6 +94,30 @@ Shape choose_chunk_shape(const Shape& shape, const Shape& write_shape, std::size
                                             std::to_string(size));
   while (cutter.elements() > *target.bytes / size) cutter.cut_largest();
   return cutter.chunk();
+}
+
+std::optional<Shape> leading_chunk_shape(const Shape& piece, std::size_t element_size,
+                                         std::int64_t most_bytes) {
+  constexpr std::int64_t kLeastShare = 16;
+  Shape chunk = piece;
+  for (std::int64_t& extent : chunk) extent = std::max<std::int64_t>(extent, 1);
+  if (element_size == 0) return std::nullopt;  // the type cannot be stored
+  const std::int64_t most =
+      most_bytes / static_cast<std::int64_t>(element_size);  // in elements, as all numbers below
+  const std::int64_t least = most / kLeastShare;
+  std::int64_t elements = element_count(chunk);
+  if (elements <= most) return chunk;
+  for (std::int64_t& extent : chunk) {
+    const std::int64_t row = elements / extent;
+    if (row <= most) {
+      extent =
+          divisor_between(std::max<std::int64_t>((least + row - 1) / row, 1), most / row, extent);
+      return extent != 0 ? std::optional(chunk) : std::nullopt;
+    }
+    extent = 1;
+    elements = row;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::int64_t> effective_chunk_bytes(std::optional<std::int64_t> chunk_bytes,

@@ -59,7 +59,10 @@ bool may_be_raw(const CodecChain& chain) {
 
 // Like TensorStore, adds '/' only if the path does not end in one.
 std::string ZarrArray::key_prefix(std::string_view name) {
-  std::string key(name);
+  constexpr std::size_t kRest = 16;  // callers append ".zarray" or a chunk's short key
+  std::string key;
+  key.reserve(name.size() + kRest);
+  key = name;
   if (!key.empty() && key.back() != '/') key += '/';
   return key;
 }

@@ -27,6 +27,8 @@ class BlockWriter {
               Workspace& space)
       : sink_(sink), encode_(encode), context_(context), space_(space) {}
 
+  // Elements' bytes that are written.
+  [[nodiscard]] std::uint64_t written() const { return written_; }
   void write(const SmallWrite& write) {
     const ArrayMetadata& metadata = write.array->metadata();
     if (&metadata != metadata_) {  // neighbours often share it
@@ -52,8 +54,7 @@ class BlockWriter {
       sink_.write(key_, value.views());
     else
       sink_.remove(key_);
-    if (context_.progress)
-      context_.progress->done.fetch_add(elements.size(), std::memory_order_relaxed);
+    written_ += elements.size();
   }
 
   ValueSink& sink_;
@@ -63,6 +64,7 @@ class BlockWriter {
   const ArrayMetadata* metadata_ = nullptr;
   std::string chunk_;  // the key of a chunk of metadata_, below the array's name
   std::string key_;
+  std::uint64_t written_ = 0;
 };
 
 }  // namespace
@@ -83,6 +85,9 @@ void write_small(std::span<const SmallWrite> writes, ValueSink& sink, const Enco
     BlockWriter writer(sink, encode, context, *space);
     const std::size_t end = std::min(writes.size(), (block + 1) * kArraysPerTask);
     for (std::size_t i = block * kArraysPerTask; i < end; ++i) writer.write(writes[i]);
+    // Once a block, because all cores share this number.
+    if (context.progress)
+      context.progress->done.fetch_add(writer.written(), std::memory_order_relaxed);
   });
 }
 

@@ -224,3 +224,25 @@ def test_orbax_and_tensorstore_read_nodes_that_are_not_compressed(tmp_path):
     tree["w0300"] = tree["w0000"]
     cairn_cli.run("convert", saved, tmp_path / "back.npz", "--to", "npz")
     same(dict(np.load(tmp_path / "back.npz")), tree)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_large_arrays_are_cut_into_runs(form, scratch):
+    """Chunks of at most 64 MiB along the leading dimensions, with noise and with what compresses; Orbax and TensorStore read the same bytes."""
+    import safetensors.numpy
+
+    rng = np.random.default_rng(6)
+    tree = {"noise": rng.integers(0, 1 << 16, (4, 3000, 3001), np.uint16), "even": np.repeat(np.arange(9 << 10, dtype=np.int32), 2048).reshape(9 << 10, 2048),
+            "prime": np.arange(16_777_259, dtype=np.float32)}
+    chunks = {"noise": [2, 3000, 3001], "even": [4608, 2048], "prime": [16_777_259]}
+    safetensors.numpy.save_file(tree, scratch / "model.safetensors")
+    cairn_cli.run("convert", scratch / "model.safetensors", scratch / "saved", "--to", form)
+    cairn_cli.verify(scratch / "saved")
+    got = restore(scratch / "saved", restore_args=jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), tree))
+    base = {"driver": "file", "path": str(scratch / "saved") + "/"}
+    for name, array in tree.items():
+        assert got[name].dtype == array.dtype and np.array_equal(got[name].view(np.uint8), array.view(np.uint8))
+        store = base | {"path": f"{base['path']}{name}/"} if form == "orbax-files" else {"driver": "ocdbt", "base": base, "path": f"{name}/"}
+        opened = ts.open({"driver": "zarr3" if form == "orbax-zarr3" else "zarr", "kvstore": store}).result()
+        assert list(opened.chunk_layout.write_chunk.shape) == chunks[name]
+        assert np.array_equal(opened.read().result().view(np.uint8), array.view(np.uint8))
