@@ -42,6 +42,7 @@ struct DeviceCopies {
 struct ArrayWriteOptions {
   int zarr_format = 2;
   Compression compression;
+  zarr::CompressionChoice* choice = nullptr;  // for Compression::kAuto, as in EncodeOptions
   std::optional<std::int64_t> chunk_bytes;  // nullopt: an array is one chunk, subject to file_bytes
   // size of a database's data files; 0: no limit. No chunk is larger.
   std::optional<std::int64_t> file_bytes;
