@@ -251,9 +251,10 @@ void setup_convert(CLI::App& app, int& status) {
       "Write no save_counter and no file 'checkpoint', as\n"
       "Checkpoint.write() does instead of save() (TensorFlow)");
   command
-      ->add_option("--compression", arguments->compression,
-                   "For Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), "
-                   "none, zstd[:LEVEL], blosc[:LEVEL]")
+      ->add_option(
+          "--compression", arguments->compression,
+          "For Orbax checkpoints: auto (compressed where that takes less\ntime), reproducible "
+          "(the same bytes each time), smallest,\nnone, zstd[:LEVEL], blosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
   command

@@ -181,9 +181,10 @@ void setup_reshard(CLI::App& app, int& status) {
   command->add_flag("--dry-run", options.dry_run,
                     "Show which box of each array a device will read; write nothing");
   command
-      ->add_option("--compression", arguments->compression,
-                   "auto (zstd with checksums, compressed where it pays), none,\nzstd[:LEVEL], "
-                   "blosc[:LEVEL]")
+      ->add_option(
+          "--compression", arguments->compression,
+          "auto (compressed where that takes less time), reproducible\n(the same bytes each "
+          "time), smallest, none, zstd[:LEVEL],\nblosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
   command

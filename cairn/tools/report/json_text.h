@@ -25,17 +25,6 @@ Json number_json(double value);
 // Names and strings may hold any bytes. Bytes that are not UTF-8, which JSON cannot hold, become
 // \xNN.
 Json text_json(std::string_view text);
-Json compression_json(const CompressionReport& report) {
-  if (report.reason.empty()) return {};
-  return JsonObject{{"compressed_bytes", report.compressed_bytes},
-                    {"compressed_size", report.compressed_size},
-                    {"raw_bytes", report.raw_bytes},
-                    {"incompressible_bytes", report.incompressible_bytes},
-                    {"store_rate", report.store_rate},
-                    {"coder_rate", report.coder_rate},
-                    {"reason", report.reason}};
-}
-
 Json strings_json(const std::vector<std::string>& texts);
 // null if the compression did not depend on time.
 Json compression_json(const CompressionReport& report);
