@@ -158,6 +158,7 @@ void run(const std::string& folder, double rate, std::uint64_t bytes, int rounds
     array.data = data.back().data();
   }
   std::vector<const cairn::StoreArray*> pointers;
+  pointers.reserve(arrays.size());
   for (const cairn::StoreArray& array : arrays) pointers.push_back(&array);
   std::vector<double> to_none, to_zstd, to_better;
   for (int round = 0; round < rounds; ++round) {

@@ -94,8 +94,8 @@ std::string report_text(const ConvertReport& report, double seconds) {
         fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
   if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
   if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
-  if (!report.compression.reason.empty())
-    text += "stored   " + compression_text(report.compression) + "\n";
+  if (const std::string stored = compression_text(report.compression); !stored.empty())
+    text += "stored   " + stored + "\n";
   for (const auto& file : report.files) text += "wrote    " + printable_text(file) + "\n";
   text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
                       bytes_text(report.bytes), duration_text(seconds));

@@ -133,8 +133,8 @@ int run_reshard(ReshardArguments& arguments) {
   } else {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (!report.written.compression.reason.empty())
-      text += "stored   " + compression_text(report.written.compression) + "\n";
+    if (const std::string stored = compression_text(report.written.compression); !stored.empty())
+      text += "stored   " + stored + "\n";
     for (const auto& file : report.written.files) text += "wrote    " + printable_text(file) + "\n";
     text += fmt::format("done     {}, {} in {}\n", plural(report.written.tensors, "tensor"),
                         bytes_text(report.written.bytes), duration_text(seconds));

@@ -18,8 +18,9 @@ constexpr double kLeastGain = 0.05;  // the share of the time that compression m
 // An average forgets what lies this many bytes back. The store may become slower or faster during a
 // save: its cache fills up, or other programs use it.
 constexpr double kMemory = double{64U << 20U};
-// The weight of the store's expected pace against measured bytes.
-constexpr double kExpectedWeight = double{2U << 20U};
+// The weight of the store's expected pace against measured bytes. The first bytes of a file also wait
+// for the file to be created, which says little about the rate.
+constexpr double kExpectedWeight = double{8U << 20U};
 // Small chunks get no trial: 5 nanoseconds for a byte are the time of zstd for some KiB.
 constexpr double kSmallCodingTime = 5;
 // While the coder is the slower one, the store's pace is unknown. A chunk is then stored raw to
@@ -118,7 +119,7 @@ void CompressionChoice::add_store_pace(double bytes, double nanoseconds) {
   store_.add(bytes, nanoseconds);
   const double least = expected_.is_ceiling ? kSecond / expected_.rate : 0;
   store_time_.store(std::max(store_.per_byte(), least), std::memory_order_relaxed);
-  is_measured_ = true;
+  is_measured_ = is_measured_ || store_.bytes >= 2 * kExpectedWeight;
   unprobed_bytes_ = 0;
 }
 
