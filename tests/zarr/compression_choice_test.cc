@@ -85,7 +85,7 @@ TEST_F(CompressionChoiceTest, FollowsTheMeasuredRateOfTheStore) {
   for (int i = 0; i < 20; ++i) store_raw(kChunk, 1000);
   EXPECT_FALSE(compresses(kWeights)) << choice_->report().store_rate;
   EXPECT_NEAR(choice_->report().store_rate, 1e9, 5e7);
-  for (int i = 0; i < 20; ++i) store_raw(kChunk, 400);
+  for (int i = 0; i < 20; ++i) store_raw(kChunk, 200);
   EXPECT_TRUE(compresses(kWeights)) << choice_->report().store_rate;
 }
 
@@ -94,7 +94,7 @@ TEST_F(CompressionChoiceTest, CountsTheTimeOfBothForOneThread) {
   make(kLocal, 1);
   for (int i = 0; i < 20; ++i) store_raw(kChunk, 100);
   EXPECT_FALSE(compresses(kWeights));
-  for (int i = 0; i < 20; ++i) store_raw(kChunk, 50);
+  for (int i = 0; i < 20; ++i) store_raw(kChunk, 25);
   EXPECT_TRUE(compresses(kWeights));
 }
 
@@ -134,14 +134,14 @@ TEST_F(CompressionChoiceTest, MeasuresTheStoreByCompressedChunksThatWaitForIt) {
 // faster.
 TEST_F(CompressionChoiceTest, ProbesTheStore) {
   make();
-  for (int i = 0; i < 10; ++i) store_raw(kChunk, 400);
+  for (int i = 0; i < 10; ++i) store_raw(kChunk, 200);
   int compressed = 0;
   while (compresses(kWeights) && compressed < 100) {
     store_compressed(kChunk, milliseconds(32), 20'000);
     ++compressed;
   }
   EXPECT_EQ(compressed, 16);
-  store_raw(kChunk, 400);
+  store_raw(kChunk, 200);
   EXPECT_TRUE(compresses(kWeights));
   for (int i = 0; i < 32; ++i) store_compressed(kChunk, milliseconds(32), 20'000);
   EXPECT_TRUE(compresses(kZeros)) << "too much would be lost";
@@ -149,7 +149,7 @@ TEST_F(CompressionChoiceTest, ProbesTheStore) {
 
 TEST_F(CompressionChoiceTest, PrefersTheMeasuredCoderToTrials) {
   make();
-  for (int i = 0; i < 20; ++i) store_raw(kChunk, 400);
+  for (int i = 0; i < 20; ++i) store_raw(kChunk, 200);
   ASSERT_TRUE(compresses(kWeights));
   // Other programs use the cores: compressing takes ten times as long as the trial.
   for (int i = 0; i < 3; ++i) store_compressed(kChunk, milliseconds(320), 400);
@@ -194,7 +194,7 @@ TEST_F(CompressionChoiceTest, ReportsWhatItDecidedAndWhy) {
     work.finish({.raw_bytes = kChunk});
   }
   EXPECT_EQ(choice_->report().reason,
-            "the store is expected to take 1.5 GB/s, 2 threads compress 1.0 GB/s");
+            "the store is expected to take 1.5 GB/s, 2 threads compress 500 MB/s");
   for (int i = 0; i < 40; ++i) store_raw(kChunk, 100);
   store_compressed(kChunk, milliseconds(32), 100);
   const CompressionReport report = choice_->report();

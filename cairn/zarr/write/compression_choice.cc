@@ -31,6 +31,8 @@ constexpr double kLeastProbeRatio = 0.5;  // data that shrinks more loses too mu
 // tried, the trials count.
 constexpr double kFading = 0.95;
 constexpr double kLeastMeasured = double{1U << 20U};
+// A trial is a short burst. Where other programs use the cores, whole chunks take longer.
+constexpr double kTrialCaution = 2;
 
 std::string rate_text(double rate) {
   return rate < 0.995e9 ? fmt::format("{:.0f} MB/s", rate / 1e6)
@@ -57,7 +59,8 @@ void CompressionChoice::Pace::add(double more_bytes, double more_nanoseconds) {
 }
 
 double CompressionChoice::Coder::coding_time() const {
-  return measured.bytes >= kLeastMeasured || best_trial == 0 ? measured.per_byte() : best_trial;
+  return measured.bytes >= kLeastMeasured || best_trial == 0 ? measured.per_byte()
+                                                             : kTrialCaution * best_trial;
 }
 
 CompressionChoice::CompressionChoice(std::size_t threads, StoreExpectation store, Clock clock)
