@@ -4,7 +4,8 @@
 //   save_bench MODE DATA TARGET [OPTION ...]
 //
 //   save          saves DATA (a checkpoint, read before the clock starts) with cairn::save.
-//                 Options: auto, none, zstd (level 1); zarr3; folders; unsynced; memory=BYTES
+//                 Options: auto, none, zstd (level 1), reproducible; zarr3; folders; unsynced;
+//                 memory=BYTES
 //   async         starts to save DATA in the background, and times how long the caller waits.
 //                 Options: none; lent (the caller does not change the arrays, so nothing is
 //                 copied); again (times the second save of the data, which has the memory of the
@@ -141,6 +142,8 @@ cairn::SaveOptions options_of(const std::vector<std::string>& words) {
   for (const std::string& word : words) {
     if (word == "none")
       options.compression = cairn::Compression::kNone;
+    else if (word == "reproducible")
+      options.compression = cairn::Compression::kReproducible;
     else if (word == "zstd")
       options.compression = cairn::Compression::zstd(1);
     else if (word == "zarr3")

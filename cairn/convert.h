@@ -147,6 +147,9 @@ struct ConvertReport {
   // (item or file of the source, reason) for everything beside the leaves that the options select,
   // but that the target cannot hold
   std::vector<std::pair<std::string, std::string>> left_out;
+  // What Compression::kAuto decided, for the bytes that this process wrote. Empty for other methods
+  // and formats.
+  CompressionReport compression;
 };
 // Writes `source` to the local path `target`. No leaf is lost silently. Throws invalid_argument,
 // naming the leaf, if the target cannot hold a leaf (unless skip_unsupported is set), if it can

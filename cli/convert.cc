@@ -98,6 +98,8 @@ std::string report_text(const ConvertReport& report, double seconds) {
         fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
   if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
   if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
+  if (const std::string stored = compression_text(report.compression); !stored.empty())
+    text += "stored   " + stored + "\n";
   for (const auto& file : report.files) text += "wrote    " + printable_text(file) + "\n";
   text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
                       bytes_text(report.bytes), duration_text(seconds));
@@ -253,9 +255,10 @@ void setup_convert(CLI::App& app, int& status) {
       "Write no save_counter and no file 'checkpoint', as\n"
       "Checkpoint.write() does instead of save() (TensorFlow)");
   command
-      ->add_option("--compression", arguments->compression,
-                   "For Orbax checkpoints: auto (zstd with checksums, compressed\nwhere it pays), "
-                   "none, zstd[:LEVEL], blosc[:LEVEL]")
+      ->add_option(
+          "--compression", arguments->compression,
+          "For Orbax checkpoints: auto (compressed where that takes less\ntime), reproducible "
+          "(the same bytes each time), smallest,\nnone, zstd[:LEVEL], blosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
   command

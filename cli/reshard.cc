@@ -133,6 +133,8 @@ int run_reshard(ReshardArguments& arguments) {
   } else {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (const std::string stored = compression_text(report.written.compression); !stored.empty())
+      text += "stored   " + stored + "\n";
     for (const auto& file : report.written.files) text += "wrote    " + printable_text(file) + "\n";
     text += fmt::format("done     {}, {} in {}\n", plural(report.written.tensors, "tensor"),
                         bytes_text(report.written.bytes), duration_text(seconds));
@@ -179,9 +181,10 @@ void setup_reshard(CLI::App& app, int& status) {
   command->add_flag("--dry-run", options.dry_run,
                     "Show which box of each array a device will read; write nothing");
   command
-      ->add_option("--compression", arguments->compression,
-                   "auto (zstd with checksums, compressed where it pays), none,\nzstd[:LEVEL], "
-                   "blosc[:LEVEL]")
+      ->add_option(
+          "--compression", arguments->compression,
+          "auto (compressed where that takes less time), reproducible\n(the same bytes each "
+          "time), smallest, none, zstd[:LEVEL],\nblosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
   command

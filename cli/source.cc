@@ -99,12 +99,16 @@ Compression parse_compression(const std::string& text) {
   const bool levelled = colon == std::string::npos || level;
   if (method == "auto" && colon == std::string::npos) return Compression::kAuto;
   if (method == "none" && colon == std::string::npos) return Compression::kNone;
+  if (method == "smallest" && colon == std::string::npos) return Compression::kSmallest;
+  if (method == "reproducible" && colon == std::string::npos) return Compression::kReproducible;
   if (method == "zstd" && levelled && level.value_or(1) >= 1 && level.value_or(1) <= 19)
     return Compression::zstd(level.value_or(1));
   if (method == "blosc" && levelled && level.value_or(5) >= 0 && level.value_or(5) <= 9)
     return Compression::blosc(level.value_or(5));
-  throw UsageError("--compression '" + text +
-                   "': expected auto, none, zstd, zstd:1 to zstd:19, blosc, or blosc:0 to blosc:9");
+  throw UsageError(
+      "--compression '" + text +
+      "': expected auto, reproducible, smallest, none, zstd, zstd:1 to zstd:19, blosc, or "
+      "blosc:0 to blosc:9");
 }
 
 std::uint64_t parse_time(const std::string& text) {

@@ -391,7 +391,7 @@ void ArrayWriter::write_small(ValueSink& sink) {
   std::vector<zarr::SmallWrite> writes;
   for (const Area& area : areas_)
     if (area.is_small) writes.push_back({&opened_[area.array], arrays_[area.array]->data});
-  zarr::write_small(writes, sink, zarr::encode_options(options_.compression),
+  zarr::write_small(writes, sink, zarr::encode_options(options_.compression, options_.choice),
                     {.executor = options_.executor,
                      .budget = nullptr,
                      .progress = &progress_,
@@ -467,7 +467,7 @@ void ArrayWriter::use_batch(std::span<const Portion> batch, const FetchBoxesFn& 
     writes.push_back({opened_[portion.array],
                       {{portion.box, from}},
                       array.name,
-                      zarr::encode_options(options_.compression)});
+                      zarr::encode_options(options_.compression, options_.choice)});
   }
   fill(std::move(requests), fetch);
   for (const Portion& portion : batch)

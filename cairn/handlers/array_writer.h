@@ -42,6 +42,7 @@ struct DeviceCopies {
 struct ArrayWriteOptions {
   int zarr_format = 2;
   Compression compression;
+  zarr::CompressionChoice* choice = nullptr;  // for Compression::kAuto, as in EncodeOptions
   // The user's target. nullopt: Cairn chooses; see free_chunk_bytes.
   std::optional<std::int64_t> chunk_bytes;
   // Arrays whose chunks the user has left to Cairn are cut along leading dimensions into chunks of

@@ -30,7 +30,7 @@ Choices choices_of(const std::string& command, const std::string& option) {
   if (option == "to" && command == "reshard") return {"orbax", "orbax-zarr3", "orbax-files"};
   if (option == "to")
     return {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
-  if (option == "compression") return {"auto", "none", "zstd", "blosc"};
+  if (option == "compression") return {"auto", "reproducible", "smallest", "none", "zstd", "blosc"};
   if (option == "dialect") return {"flax", "orbax"};
   if (option == "dtype")
     return {"bfloat16", "float16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"};

@@ -35,6 +35,18 @@ std::string bytes_text(std::uint64_t bytes) {
   return bytes < 1024 ? fmt::format("{} B", bytes) : scaled_text(bytes, 1024, kUnits);
 }
 
+std::string compression_text(const CompressionReport& report) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20U;
+  const std::uint64_t as_is = report.raw_bytes + report.incompressible_bytes;
+  if (report.compressed_bytes + as_is < kLeast) return "";
+  std::string text;
+  if (report.compressed_bytes > 0)
+    text = "compressed " + bytes_text(report.compressed_bytes) + " to " +
+           bytes_text(report.compressed_size);
+  if (as_is > 0) text.append(text.empty() ? "" : ", ").append(bytes_text(as_is) + " as is");
+  return text + " (" + report.reason + ")";
+}
+
 std::string short_count_text(std::uint64_t count) {
   constexpr std::array<const char*, 6> kUnits = {"K", "M", "B", "T", "P", "E"};
   return count < 1000 ? std::to_string(count) : scaled_text(count, 1000, kUnits);

@@ -1,6 +1,8 @@
 // text.h -- formats numbers and tables for people.
 #pragma once
 
+#include <cairn/compression.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,6 +15,9 @@ std::string count_text(std::uint64_t count);  // "1,234,567"
 // "96.2 M", "1.25 B" (a thousand million), "512"
 std::string short_count_text(std::uint64_t count);
 std::string duration_text(double seconds);  // "40 ms", "1.4 s", "2:05", "1:02:05"
+// "compressed 2.00 GiB to 1.56 GiB, 1.00 GiB as is (REASON)". "" if nothing was decided, or about
+// less than a MiB.
+std::string compression_text(const CompressionReport& report);
 // "1 tensor", "2 tensors", "3 leaves"
 std::string plural(std::uint64_t count, std::string_view noun);
 // The name of a leaf in a report: "item/name" if there are several items, otherwise the name.

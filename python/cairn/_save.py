@@ -49,8 +49,8 @@ def save(
         structure. Orbax checkpoints only.
       timeout: seconds to wait for the other processes; four times that while they write.
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
-        as in the steps of a manager), compression ("auto", "none", "zstd:3", "blosc"), chunk_bytes,
-        target_file_bytes, durability ("synced", "unsynced"), support_rich_types (True: tuples and
+        as in the steps of a manager), compression ("auto", "reproducible", "smallest", "none",
+        "zstd:3", "blosc"), chunk_bytes, target_file_bytes, durability ("synced", "unsynced"), support_rich_types (True: tuples and
         named tuples come back as such), threads, memory (bytes).
 
     Raises:

@@ -102,9 +102,13 @@ Compression parse_compression(const std::string& text) {
   if (method == "blosc") return level ? Compression::blosc(*level) : Compression::blosc();
   if (method == "auto" && !level) return Compression::kAuto;
   if (method == "none" && !level) return Compression::kNone;
-  throw Error(Code::kInvalidArgument,
-              "compression: '" + text +
-                  "' is not one of 'auto', 'none', 'zstd', 'zstd:LEVEL', 'blosc', 'blosc:LEVEL'");
+  if (method == "smallest" && !level) return Compression::kSmallest;
+  if (method == "reproducible" && !level) return Compression::kReproducible;
+  throw Error(
+      Code::kInvalidArgument,
+      "compression: '" + text +
+          "' is not one of 'auto', 'reproducible', 'smallest', 'none', 'zstd', 'zstd:LEVEL', "
+          "'blosc', 'blosc:LEVEL'");
 }
 
 SaveOptions save_options(nb::dict options) {

@@ -18,7 +18,7 @@ VALUES = [
     (["convert", "a.safetensors", "x", "--to", ""], FORMATS),
     (["convert", "--to", "orbax-"], ["orbax-zarr3", "orbax-files"]),
     (["reshard", "--to", ""], ["orbax", "orbax-zarr3", "orbax-files"]),
-    (["convert", "--compression", ""], ["auto", "none", "zstd", "blosc"]),
+    (["convert", "--compression", ""], ["auto", "reproducible", "smallest", "none", "zstd", "blosc"]),
     (["convert", "--dialect", ""], ["flax", "orbax"]),
     (["convert", "--dtype", "b"], ["bfloat16"]),
     (["ls", "--sort", "s"], ["size", "shape"]),

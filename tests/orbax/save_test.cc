@@ -1,6 +1,7 @@
 // save_test.cc -- trees saved and loaded again in every layout; what is refused; what a crash and a
 // replacement leave behind.
 #include <cairn/cairn.h>
+#include <cairn/codec/zstd_frame.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
@@ -8,8 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <random>
 
 #include "tests/support/matchers.h"
 #include "tests/support/same_bytes.h"
@@ -100,8 +105,9 @@ class Save : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(Save, ComesBackTheSame) {
   const TempDir dir;
-  for (const Compression compression : {Compression(), Compression(Compression::kNone),
-                                        Compression::zstd(5), Compression::blosc()}) {
+  for (const Compression compression :
+       {Compression(), Compression(Compression::kNone), Compression(Compression::kSmallest),
+        Compression(Compression::kReproducible), Compression::zstd(5), Compression::blosc()}) {
     SaveOptions options = GetParam().options;
     options.compression = compression;
     options.if_exists = IfExists::kReplace;
@@ -112,8 +118,8 @@ TEST_P(Save, ComesBackTheSame) {
     EXPECT_EQ(opened->info().custom_metadata.empty(), false);
     const VerifyReport report = opened->verify({});
     EXPECT_FALSE(report.damaged());
-    const bool checksums = compression.method == Compression::kAuto ||
-                           compression.method == Compression::Method::kZstd;
+    const bool checksums = compression.method != Compression::kNone &&
+                           compression.method != Compression::Method::kBlosc;
     // Inline in a database, small values are covered by its checksums.
     EXPECT_EQ(report.unprotected.empty(), checksums || options.use_ocdbt);
   }
@@ -143,6 +149,73 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Save,
                                            Layout{"item", with(true, false, "default")},
                                            Layout{"v1", with(true, true, "state", true)}),
                          [](const auto& layout) { return layout.param.name; });
+
+// Elements that look like bfloat16 weights: the upper bytes repeat, the lower ones are random.
+Tree weights(std::int64_t count) {
+  Array array = Array::allocate(DType::kUint16, {count});
+  std::mt19937 bits(7);
+  std::byte* data = array.mutable_view().data;
+  for (std::size_t i = 0; i < array.bytes().size(); i += 2) {
+    data[i] = static_cast<std::byte>(bits());
+    data[i + 1] = static_cast<std::byte>(0x3c + bits() % 4);
+  }
+  return Tree(std::move(array));
+}
+
+std::uint64_t stored_bytes(const std::string& path) {
+  std::uint64_t sum = 0;
+  for (const TensorInfo& tensor : open(path)->tensors()) sum += tensor.stored_nbytes;
+  return sum;
+}
+
+TEST(SaveTree, ReproducibleAndSmallestDoNotDependOnTime) {
+  const TempDir dir;
+  const Tree tree(Tree::Dict{{"small", weights(5000)}, {"w", weights(1 << 20)}});
+  SaveOptions options;
+  int reports = 0;
+  options.observer = [&](const Event& event) { reports += event.name == "save.compression"; };
+  options.compression = Compression::kReproducible;
+  save(dir / "a", tree, options);
+  options.resources.threads = 1;
+  save(dir / "b", tree, options);
+  options.compression = Compression::kSmallest;
+  save(dir / "c", tree, options);
+  EXPECT_EQ(reports, 0);
+  const std::uint64_t whole = 2 * (5000 + (1U << 20U));
+  EXPECT_EQ(stored_bytes(dir / "a"), stored_bytes(dir / "b"));
+  EXPECT_LT(stored_bytes(dir / "a"), whole * 3 / 4);
+  EXPECT_LT(stored_bytes(dir / "c"), whole * 3 / 4);
+  // Bytes without any pattern become raw blocks.
+  Array noise = Array::allocate(DType::kUint8, {300'000});
+  std::mt19937 bits(8);
+  for (std::size_t i = 0; i < noise.bytes().size(); ++i)
+    noise.mutable_view().data[i] = static_cast<std::byte>(bits());
+  save(dir / "d", Tree(std::move(noise)), options);
+  EXPECT_LE(stored_bytes(dir / "d"), raw_zstd_frame_size(300'000));
+}
+
+TEST(SaveTree, ReportsWhatWasCompressed) {
+  const TempDir dir;
+  std::map<std::string, std::int64_t, std::less<>> sizes;
+  std::string reason;
+  SaveOptions options;
+  options.observer = [&](const Event& event) {
+    if (event.name != "save.compression") return;
+    for (const EventAttribute& attribute : event.attributes) {
+      if (const auto* number = std::get_if<std::int64_t>(&attribute.value))
+        sizes.emplace(attribute.name, *number);
+      if (attribute.name == "reason") reason = std::get<std::string_view>(attribute.value);
+    }
+  };
+  Array zeros = Array::allocate(DType::kFloat32, {1 << 20});
+  std::fill_n(zeros.mutable_view().data, zeros.bytes().size(), std::byte{0});
+  save(dir / "ckpt", Tree(Tree::Dict{{"w", weights(1 << 20)}, {"z", Tree(std::move(zeros))}}),
+       options);
+  EXPECT_EQ(sizes["compressed_bytes"] + sizes["raw_bytes"], 6 << 20);
+  EXPECT_EQ(sizes["incompressible_bytes"], 0);
+  EXPECT_THAT(reason, HasSubstr("the store "));
+  EXPECT_THAT(reason, HasSubstr(" compress"));
+}
 
 TEST(SaveTree, BareLeavesAndTreesWithoutArrays) {
   const TempDir dir;

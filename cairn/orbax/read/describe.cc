@@ -7,6 +7,7 @@
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/sharding.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -233,6 +234,29 @@ std::string count_words(const PytreeItem& item) {
   return text;
 }
 
+// Returns how many arrays take fewer bytes than their elements. A frame of raw blocks takes more.
+std::string compression_words(const PytreeItem& item) {
+  std::uint64_t arrays = 0, compressed = 0, from = 0, to = 0;
+  for (std::size_t i = 0; i < item.tensors.size(); ++i) {
+    if (!item.stored[i] || !item.tensors[i].is_array()) continue;
+    const zarr::ArrayMetadata& metadata = item.stored[i]->metadata();
+    const auto chunks = static_cast<std::uint64_t>(
+        element_count(zarr::grid_shape(metadata.shape, metadata.read_chunk_shape())));
+    const std::uint64_t whole =
+        chunks * static_cast<std::uint64_t>(element_count(metadata.read_chunk_shape())) *
+        metadata.element_size;
+    if (whole == 0) continue;
+    ++arrays;
+    if (item.tensors[i].stored_nbytes >= whole) continue;
+    ++compressed;
+    from += whole;
+    to += item.tensors[i].stored_nbytes;
+  }
+  if (arrays == 0) return "";
+  if (compressed == 0) return "no arrays";
+  return fmt::format("{} of {} arrays, from {} to {} bytes", compressed, arrays, from, to);
+}
+
 // Returns a text like "recorded for 12 arrays: 8 NamedSharding(x=4,y=2; P('x')), 4
 // SingleDeviceSharding(cpu:0)", with the most common sharding first.
 std::string sharding_words(const PytreeItem& item) {
@@ -268,6 +292,8 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
   facts.emplace_back(
       prefix + "arrays",
       storage_words(item) + (version_words(item).empty() ? "" : ", " + version_words(item)));
+  if (const std::string words = compression_words(item); !words.empty())
+    facts.emplace_back(prefix + "compressed", words);
   for (const auto& [key, names] : item.custom_keys)
     facts.emplace_back(prefix + "array metadata key",
                        fmt::format("'{}' instead of .zarray, of {} array{}", key, names.size(),

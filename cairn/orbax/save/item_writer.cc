@@ -5,6 +5,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore.h>
+#include <cairn/kvstore/file_system.h>
 #include <cairn/ocdbt/write/database_sink.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
@@ -18,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -35,12 +37,22 @@ using handlers::piece_shape;
 // smaller ones, opening and syncing a file costs more than writing them again.
 constexpr std::uint64_t kOwnFile = std::uint64_t{4} << 20U;
 
+// What a save to the folder can expect before it has stored anything: a disk that takes O_DIRECT, or
+// for another machine's files a network.
+zarr::StoreExpectation expectation_of(const std::string& folder) {
+  constexpr double kNetwork = 1e8;
+  if (!file_system_of(folder).is_remote) return {};
+  return {.rate = kNetwork, .is_ceiling = true};
+}
+
 handlers::ArrayWriteOptions array_options(const SaveOptions& options,
                                           const handlers::DeviceCopies& copies, Executor& executor,
-                                          WorkShare share, SavedFingerprints* fingerprints) {
+                                          WorkShare share, SavedFingerprints* fingerprints,
+                                          zarr::CompressionChoice* choice) {
   handlers::ArrayWriteOptions out;
   out.zarr_format = options.use_zarr3 ? 3 : 2;
   out.compression = options.compression;
+  out.choice = choice;
   out.chunk_bytes = options.chunk_bytes;
   if (options.use_ocdbt) out.file_bytes = options.target_file_bytes;
   out.memory = options.resources.memory;
@@ -114,10 +126,12 @@ class ItemWriting {
         item_(std::move(item)),
         options_(options),
         executor_(executor),
-        group_(group) {}
+        group_(group) {
+    if (options_.compression.method == Compression::kAuto)
+      choice_.emplace(executor_.threads(), expectation_of(folder_));
+  }
 
-  // Returns the bytes of the values that were stored.
-  std::uint64_t run() {
+  WrittenItem run() {
     SaveConsistencyCheck consistency;
     const auto messages = group_.gather("save: plan", StepKind::kControl, [&] {
       plan();
@@ -129,7 +143,7 @@ class ItemWriting {
     if (in_common_files())
       group_.step("save: array metadata", StepKind::kControl, [&] { write_common_metadata(); });
     group_.step("save: write", StepKind::kIo, [&] { write(); });
-    return stored_bytes_;
+    return {stored_bytes_, choice_ ? choice_->report() : CompressionReport()};
   }
 
  private:
@@ -171,8 +185,8 @@ class ItemWriting {
       if (item_.reuse.known)
         to.fingerprints = std::make_unique<SavedFingerprints>(*item_.reuse.known);
       to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(arrays),
-          array_options(options_, item_.copies, executor_, share, to.fingerprints.get()));
+          std::move(arrays), array_options(options_, item_.copies, executor_, share,
+                                           to.fingerprints.get(), choice_ ? &*choice_ : nullptr));
     }
     sidecars_ = described.get();
   }
@@ -330,6 +344,7 @@ class ItemWriting {
   std::vector<Place> places_;  // in the order of the arrays
   Sidecars sidecars_;
   std::uint64_t stored_bytes_ = 0;
+  std::optional<zarr::CompressionChoice> choice_;  // none: the compression does not depend on time
 };
 
 }  // namespace
@@ -351,9 +366,8 @@ void link(LeafMetadata& leaf, StoreArray& array) {
   if (array.device_array && !array.is_unrecorded) leaf.write_shape = piece_shape(array);
 }
 
-std::uint64_t write_pytree_item(const std::string& folder, SaveItem item,
-                                const SaveOptions& options, Executor& executor,
-                                const ProcessGroup& group) {
+WrittenItem write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
+                              Executor& executor, const ProcessGroup& group) {
   return ItemWriting(folder, std::move(item), options, executor, group).run();
 }
 

@@ -64,12 +64,16 @@ bool is_array_kind(std::string_view kind);
 // says, and in which pieces it is stored. Call it when the shapes of the array are final.
 void link(LeafMetadata& leaf, StoreArray& array);
 
+// What this process stored of an item.
+struct WrittenItem {
+  std::uint64_t stored_bytes = 0;  // of the values of arrays
+  CompressionReport compression;   // empty unless Compression::kAuto decided
+};
 // Writes the item to `folder`, which must exist. Returns when all processes have written. If the
 // process is single, files are not synced. Before it writes anything, it throws invalid_argument or
 // unimplemented and names the leaf, in these cases: two leaves have the same name, the format
-// cannot hold a leaf, or the processes describe an array differently. Returns the bytes of the
-// values of arrays that this process stored.
-std::uint64_t write_pytree_item(const std::string& folder, SaveItem item,
+// cannot hold a leaf, or the processes describe an array differently.
+WrittenItem write_pytree_item(const std::string& folder, SaveItem item,
                                 const SaveOptions& options, Executor& executor,
                                 const distributed::ProcessGroup& group);
 

@@ -85,6 +85,21 @@ std::int64_t stored_bytes(const SaveItem& item) {
   return static_cast<std::int64_t>(bytes);
 }
 
+void report_compression(const Observer& observer, std::string_view path,
+                        const CompressionReport& report) {
+  if (report.reason.empty()) return;
+  const auto number = [](std::uint64_t n) { return static_cast<std::int64_t>(n); };
+  observe(observer, EventLevel::kInfo, "save.compression",
+          {{"path", path},
+           {"compressed_bytes", number(report.compressed_bytes)},
+           {"compressed_size", number(report.compressed_size)},
+           {"raw_bytes", number(report.raw_bytes)},
+           {"incompressible_bytes", number(report.incompressible_bytes)},
+           {"store_rate", report.store_rate},
+           {"coder_rate", report.coder_rate},
+           {"reason", report.reason}});
+}
+
 // Leaves whose arguments are worth a warning: their number, and the name of the first.
 struct Noted {
   std::int64_t count = 0;
@@ -225,14 +240,15 @@ class Saver {
         options.resources.memory = limits.memory;
         item->copies = limits.copies;
         make_directories(directory);
-        const std::uint64_t stored =
+        const WrittenItem written =
             write_pytree_item(directory, std::move(*item), options,
                               executor != nullptr ? *executor : default_executor(), *group);
         observe(observer, EventLevel::kInfo, "save.item_written",
                 {{"path", directory},
                  {"bytes", bytes},
-                 {"stored_bytes", static_cast<std::int64_t>(stored)}},
+                 {"stored_bytes", static_cast<std::int64_t>(written.stored_bytes)}},
                 watch.elapsed());
+        report_compression(observer, directory, written.compression);
       } catch (...) {
         collected->fail(std::current_exception());
         throw;

@@ -15,19 +15,38 @@
 
 namespace cairn::inline v0 {
 namespace orbax {
+namespace {
 
-void save_items(const std::string& path, ItemsSave save, const SaveOptions& options,
-                const MultiprocessingOptions& job) {
+// Adds a tree's report to that of the trees before it. The larger part names rates and reason.
+void add(const CompressionReport& tree, CompressionReport& all) {
+  const auto bytes = [](const CompressionReport& report) {
+    return report.compressed_bytes + report.raw_bytes + report.incompressible_bytes;
+  };
+  CompressionReport sum = bytes(tree) > bytes(all) ? tree : all;
+  sum.compressed_bytes = tree.compressed_bytes + all.compressed_bytes;
+  sum.compressed_size = tree.compressed_size + all.compressed_size;
+  sum.raw_bytes = tree.raw_bytes + all.raw_bytes;
+  sum.incompressible_bytes = tree.incompressible_bytes + all.incompressible_bytes;
+  all = std::move(sum);
+}
+
+}  // namespace
+
+CompressionReport save_items(const std::string& path, ItemsSave save, const SaveOptions& options,
+                             const MultiprocessingOptions& job) {
   const distributed::ProcessGroup group(job);
   const Workers workers(options.resources.threads);
+  CompressionReport report;
   const auto folder_of = [&](const std::string& folder, const std::string& item) {
     return save.content.items.empty() ? folder : join(folder, item);
   };
   const auto prepare = [&](const std::string& folder) {
     return [&, folder] {
       for (SavedTree& tree : save.trees)
-        write_pytree_item(folder_of(folder, tree.name), std::move(tree.item), tree.options,
-                          workers.executor(), group);
+        add(write_pytree_item(folder_of(folder, tree.name), std::move(tree.item), tree.options,
+                              workers.executor(), group)
+                .compression,
+            report);
     };
   };
   const auto finalize = [&](const std::string& folder) {
@@ -44,6 +63,7 @@ void save_items(const std::string& path, ItemsSave save, const SaveOptions& opti
               .prepare = prepare,
               .finalize = finalize,
               .gives_up = true})();
+  return report;
 }
 
 }  // namespace orbax

@@ -26,8 +26,8 @@ struct ItemsSave {
 
 // Saves a checkpoint, as cairn::save_orbax does. The custom metadata comes from `save` and not from
 // the options. If several processes save together, each writes its share of the leaves, and the
-// primary makes the copies.
-void save_items(const std::string& path, ItemsSave save, const SaveOptions& options,
+// primary makes the copies. Returns what this process compressed.
+CompressionReport save_items(const std::string& path, ItemsSave save, const SaveOptions& options,
                 const MultiprocessingOptions& job = {});
 
 }  // namespace cairn::inline v0::orbax

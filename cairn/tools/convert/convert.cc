@@ -192,7 +192,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
       [&](ToolConsistencyCheck& check) { add_values(source, target, plan, options, check); });
   if (options.dry_run) return std::move(plan.report);
   if (is_orbax_format(plan.report.format)) {
-    write_orbax(source, plan, target, options);
+    plan.report.compression = write_orbax(source, plan, target, options);
     plan.report.files = {target};
     return std::move(plan.report);
   }
@@ -239,7 +239,8 @@ std::string convert_json(const ConvertReport& report) {
                               {"renamed", std::move(renamed)},
                               {"skipped", reasons_json(report.skipped, "name")},
                               {"items", strings_json(report.items)},
-                              {"left_out", reasons_json(report.left_out, "item")}};
+                              {"left_out", reasons_json(report.left_out, "item")},
+                              {"compression", compression_json(report.compression)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

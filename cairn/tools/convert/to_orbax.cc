@@ -246,15 +246,15 @@ void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck
   check.add("item", option_text(options.item));
 }
 
-void write_orbax(const Checkpoint& source, const ConvertPlan& plan, const std::string& target,
-                 const ConvertOptions& options) {
+CompressionReport write_orbax(const Checkpoint& source, const ConvertPlan& plan,
+                              const std::string& target, const ConvertOptions& options) {
   const TreeMaker maker(source, plan, options);
   orbax::ItemsSave save;
   distributed::ProcessGroup(options.multiprocessing)
       .step("convert: leaves", distributed::StepKind::kControl,
             [&] { save = plan.items ? maker.make_items() : maker.make_one(); });
   if (save.trees.size() > 1) join_progress(options.progress, save);
-  orbax::save_items(target, std::move(save), maker.options(), options.multiprocessing);
+  return orbax::save_items(target, std::move(save), maker.options(), options.multiprocessing);
 }
 
 }  // namespace cairn::inline v0

@@ -7,13 +7,12 @@
 #include <cairn/io/direct_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/file_system.h>
 #include <cairn/maintain.h>
 #include <cairn/orbax.h>
 #include <cairn/tools/report/json_text.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,20 +33,6 @@ constexpr std::uint64_t kArrays = 8;
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
 constexpr std::uint64_t kLeastSize = kArrays * kPiece;
 constexpr std::uint64_t kSpare = std::uint64_t{64} << 20U;
-
-std::string file_system_name(const std::string& folder) {
-  static constexpr std::pair<std::uint32_t, const char*> kNames[] = {
-      {EXT4_SUPER_MAGIC, "ext4"}, {XFS_SUPER_MAGIC, "xfs"},   {BTRFS_SUPER_MAGIC, "btrfs"},
-      {TMPFS_MAGIC, "tmpfs"},     {NFS_SUPER_MAGIC, "nfs"},   {OVERLAYFS_SUPER_MAGIC, "overlay"},
-      {F2FS_SUPER_MAGIC, "f2fs"}, {FUSE_SUPER_MAGIC, "fuse"}, {0x2fc12fc1U, "zfs"},
-      {0xff534d42U, "cifs"},      {0x0bd00bd0U, "lustre"}};
-  struct statfs about {};
-  if (statfs(folder.c_str(), &about) != 0) return "an unknown file system";
-  const auto magic = static_cast<std::uint32_t>(about.f_type);
-  for (const auto& [known, name] : kNames)
-    if (known == magic) return name;
-  return "file system " + std::to_string(magic);
-}
 
 std::uint64_t free_bytes(const std::string& folder) {
   struct statvfs about {};
@@ -111,7 +96,7 @@ class Bench {
       : options_(options), folder_(folder) {
     each_ = options.size / kArrays / kPiece * kPiece;
     report_.folder = fs::path(folder).parent_path().string();
-    report_.file_system = file_system_name(folder);
+    report_.file_system = file_system_of(folder).name;
     report_.free_bytes = free_bytes(folder);
     report_.threads = default_executor().threads();
     report_.size = each_ * kArrays;

@@ -66,6 +66,17 @@ Json text_json(std::string_view text) {
   return valid_utf8(text) ? Json(std::string(text)) : Json(printable_text(text));
 }
 
+Json compression_json(const CompressionReport& report) {
+  if (report.reason.empty()) return {};
+  return JsonObject{{"compressed_bytes", report.compressed_bytes},
+                    {"compressed_size", report.compressed_size},
+                    {"raw_bytes", report.raw_bytes},
+                    {"incompressible_bytes", report.incompressible_bytes},
+                    {"store_rate", report.store_rate},
+                    {"coder_rate", report.coder_rate},
+                    {"reason", report.reason}};
+}
+
 Json strings_json(const std::vector<std::string>& texts) {
   JsonArray out;
   for (const auto& text : texts) out.push_back(text_json(text));

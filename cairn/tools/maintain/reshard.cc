@@ -162,7 +162,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         add_opened(source, "", check.opened);
       });
   if (!options.dry_run) {
-    write_orbax(source, plan, target, convert);
+    plan.report.compression = write_orbax(source, plan, target, convert);
     plan.report.files = {target};
   }
   report.written = std::move(plan.report);
@@ -184,7 +184,8 @@ std::string reshard_json(const ReshardReport& report) {
                               {"bytes", report.written.bytes},
                               {"device_bytes", report.device_bytes},
                               {"arrays", std::move(arrays)},
-                              {"items", strings_json(report.written.items)}};
+                              {"items", strings_json(report.written.items)},
+                              {"compression", compression_json(report.written.compression)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

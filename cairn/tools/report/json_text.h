@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/base/json/json.h>
+#include <cairn/compression.h>
 #include <cairn/types.h>
 
 #include <span>
@@ -25,6 +26,8 @@ Json number_json(double value);
 // \xNN.
 Json text_json(std::string_view text);
 Json strings_json(const std::vector<std::string>& texts);
+// null if the compression did not depend on time.
+Json compression_json(const CompressionReport& report);
 // Formats a list of objects, one a line, so that people, grep and diff can read it.
 std::string lines_json(const JsonArray& entries);
 

@@ -61,6 +61,8 @@ std::vector<ByteStep> compression_steps(const NewArray& array, std::size_t eleme
                                 .shuffle = BloscShuffle::kBits,
                                 .type_size = array.zarr_format == 3 ? element_size : 0}}}};
     case Compression::Method::kAuto:
+    case Compression::Method::kSmallest:
+    case Compression::Method::kReproducible:
     case Compression::Method::kZstd:
       break;
   }

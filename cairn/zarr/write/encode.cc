@@ -22,7 +22,11 @@ namespace {
 
 using Sources = std::vector<ChunkSource>;
 
-constexpr int kFastLevel = 1;  // zstd's level if none is given
+constexpr int kFastLevel = 1;      // zstd's level if none is given
+constexpr int kSmallestLevel = 9;  // higher levels make weights no smaller
+// A thread that compresses fewer bytes still counts as one that stores: the difference is lost in
+// the time of taking a lock.
+constexpr std::size_t kLargeCoding = std::size_t{64} << 10U;
 
 // Returns the sources in the order of dimensions after the chain's transpose.
 Sources transposed(const CodecChain& chain, Sources sources) {
@@ -96,10 +100,21 @@ const CodecChain& innermost(const CodecChain& chain) {
 
 }  // namespace
 
-EncodeOptions encode_options(const Compression& compression) {
-  const bool automatic = compression.method == Compression::kAuto;
-  return {.zstd_effort =
-              automatic ? EncodeOptions::Effort::kAuto : EncodeOptions::Effort::kAsInMetadata};
+EncodeOptions encode_options(const Compression& compression, CompressionChoice* choice) {
+  EncodeOptions options;
+  switch (compression.method) {
+    case Compression::Method::kAuto:
+      options.choice = choice;
+      break;
+    case Compression::Method::kReproducible:
+      break;
+    case Compression::Method::kSmallest:
+      options.zstd_effort = EncodeOptions::Effort::kSmallest;
+      break;
+    default:
+      options.zstd_effort = EncodeOptions::Effort::kAsInMetadata;
+  }
+  return options;
 }
 
 std::uint64_t ChunkEncoder::encoded_bytes(const CodecChain& chain) const {
@@ -144,7 +159,8 @@ std::optional<ByteView> ChunkEncoder::borrowed() const {
 
 std::uint64_t ChunkEncoder::begin(Sources sources) {
   pieces_ = {};
-  worthwhile_.reset();
+  decision_.reset();
+  outcome_ = {};
   sources_ = std::move(sources);
   whole_.reset();
   return sample(borrowed());
@@ -152,7 +168,8 @@ std::uint64_t ChunkEncoder::begin(Sources sources) {
 
 std::uint64_t ChunkEncoder::begin(ByteView elements) {
   pieces_ = {};
-  worthwhile_.reset();
+  decision_.reset();
+  outcome_ = {};
   sources_.clear();
   whole_ = elements;
   return sample(elements);
@@ -162,10 +179,11 @@ std::uint64_t ChunkEncoder::sample(const std::optional<ByteView>& elements) {
   const CodecChain& chain = innermost(metadata_.codecs);
   const bool choose = options_.zstd_effort == EncodeOptions::Effort::kAuto &&
                       !chain.steps.empty() && is_zstd(chain.steps[0]);
-  if (elements && choose) worthwhile_ = worth_compressing(*elements);
+  if (elements && choose) decision_ = decide(*elements);
   gathered_bytes_ = elements ? 0 : metadata_.codecs.nbytes;
-  encoded_bytes_ =
-      worthwhile_ == false && chain.steps.size() == 1 ? 0 : encoded_bytes(metadata_.codecs);
+  encoded_bytes_ = decision_ && !decision_->compress && chain.steps.size() == 1
+                       ? 0
+                       : encoded_bytes(metadata_.codecs);
   return gathered_bytes_ + encoded_bytes_;
 }
 
@@ -197,6 +215,7 @@ bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources)
   EncodeOptions options = options_;
   options.threads = std::max<std::size_t>(options_.threads / count, 1);
   std::vector<Pieces> inner(count);
+  std::vector<ChunkOutcome> outcomes(count);
   const auto encode_one = [&](std::size_t number) {
     Box part{.origin = grid_position(shard.grid, static_cast<std::int64_t>(number)),
              .shape = shard.chunk_shape};
@@ -204,17 +223,19 @@ bool ChunkEncoder::encode_shard(const CodecChain& chain, const Sources& sources)
     Sources touched = within(sources, part);
     if (touched.empty()) return;
     ChunkEncoder encoder(metadata_, options);
-    encoder.worthwhile_ = worthwhile_;
+    encoder.decision_ = decision_;
     encoder.gathered_ = gathered_.subspan(number * gathered_size, gathered_size);
     encoder.encoded_ = encoded_.subspan(number * encoded_size, encoded_size);
     encoder.encode_chunk(shard.codecs, std::move(touched));
     inner[number] = std::move(encoder.pieces_);
+    outcomes[number] = encoder.outcome_;
   };
   if (options_.threads > 1 && options_.executor != nullptr) {
     options_.executor->for_each(count, encode_one);
   } else {
     for (std::size_t number = 0; number < count; ++number) encode_one(number);
   }
+  for (const ChunkOutcome& outcome : outcomes) outcome_ += outcome;
   return join_shard(shard, inner);
 }
 
@@ -311,28 +332,68 @@ void ChunkEncoder::apply(const ByteStep& step, std::size_t first) {
   pieces_.own(std::move(tail).take());
 }
 
+ChunkEncoder::Decision ChunkEncoder::decide(ByteView elements) const {
+  const CompressionEstimate estimate = estimate_compression(elements);
+  const bool compress = options_.choice != nullptr
+                            ? options_.choice->should_compress(estimate, elements.size())
+                            : estimate.is_worthwhile;
+  return {.compress = compress, .is_worthwhile = estimate.is_worthwhile};
+}
+
+void ChunkEncoder::borrow_raw(ByteView in) {
+  RawZstdFrame frame = make_raw_zstd_frame(in);
+  for (const ByteView piece : frame.pieces) pieces_.borrow(piece);
+  pieces_.keep(std::move(frame.framing));
+}
+
+std::size_t ChunkEncoder::compress_to_scratch(Codec codec, const CompressOptions& options,
+                                              ByteView in) {
+  return compress_into(codec, options, in, encoded_.first(compress_bound(codec, in.size())));
+}
+
+void ChunkEncoder::compress_or_borrow(CompressOptions options, ByteView in) {
+  const auto decided = std::exchange(decision_, std::nullopt);
+  const Decision decision = decided ? *decided : decide(in);
+  if (!decision.compress) {
+    (decision.is_worthwhile ? outcome_.raw_bytes : outcome_.incompressible_bytes) += in.size();
+    return borrow_raw(in);
+  }
+  options.level = kFastLevel;
+  CompressionChoice* const choice = options_.choice;
+  if (choice == nullptr) {
+    options.threads = 1;
+    return take_scratch(compress_to_scratch(Codec::kZstd, options, in));
+  }
+  std::optional<CompressionChoice::Coding> coding;
+  if (in.size() >= kLargeCoding) coding.emplace(*choice);
+  const auto start = choice->now();
+  const std::size_t n = compress_to_scratch(Codec::kZstd, options, in);
+  const auto elapsed = choice->now() - start;
+  outcome_ += {.compressed_bytes = in.size(),
+               .compressed_size = n,
+               .is_small = in.size() < kLargeCoding,
+               .coding = elapsed * static_cast<std::int64_t>(options.threads),
+               .elapsed_coding = elapsed};
+  take_scratch(n);
+}
+
 void ChunkEncoder::compress(const CompressStep& step, std::size_t first) {
   const ByteView in = pieces_.joined(first);
   pieces_.truncate(first);
   CompressOptions options = step.options;
   options.threads = options_.threads;
   if (options.blosc.type_size == 0) options.blosc.type_size = metadata_.element_size;
-  if (step.codec == Codec::kZstd) {
-    options.checksum =
-        options.checksum || options_.zstd_checksum == EncodeOptions::Checksum::kAlways;
-    if (options_.zstd_effort == EncodeOptions::Effort::kAuto) {
-      const auto worthwhile = std::exchange(worthwhile_, std::nullopt);
-      if (!(worthwhile ? *worthwhile : worth_compressing(in))) {
-        RawZstdFrame frame = make_raw_zstd_frame(in);
-        for (const ByteView piece : frame.pieces) pieces_.borrow(piece);
-        pieces_.keep(std::move(frame.framing));
-        return;
-      }
-      options.level = kFastLevel;
-    }
-  }
-  const std::size_t n =
-      compress_into(step.codec, options, in, encoded_.first(compress_bound(step.codec, in.size())));
+  if (step.codec != Codec::kZstd) return take_scratch(compress_to_scratch(step.codec, options, in));
+  options.checksum = options.checksum || options_.zstd_checksum == EncodeOptions::Checksum::kAlways;
+  if (options_.zstd_effort == EncodeOptions::Effort::kAuto) return compress_or_borrow(options, in);
+  const bool smallest = options_.zstd_effort == EncodeOptions::Effort::kSmallest;
+  if (smallest) options.level = kSmallestLevel;
+  const std::size_t n = compress_to_scratch(step.codec, options, in);
+  if (smallest && n >= raw_zstd_frame_size(in.size())) return borrow_raw(in);
+  take_scratch(n);
+}
+
+void ChunkEncoder::take_scratch(std::size_t n) {
   pieces_.borrow(encoded_.first(n));
   encoded_ = encoded_.subspan(n);
 }

@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/types.h>
 #include <cairn/zarr/read/array.h>
+#include <cairn/zarr/write/compression_choice.h>
 #include <cairn/zarr/write/pieces.h>
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace cairn::inline v0::zarr {
 // The choices of a writer that readers need not know.
 struct EncodeOptions {
   enum class Effort : std::uint8_t {
-    kAuto,          // level 1 if a sample compresses well enough, else raw blocks
+    kAuto,          // level 1 or raw blocks, as `choice` decides
+    kSmallest,      // level 9, or raw blocks if they are smaller
     kAsInMetadata,  // the level in the metadata
   };
   enum class Checksum : std::uint8_t {
@@ -32,12 +34,16 @@ struct EncodeOptions {
   Effort zstd_effort = Effort::kAuto;
   Checksum zstd_checksum = Checksum::kAlways;
   FillChunks fill_chunks = FillChunks::kStore;
+  // Decides for kAuto. Null: a chunk is compressed if a sample of it shrinks by a tenth or more.
+  // Frames then depend only on the elements, so one thread makes each.
+  CompressionChoice* choice = nullptr;
   std::size_t threads = 1;  // threads for one chunk, if a codec can use them
   // for the inner chunks of a shard; null: encodes them one after the other
   Executor* executor = nullptr;
 };
-// Returns the options for writing an array that was made with this compression.
-EncodeOptions encode_options(const Compression& compression);
+// Returns the options for writing an array that was made with this compression. `choice` is for
+// Compression::kAuto.
+EncodeOptions encode_options(const Compression& compression, CompressionChoice* choice = nullptr);
 
 // Elements of a chunk, in the chunk's coordinates. They may have any interpreted type; the encoder
 // casts them to the array's type.
@@ -65,9 +71,15 @@ class ChunkEncoder {
   // sources. Returns empty pieces if the chunk need not be stored because every element is the fill
   // value.
   const Pieces& encode(Scratch& elements, Scratch& encoded);
+  // What encode() made of the elements.
+  [[nodiscard]] const ChunkOutcome& outcome() const { return outcome_; }
 
  private:
   using Sources = std::vector<ChunkSource>;
+  struct Decision {
+    bool compress = false;
+    bool is_worthwhile = false;  // compression would save a tenth
+  };
 
   // Encode a chunk, a shard or the elements of one chunk into pieces_. Return false if nothing need
   // be stored.
@@ -85,6 +97,12 @@ class ChunkEncoder {
   // Apply a step to the pieces from number `first` on.
   void apply(const ByteStep& step, std::size_t first);
   void compress(const CompressStep& step, std::size_t first);
+  // The effort kAuto: compresses the bytes, or borrows them as a frame of raw blocks.
+  void compress_or_borrow(CompressOptions options, ByteView in);
+  std::size_t compress_to_scratch(Codec codec, const CompressOptions& options, ByteView in);
+  void take_scratch(std::size_t n);  // its first n bytes are the next piece
+  void borrow_raw(ByteView in);
+  [[nodiscard]] Decision decide(ByteView elements) const;
   // Return the elements to be stored if one source already holds them contiguously.
   [[nodiscard]] std::optional<ByteView> borrow(const CodecChain& chain,
                                                const Sources& sources) const;
@@ -97,9 +115,9 @@ class ChunkEncoder {
   const ArrayMetadata& metadata_;
   const EncodeOptions& options_;
   Sources sources_;
-  std::optional<ByteView> whole_;  // the elements of begin(ByteView), which has no sources
-  // whether a sample of the only elements was worth compressing
-  std::optional<bool> worthwhile_;
+  std::optional<ByteView> whole_;     // the elements of begin(ByteView), which has no sources
+  std::optional<Decision> decision_;  // about the only elements
+  ChunkOutcome outcome_;
   std::uint64_t gathered_bytes_ = 0;
   std::uint64_t encoded_bytes_ = 0;
   MutableByteView gathered_;  // the unused part of the scratch memory
@@ -107,8 +125,9 @@ class ChunkEncoder {
   Pieces pieces_;
 };
 
-// Returns whether zstd at level 1 would shrink `elements` by at least a tenth, estimated from some
-// blocks of them.
+// Estimates from some blocks of `elements` what zstd at level 1 makes of them.
+CompressionEstimate estimate_compression(ByteView elements);
+// Returns whether it would shrink them by at least a tenth.
 bool worth_compressing(ByteView elements);
 
 }  // namespace cairn::inline v0::zarr

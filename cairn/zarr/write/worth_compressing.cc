@@ -1,5 +1,5 @@
-// worth_compressing.cc -- estimates from some blocks of a chunk whether compressing it with zstd
-// pays.
+// worth_compressing.cc -- estimates from some blocks of a chunk what compressing it with zstd saves
+// and how long it takes.
 //
 // Compression must save at least a tenth. Decoding takes time, too, and data that shrinks only a
 // little (float32 weights shrink by 7 %) is better read at memory speed. For large chunks the code
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -36,10 +37,16 @@ ByteView take_sample(ByteView elements, std::size_t wanted, Bytes& memory) {
   return memory;
 }
 
-bool tried_out(ByteView sample) {
+CompressionEstimate tried_out(ByteView sample) {
   Bytes out(compress_bound(Codec::kZstd, sample.size()));
-  return compress_into(Codec::kZstd, {.level = 1}, sample, out) <
-         sample.size() - sample.size() / 10;
+  const auto start = std::chrono::steady_clock::now();
+  const std::size_t size = compress_into(Codec::kZstd, {.level = 1}, sample, out);
+  const auto elapsed =
+      std::max(std::chrono::nanoseconds(1), std::chrono::steady_clock::now() - start);
+  const auto whole = static_cast<double>(sample.size());
+  return {.is_worthwhile = size < sample.size() - sample.size() / 10,
+          .ratio = static_cast<double>(size) / whole,
+          .coding_time = static_cast<double>(elapsed.count()) / whole};
 }
 
 // Returns n * log2(n), from a table for the counts of small samples. Computing a logarithm for each
@@ -90,23 +97,30 @@ double repeated_words(ByteView sample) {
   return words == 0 ? 0 : static_cast<double>(repeated) / static_cast<double>(words);
 }
 
-bool counted(ByteView sample) {
+CompressionEstimate counted(ByteView sample) {
   // The limit is a tenth below eight bits. Frequencies in a small sample look more uneven than they
   // are, by 255 / (2 ln 2) bits in total; `bias` corrects that.
   const double bias = 184 / static_cast<double>(sample.size());
-  return bits_per_byte(sample) + bias < 7.2 || repeated_words(sample) > 0.15;
+  const double bits = bits_per_byte(sample) + bias;
+  if (bits >= 7.2) {
+    const double repeated = repeated_words(sample);
+    return {.is_worthwhile = repeated > 0.15, .ratio = 1 - repeated};
+  }
+  return {.is_worthwhile = true, .ratio = std::max(bits, 0.0) / 8};
 }
 
 }  // namespace
 
-bool worth_compressing(ByteView elements) {
+CompressionEstimate estimate_compression(ByteView elements) {
   constexpr std::size_t kTiny = 64;  // a frame's overhead is a tenth of this
-  if (elements.size() < kTiny) return false;
+  if (elements.size() < kTiny) return {};
   Bytes memory;
   const std::size_t most = elements.size() < kTryOut ? kMostCounted : kMostSample;
   const ByteView sample =
       take_sample(elements, std::clamp(elements.size() / 8, kLeastSample, most), memory);
   return elements.size() < kTryOut ? counted(sample) : tried_out(sample);
 }
+
+bool worth_compressing(ByteView elements) { return estimate_compression(elements).is_worthwhile; }
 
 }  // namespace cairn::inline v0::zarr

@@ -84,12 +84,15 @@ void Writer::encode_chunk(const ArrayWrite& write, PlannedChunk chunk, const std
   if (reading > 0) write.array.read(chunk.box, old.mutable_view(), MissingChunk::kFill);
 
   const Workspaces::Loan space(workspaces_);
+  CompressionChoice::Work work(encode.choice);
   const Pieces& value = encoder.encode(space->decoded, space->encoded);
+  if (encoder.outcome().compressed_bytes > 0) work.begin_storing();
   if (value.size() > 0) {
     sink_.write(key, value.views());
   } else {
     sink_.remove(key);
   }
+  work.finish(encoder.outcome());
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class BlockWriter {
  public:
   BlockWriter(ValueSink& sink, const EncodeOptions& encode, const WriteContext& context,
               Workspace& space)
-      : sink_(sink), encode_(encode), context_(context), space_(space) {}
+      : sink_(sink), encode_(encode), context_(context), space_(space), work_(encode.choice) {}
 
   // Elements' bytes that are written.
   [[nodiscard]] std::uint64_t written() const { return written_; }
@@ -38,6 +38,8 @@ class BlockWriter {
     with_context([&] { return write.array->name() + ": chunk " + chunk_; },
                  [&] { write_chunk(write, metadata); });
   }
+  // Call it after the last write.
+  void finish() { work_.finish(outcome_); }
 
  private:
   void write_chunk(const SmallWrite& write, const ArrayMetadata& metadata) {
@@ -50,6 +52,7 @@ class BlockWriter {
     ChunkEncoder encoder(metadata, encode_);
     encoder.begin(elements);
     const Pieces& value = encoder.encode(space_.decoded, space_.encoded);
+    outcome_ += encoder.outcome();
     if (value.size() > 0)
       sink_.write(key_, value.views());
     else
@@ -61,6 +64,8 @@ class BlockWriter {
   const EncodeOptions& encode_;
   const WriteContext& context_;
   Workspace& space_;
+  CompressionChoice::Work work_;
+  ChunkOutcome outcome_;
   const ArrayMetadata* metadata_ = nullptr;
   std::string chunk_;  // the key of a chunk of metadata_, below the array's name
   std::string key_;
@@ -85,6 +90,7 @@ void write_small(std::span<const SmallWrite> writes, ValueSink& sink, const Enco
     BlockWriter writer(sink, encode, context, *space);
     const std::size_t end = std::min(writes.size(), (block + 1) * kArraysPerTask);
     for (std::size_t i = block * kArraysPerTask; i < end; ++i) writer.write(writes[i]);
+    writer.finish();
     // Once a block, because all cores share this number.
     if (context.progress)
       context.progress->done.fetch_add(writer.written(), std::memory_order_relaxed);

@@ -160,7 +160,7 @@ def test_the_ratio_of_compression(scratch, compressed):
             checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
     finally:
         jax.monitoring.unregister_scalar_listener(listener)
-    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"use_compression": compressed}, "item": tree_json.to_json(tree), "events": True}])
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"use_compression": compressed, "compression": "reproducible"}, "item": tree_json.to_json(tree), "events": True}])
     [written] = [event for event in got["events"] if event["event"] == "save.item_written"]
     assert written["bytes"] == tree["a"].nbytes
     [want] = ratios
@@ -180,7 +180,9 @@ def test_durations_and_bytes(scratch):
         {"op": "async_save", "dir": str(scratch / "ours"), "item": tree_json.to_json(TREE), "events": True},
         {"op": "restore", "dir": str(scratch / "ours"), "item": tree_json.to_json(TREE), "restore_args": tree_json.to_json(PLACED), "events": True}])
     events = {event["event"]: event for event in saved["events"] + restored["events"]}
-    assert set(events) == {"save.blocked", "save.item_written", "restore.finished"}
     size = sum(np.asarray(leaf).nbytes for leaf in TREE.values())
+    compression = events.pop("save.compression")
+    assert compression["compressed_bytes"] + compression["raw_bytes"] + compression["incompressible_bytes"] == size and compression["level"] == "info"
+    assert set(events) == {"save.blocked", "save.item_written", "restore.finished"}
     assert events["save.item_written"]["bytes"] == events["restore.finished"]["bytes"] == size
     assert all(event["level"] == "info" and 0 < event["seconds"] < 60 for event in events.values())

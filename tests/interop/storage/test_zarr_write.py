@@ -138,7 +138,7 @@ def test_new_arrays_are_described_as_by_orbax(scratch, zarr3, compression):
 SHAPES = [((), ()), ((5,), (3,)), ((5, 7), (2, 4)), ((3, 2, 5), (2, 2, 2)), ((2, 3, 2, 3), (1, 2, 2, 3)), ((4,), (9,))]
 
 
-@pytest.mark.parametrize("compression", ["auto", "none", "zstd", "blosc"])
+@pytest.mark.parametrize("compression", ["auto", "smallest", "none", "zstd", "blosc"])
 @pytest.mark.parametrize("dtype", random_trees.DTYPES, ids=str)
 def test_every_type(scratch, dtype, compression):
     jobs, wanted = [], []

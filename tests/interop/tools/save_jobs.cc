@@ -3,6 +3,7 @@
 
 #include <cairn/checkpointer.h>
 
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,11 @@ PyTreeCheckpointHandlerOptions options_of(const Json& json) {
   set(json, "use_ocdbt", options.use_ocdbt);
   set(json, "use_zarr3", options.use_zarr3);
   set(json, "use_compression", options.use_compression);
+  if (const Json* compression = json.find("compression")) {
+    if (*compression->as_string() != "reproducible")
+      throw std::invalid_argument("compression: " + *compression->as_string());
+    options.compression = Compression::kReproducible;
+  }
   bool reuse = false;
   set(json, "reuse", reuse);
   if (reuse) options.reuse = Reuse::kUnchanged;

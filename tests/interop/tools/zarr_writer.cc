@@ -46,6 +46,7 @@ Compression compression_of(const Json& job) {
   const std::string method = text(job, "compression", "auto");
   const int level = static_cast<int>(number(job, "level", 1));
   if (method == "none") return Compression::kNone;
+  if (method == "smallest") return Compression::kSmallest;
   if (method == "zstd") return Compression::zstd(level);
   if (method == "blosc") return Compression::blosc(level);
   return Compression::kAuto;
