@@ -34,7 +34,7 @@ RawZstdFrame make_raw_zstd_frame(ByteView content);
 // Returns the frame size for a content of this size.
 std::uint64_t raw_zstd_frame_size(std::uint64_t content_size);
 
-// Decodes a frame that make_raw_zstd_frame has made of content.size() bytes, if these are one block.
+// Decodes a frame that make_raw_zstd_frame has made of content.size() bytes, if they are one block.
 // Returns false, with `content` in any state, for any other frame or a wrong checksum. For a small
 // frame, a zstd decoder takes longer.
 bool decode_raw_zstd_block(ByteView frame, MutableByteView content);
