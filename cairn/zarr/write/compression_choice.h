@@ -14,8 +14,8 @@
 //
 // S comes from chunks that are stored raw, because such a chunk leaves the cores idle, and from
 // compressed chunks if storing them took longer than compressing. C comes from a trial with a
-// sample of the chunk, and from the chunks that were compressed. Before the first megabytes are
-// stored, S is what the store is expected to take.
+// sample of the chunk, taken with caution, and from the chunks that were compressed. Before the first
+// megabytes are stored, S is what the store is expected to take.
 #pragma once
 
 #include <cairn/compression.h>
