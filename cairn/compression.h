@@ -15,8 +15,8 @@ struct Compression {
   enum class Method : std::uint8_t {
     // Per chunk, what takes less time: zstd level 1 with a checksum, or uncompressed in a zstd
     // frame with a checksum. The save measures how fast the store takes bytes and how fast the
-    // cores compress, so two saves of the same tree may differ in size. A chunk of which a sample shrinks
-    // by less than a tenth is never compressed.
+    // cores compress, so two saves of the same tree may differ in size. It never compresses a chunk
+    // of which a sample shrinks by less than a tenth.
     kAuto,
     kNone,   // raw bytes, without a checksum
     kZstd,   // zstd frames with a checksum
