@@ -3,10 +3,10 @@
 //
 //   throttled_bench FOLDER RATE BYTES ROUNDS
 //
-// RATE is in bytes per second, 0 for as fast as the file system of FOLDER. BYTES of bfloat16 weights
-// in arrays of 32 MiB are written by the writer of every save, as one database, and synced. Prints
-// a line for each round, and the medians of the ratios: auto to none, to zstd:1, and to the better
-// of both in that round.
+// RATE is in bytes per second, 0 for as fast as the file system of FOLDER. BYTES of bfloat16
+// weights in arrays of 32 MiB are written by the writer of every save, as one database, and synced.
+// Prints a line for each round, and the medians of the ratios: auto to none, to zstd:1, and to the
+// better of both in that round.
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>
 #include <cairn/handlers/array_writer.h>

@@ -13,10 +13,10 @@ namespace cairn::inline v0 {
 struct Compression {
   // The compression method.
   enum class Method : std::uint8_t {
-    // Per chunk, what takes less time: zstd level 1 with a checksum, or uncompressed in a zstd frame
-    // with a checksum. The save measures how fast the store takes bytes and how fast the cores
-    // compress, so two saves of the same tree may differ in size. A chunk of which a sample shrinks
-    // by less than a tenth is never compressed.
+    // Per chunk, what takes less time: zstd level 1 with a checksum, or uncompressed in a zstd
+    // frame with a checksum. The save measures how fast the store takes bytes and how fast the
+    // cores compress, so two saves of the same tree may differ in size. It never compresses a chunk
+    // of which a sample shrinks by less than a tenth.
     kAuto,
     kNone,   // raw bytes, without a checksum
     kZstd,   // zstd frames with a checksum
@@ -55,8 +55,8 @@ struct CompressionReport {
   std::uint64_t compressed_size = 0;       // bytes of these chunks as stored
   std::uint64_t raw_bytes = 0;             // bytes that would shrink, but are stored faster as is
   std::uint64_t incompressible_bytes = 0;  // bytes that would shrink by less than a tenth
-  double store_rate = 0;  // bytes that the store takes in a second: measured, or first assumed
-  double coder_rate = 0;  // bytes that all threads compress in a second; 0: never measured
+  double store_rate = 0;    // bytes that the store takes in a second: measured, or first assumed
+  double coder_rate = 0;    // bytes that all threads compress in a second; 0: never measured
   std::string reason = {};  // in words; "" if there were no bytes
 
   bool operator==(const CompressionReport&) const = default;

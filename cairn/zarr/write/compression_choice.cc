@@ -18,8 +18,8 @@ constexpr double kLeastGain = 0.05;  // the share of the time that compression m
 // An average forgets what lies this many bytes back. The store may become slower or faster during a
 // save: its cache fills up, or other programs use it.
 constexpr double kMemory = double{64U << 20U};
-// The weight of the store's expected pace against measured bytes. The first bytes of a file also wait
-// for the file to be created, which says little about the rate.
+// The weight of the store's expected pace against measured bytes. The first bytes of a file also
+// wait for the file to be created, which says little about the rate.
 constexpr double kExpectedWeight = double{8U << 20U};
 // Small chunks get no trial: 5 nanoseconds for a byte are the time of zstd for some KiB.
 constexpr double kSmallCodingTime = 5;

@@ -14,8 +14,8 @@
 //
 // S comes from chunks that are stored raw, because such a chunk leaves the cores idle, and from
 // compressed chunks if storing them took longer than compressing. C comes from a trial with a
-// sample of the chunk, and from the chunks that were compressed. Before the first megabytes are
-// stored, S is what the store is expected to take.
+// sample of the chunk, taken with caution, and from the chunks that were compressed. Before the
+// first megabytes are stored, S is what the store is expected to take.
 #pragma once
 
 #include <cairn/compression.h>
@@ -68,8 +68,8 @@ class CompressionChoice {
   // Returns whether to compress a chunk of `bytes` bytes.
   bool should_compress(const CompressionEstimate& estimate, std::uint64_t bytes);
 
-  // The encoding and storing of chunks by one thread, from construction to finish(). If an exception
-  // prevents finish(), nothing is learned from the chunks.
+  // The encoding and storing of chunks by one thread, from construction to finish(). If an
+  // exception prevents finish(), nothing is learned from the chunks.
   class Work {
    public:
     explicit Work(CompressionChoice* choice);  // nullptr: nothing is measured
