@@ -68,7 +68,7 @@ THIRD_PARTY = {
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"]}
 MOST_FILES = 25  # in a folder of the library or the command: a page that can be read at a glance
-MOST_PUBLIC_HEADERS = 40  # directly in cairn/: users include them, and docs/decisions.md says why they are not in subfolders
+MOST_PUBLIC_HEADERS = 42  # directly in cairn/: users include them, and docs/decisions.md says why they are not in subfolders
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
