@@ -73,8 +73,7 @@ struct WrittenItem {
 // process is single, files are not synced. Before it writes anything, it throws invalid_argument or
 // unimplemented and names the leaf, in these cases: two leaves have the same name, the format
 // cannot hold a leaf, or the processes describe an array differently.
-WrittenItem write_pytree_item(const std::string& folder, SaveItem item,
-                                const SaveOptions& options, Executor& executor,
-                                const distributed::ProcessGroup& group);
+WrittenItem write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
+                              Executor& executor, const distributed::ProcessGroup& group);
 
 }  // namespace cairn::inline v0::orbax

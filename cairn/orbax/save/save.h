@@ -28,6 +28,6 @@ struct ItemsSave {
 // the options. If several processes save together, each writes its share of the leaves, and the
 // primary makes the copies. Returns what this process compressed.
 CompressionReport save_items(const std::string& path, ItemsSave save, const SaveOptions& options,
-                const MultiprocessingOptions& job = {});
+                             const MultiprocessingOptions& job = {});
 
 }  // namespace cairn::inline v0::orbax
