@@ -283,7 +283,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
   options.resources.threads = threads;
   if (memory) options.resources.memory = *memory;
   const nb::gil_scoped_release unlocked;
-  return Reader(cairn::open(path.text, options));
+  return Reader(cairn::open(path.local(), options));
 }
 
 void define_tensor_info(nb::module_& module) {
