@@ -65,6 +65,11 @@ class Group(_Mapping):
         self._node = node
         self._name = name
 
+    def _repr_html_(self) -> str:
+        from cairn._html import drawn
+
+        return drawn(self)
+
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
             found: Any = self
@@ -198,11 +203,6 @@ class Checkpoint(Group):
         if info.get("step") is not None:
             what += f", step {info['step']}"
         return f"<cairn.Checkpoint {self.path!r}: {what}, {count} arrays, {size_text(nbytes)}>"
-
-    def _repr_html_(self) -> str:
-        from cairn._html import drawn
-
-        return drawn(self)
 
 
 def size_text(nbytes: int) -> str:

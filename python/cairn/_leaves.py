@@ -39,14 +39,24 @@ def convert(obj: Any) -> Any:
             return plain(obj)
     if isinstance(obj, bytearray) or (isinstance(obj, memoryview) and obj.format == "B"):
         return bytes(obj)
-    if hasattr(obj, "__array__") or isinstance(obj, memoryview):
+    if hasattr(obj, "__array__") or isinstance(obj, memoryview) or _is_typed_array(obj):
         import numpy as np
 
         return np.asarray(obj)
+    if hasattr(obj, "__dlpack__"):
+        import numpy as np
+
+        return np.from_dlpack(obj)
     raise TypeError(
         f"a leaf of type {type(obj).__module__}.{type(obj).__qualname__} cannot be saved; "
         "convert it to an array, a number or a str, or leave it out"
     )
+
+
+def _is_typed_array(obj: Any) -> bool:
+    """Whether it is an array.array of numbers."""
+    array = sys.modules.get("array")
+    return array is not None and isinstance(obj, array.array) and obj.typecode not in ("u", "w")
 
 
 def _children(jax: Any, obj: Any) -> dict[str, Any] | list[Any] | None:

@@ -42,8 +42,8 @@ def load(
         array of NumPy, a tensor of PyTorch, an array of JAX or a jax.ShapeDtypeStruct (with its
         sharding), a number or a str. Values are converted to the leaf's type; shapes must agree.
         `...` stays. The target is not changed.
-      out: a tree of arrays of NumPy or tensors of PyTorch, into which the values are read. Types
-        and shapes must be those stored. It is returned.
+      out: a tree of arrays of NumPy, tensors of PyTorch or memoryviews, into which the values are
+        read. Types and shapes must be those stored. It is returned.
       include: globs; only leaves whose names match are read. Without a target.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
@@ -437,10 +437,14 @@ def _into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any:
                 )
             origin, shape = _torch.box(leaf)
             leaf = _torch.writable(leaf.detach())
+        elif isinstance(leaf, memoryview):
+            import numpy as np
+
+            leaf = np.asarray(leaf)  # shares its memory
         elif type(leaf).__module__ != "numpy" or not hasattr(leaf, "strides"):
             raise TypeError(
                 f"{_targets.path_text(path)}: an object of type {type(leaf).__qualname__} "
-                "cannot be read into; arrays of NumPy and tensors of PyTorch can"
+                "cannot be read into; arrays of NumPy, tensors of PyTorch and memoryviews can"
             )
         destinations.append((index, origin, shape, leaf))
     opened.reader.read_into(destinations, callback)

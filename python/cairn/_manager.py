@@ -23,6 +23,8 @@ class CheckpointManager:
         (seconds), best_metric (a name) or best_fn (a function of the metrics), best_mode ("max",
         "min"), keep_checkpoints_without_metrics. The directory: step_prefix, step_digits, create,
         read_only, cleanup_tmp_directories, todelete_subdir, root_metadata (JSON text).
+        enable_background_delete (False): a thread removes old steps, and the next save does not
+        wait for it.
         enable_async_checkpointing (True): save() returns before the step is written.
         reuse_unchanged: arrays that have not changed share the files of the step before. And the
         options of save_async(); with a coordinator of several processes, each has a manager with

@@ -50,8 +50,9 @@ def save(
       timeout: seconds to wait for the other processes; four times that while they write.
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
         as in the steps of a manager), compression ("auto", "reproducible", "smallest", "none",
-        "zstd:3", "blosc"), chunk_bytes, target_file_bytes, durability ("synced", "unsynced"), support_rich_types (True: tuples and
-        named tuples come back as such), threads, memory (bytes).
+        "zstd:3", "blosc"), chunk_bytes, target_file_bytes, durability ("synced", "unsynced"),
+        support_rich_types (True: tuples and named tuples come back as such), threads, memory
+        (bytes).
 
     Raises:
       FileExistsError: the path exists, and overwrite is False, or it is not a checkpoint.
@@ -85,6 +86,7 @@ def save_async(
     path: str | os.PathLike[str],
     tree: Any,
     *,
+    format: str | None = None,
     overwrite: bool = False,
     metadata: dict[str, Any] | None = None,
     coordinator: Any = None,
@@ -93,9 +95,16 @@ def save_async(
 ) -> PendingSave:
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
 
-    Arguments as those of save(). The options chunk_bytes and durability are not available.
+    Arguments as those of save(). The options chunk_bytes and durability are not available, and the
+    format is "orbax": a path that ends in .safetensors, .npz or .msgpack is a ValueError.
     """
     path = os.fsdecode(path)
+    chosen = format or _FORMATS.get(os.path.splitext(path)[1], "orbax")
+    if chosen != "orbax":
+        raise ValueError(
+            f"{path}: save_async writes Orbax checkpoints, not {chosen}; call save, or give "
+            "format='orbax'"
+        )
     native = _options(overwrite, metadata, options, coordinator, timeout)
     return PendingSave(_cairn.BackgroundSave(path, tree, native), path)
 

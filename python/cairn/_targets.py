@@ -18,14 +18,15 @@ Path = tuple[str, ...]
 def flatten(target: Any) -> tuple[list[Path], list[Any], Callable[[list[Any]], Any]]:
     """Paths and leaves of a tree, and a function that makes the tree again with other leaves.
 
-    By JAX's registry, if the program has imported JAX. Else dicts, lists, tuples, named tuples and
-    dataclasses are nodes. None and empty containers are no leaves.
+    By JAX's registry, if the program has imported JAX, and dataclasses and mappings that it lacks.
+    Else dicts, lists, tuples, named tuples and dataclasses are nodes. None and empty containers are
+    no leaves.
     """
     jax = sys.modules.get("jax")
     if jax is not None:
         pairs, treedef = jax.tree_util.tree_flatten_with_path(target)
         paths = [tuple(key_text(key) for key in path) for path, _ in pairs]
-        return paths, [leaf for _, leaf in pairs], treedef.unflatten
+        return _open_leaves(paths, [leaf for _, leaf in pairs], treedef.unflatten)
     paths, leaves = [], []
 
     def collect(path: Path, leaf: Any) -> Any:
@@ -40,6 +41,57 @@ def flatten(target: Any) -> tuple[list[Path], list[Any], Callable[[list[Any]], A
         return _map(target, (), lambda path, leaf: next(following))
 
     return paths, leaves, rebuild
+
+
+def _may_be_node(kind: type) -> bool:
+    """Whether leaves of JAX are saved as dicts, because JAX's registry lacks their class."""
+    return issubclass(kind, Mapping) or hasattr(kind, "__dataclass_fields__")
+
+
+def _open_leaves(
+    paths: list[Path], leaves: list[Any], unflatten: Callable[[list[Any]], Any]
+) -> tuple[list[Path], list[Any], Callable[[list[Any]], Any]]:
+    """The leaves with those that are nodes replaced by what is below them."""
+    nodes = {kind for kind in {type(leaf) for leaf in leaves} if _may_be_node(kind)}
+    if not nodes:
+        return paths, leaves, unflatten
+    all_paths: list[Path] = []
+    all_leaves: list[Any] = []
+    parts: list[tuple[int, Callable[[list[Any]], Any]]] = []  # how many leaves make one of JAX
+    for path, leaf in zip(paths, leaves, strict=True):
+        if type(leaf) in nodes and not hasattr(leaf, "dtype"):
+            names, below, make = _below(leaf)
+        else:
+            names, below, make = [()], [leaf], _only
+        all_paths += [(*path, *name) for name in names]
+        all_leaves += below
+        parts.append((len(below), make))
+
+    def rebuild(others: list[Any]) -> Any:
+        following = iter(others)
+        return unflatten([make([next(following) for _ in range(n)]) for n, make in parts])
+
+    return all_paths, all_leaves, rebuild
+
+
+def _only(leaves: list[Any]) -> Any:
+    return leaves[0]
+
+
+def _below(node: Any) -> tuple[list[Path], list[Any], Callable[[list[Any]], Any]]:
+    """As flatten(), for one node that JAX does not know. Its children may be nodes of JAX."""
+    import dataclasses
+
+    is_mapping = isinstance(node, Mapping)
+    keys = list(node) if is_mapping else [field.name for field in dataclasses.fields(node)]
+    children = [node[key] if is_mapping else getattr(node, key) for key in keys]
+    paths, leaves, unflatten = flatten(children)
+
+    def make(others: list[Any]) -> Any:
+        made = dict(zip(keys, unflatten(others), strict=True))
+        return type(node)(made) if is_mapping else dataclasses.replace(node, **made)
+
+    return [(str(keys[int(path[0])]), *path[1:]) for path in paths], leaves, make
 
 
 def _map(node: Any, path: Path, leaf: Callable[[Path, Any], Any]) -> Any:

@@ -111,7 +111,13 @@ def from_numpy(array: Any) -> Any:
     torch = _torch()
     if array.dtype.kind in "biufc" and array.dtype.name in ("bool", *_SHARED):
         return torch.from_numpy(array)
-    dtype = torch_dtype(array.dtype.name)
+    name = array.dtype.name
+    if name.startswith(("int", "uint")):  # PyTorch's int4 and the like only name a type
+        raise TypeError(
+            f"PyTorch cannot use elements of type {name}; read the array as NumPy's and "
+            "convert it: torch.from_numpy(array.astype('int8'))"
+        )
+    dtype = torch_dtype(name)
     bytes_ = {1: "uint8", 2: "int16"}[array.dtype.itemsize]
     return torch.from_numpy(array.view(bytes_)).view(dtype)
 

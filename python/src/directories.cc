@@ -20,7 +20,7 @@ class PendingDirectory {
  public:
   PendingDirectory(const PathText& target, bool replace) {
     const nb::gil_scoped_release unlocked;
-    directory_.emplace(target.text, replace ? IfExists::kReplace : IfExists::kFail);
+    directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail);
   }
   [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
   void commit() { directory_->commit(); }
@@ -41,19 +41,19 @@ void define_directories(nb::module_& module) {
       .def("commit", &PendingDirectory::commit, Unlocked())
       .def("close", &PendingDirectory::close, Unlocked());
   module.def(
-      "remove_checkpoint", [](const PathText& path) { remove_checkpoint(path.text); },
+      "remove_checkpoint", [](const PathText& path) { remove_checkpoint(path.local()); },
       nb::arg("path"), Unlocked());
   module.def(
       "set_checkpoint_aside",
       [](const PathText& path, const std::string& subdirectory) {
-        set_checkpoint_aside(path.text, subdirectory);
+        set_checkpoint_aside(path.local(), subdirectory);
       },
       nb::arg("path"), nb::arg("subdirectory"), Unlocked());
   module.def(
       "clean_json",
       [](const PathText& path, bool dry_run) {
         return clean_json(
-            clean_leftovers(path.text, dry_run ? CleanMode::kShow : CleanMode::kRemove));
+            clean_leftovers(path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove));
       },
       nb::arg("path"), nb::arg("dry_run"), Unlocked());
 }

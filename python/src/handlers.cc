@@ -97,12 +97,13 @@ class TreeHandler {
       args.custom_metadata = custom_metadata;
     };
     std::vector<std::shared_future<void>> futures;
-    run_prepared(job_, prepare,
-                 [&](const CallControl&) { futures = handler_->async_save(directory.text, args); });
+    run_prepared(job_, prepare, [&](const CallControl&) {
+      futures = handler_->async_save(directory.local(), args);
+    });
     return {std::move(futures), job_};
   }
   void finalize(const PathText& directory) {
-    run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.text); });
+    run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.local()); });
   }
   void close() {
     run_long(nb::none(), [&](const CallControl&) { handler_->close(); });

@@ -78,6 +78,7 @@ CheckpointManagerOptions manager_options(nb::dict options) {
   std::string todelete;
   take(options, "todelete_subdir", todelete);
   if (!todelete.empty()) result.todelete_subdir = todelete;
+  take(options, "enable_background_delete", result.enable_background_delete);
   take(options, "root_metadata", result.root_metadata);
   take(options, "enable_async_checkpointing", result.enable_async_checkpointing);
   bool reuse = false;
@@ -100,7 +101,7 @@ class Manager {
       if (job_) chosen.handler.multiprocessing_options = job_->options();
     };
     run_prepared(job_, prepare, [&](const CallControl&) {
-      manager_ = std::make_unique<CheckpointManager>(directory.text, std::move(chosen));
+      manager_ = std::make_unique<CheckpointManager>(directory.local(), std::move(chosen));
     });
   }
   Manager(const Manager&) = delete;

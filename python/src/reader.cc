@@ -213,7 +213,11 @@ class Reader {
     return cairn::stats_json(stats);
   }
   [[nodiscard]] nb::object json_item(const NameText& name) const {
-    const auto text = read_json_item(*checkpoint_, name.text);
+    std::optional<std::string> text;
+    {
+      const nb::gil_scoped_release unlocked;
+      text = read_json_item(*checkpoint_, name.text);
+    }
     return text ? nb::cast(*text) : nb::none();
   }
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
@@ -283,7 +287,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
   options.resources.threads = threads;
   if (memory) options.resources.memory = *memory;
   const nb::gil_scoped_release unlocked;
-  return Reader(cairn::open(path.text, options));
+  return Reader(cairn::open(path.local(), options));
 }
 
 void define_tensor_info(nb::module_& module) {
@@ -319,7 +323,7 @@ void define_reader(nb::module_& module) {
       .def("view", &Reader::view, nb::arg("index"))
       .def("strings", &Reader::strings, nb::arg("index"))
       .def("random_key_impl", &Reader::random_key_impl, nb::arg("index"))
-      .def("info_json", &Reader::info_json)
+      .def("info_json", &Reader::info_json, nb::call_guard<nb::gil_scoped_release>())
       .def("drawn", &Reader::drawn, nb::call_guard<nb::gil_scoped_release>())
       .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<nb::gil_scoped_release>())
       .def("stats_json", &Reader::stats_json, nb::arg("indices"))

@@ -17,6 +17,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -68,7 +69,7 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
   if (const auto job = Job::take(options)) {
     if (!progress.is_none())
       throw Error(Code::kInvalidArgument, "progress: not available where several processes save");
-    save_together(path.text, tree, options, job);
+    save_together(path.local(), tree, options, job);
     return;
   }
   SaveOptions chosen = save_options(options);
@@ -76,7 +77,7 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
   run_long(progress, [&](const CallControl& call) {
     chosen.progress = call.progress;
     chosen.cancel = call.cancel;
-    cairn::save(path.text, read, chosen);
+    cairn::save(path.local(), read, chosen);
   });
 }
 
@@ -130,23 +131,28 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
                const std::map<std::string, std::string>& metadata, nb::handle progress) {
   const Tree read = tree_from(tree);
   const IfExists if_exists = replace ? IfExists::kReplace : IfExists::kFail;
+  const std::string target = path.local();
   run_long(progress, [&](const CallControl& call) {
+    // The writers have no other way to be stopped. They remove what they have written.
+    const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
+      if (call.cancel.stop_requested()) throw Error(Code::kCancelled, "the caller asked to stop");
+      call.progress(done, total);
+    };
     if (format == "msgpack") {
-      write_msgpack(path.text, read,
+      write_msgpack(target, read,
                     {.encoding = {.dialect = MsgpackDialect::kFlaxState},
                      .if_exists = if_exists,
-                     .progress = call.progress});
+                     .progress = count});
       return;
     }
     const NamedArrays named(read);
     if (format == "safetensors")
-      write_safetensors(path.text, named.sources, named.fetch(),
+      write_safetensors(target, named.sources, named.fetch(),
                         {.metadata = {metadata.begin(), metadata.end()},
                          .if_exists = if_exists,
-                         .progress = call.progress});
+                         .progress = count});
     else if (format == "npz")
-      write_npz(path.text, named.sources, named.fetch(),
-                {.if_exists = if_exists, .progress = call.progress});
+      write_npz(target, named.sources, named.fetch(), {.if_exists = if_exists, .progress = count});
     else
       throw Error(Code::kInvalidArgument,
                   "unknown format '" + format + "'; known are orbax, safetensors, npz and msgpack");
@@ -169,7 +175,7 @@ class BackgroundSave {
     try {
       run_prepared(job_, prepare, [&](const CallControl& call) {
         const std::stop_callback interrupted(call.cancel, [&] { stop_.request_stop(); });
-        checkpointer_->save(path.text, request.args, request.target);
+        checkpointer_->save(path.local(), request.args, request.target);
       });
     } catch (...) {
       const nb::gil_scoped_release unlocked;  // a save that has begun ends first

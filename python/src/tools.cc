@@ -34,7 +34,7 @@ std::string verify(const PathText& path, Step step, Item item, bool strict, nb::
   std::string json;
   run_long(progress, [&](const CallControl& call) {
     const VerifyReport report = cairn::verify(
-        path.text, {.open = {.step = step, .item = std::move(item)}, .progress = call.progress});
+        path.local(), {.open = {.step = step, .item = std::move(item)}, .progress = call.progress});
     json = verify_json(report, strict);
   });
   return json;
@@ -44,8 +44,8 @@ std::string diff(const PathText& a, const PathText& b, const Globs& include, con
                  double rtol, double atol, bool ignore_dtype, nb::handle progress) {
   std::string json;
   run_long(progress, [&](const CallControl& call) {
-    const auto first = cairn::open(a.text);
-    const auto second = cairn::open(b.text);
+    const auto first = cairn::open(a.local());
+    const auto second = cairn::open(b.local());
     json = diff_json(cairn::diff(*first, *second,
                                  {.include = include,
                                   .exclude = exclude,
@@ -85,8 +85,8 @@ std::string convert(const PathText& source, const PathText& target, Step step, I
   std::string json;
   run_long(progress, [&](const CallControl& call) {
     options.progress = call.progress;
-    const auto opened = cairn::open(source.text, {.step = step, .item = std::move(item)});
-    json = convert_json(cairn::convert(*opened, target.text, options));
+    const auto opened = cairn::open(source.local(), {.step = step, .item = std::move(item)});
+    json = convert_json(cairn::convert(*opened, target.local(), options));
   });
   return json;
 }
@@ -118,7 +118,7 @@ void define_tools(nb::module_& module) {
       "steps_json",
       [](const PathText& path) {
         const nb::gil_scoped_release unlocked;
-        return steps_json(read_steps(path.text));
+        return steps_json(read_steps(path.local()));
       },
       nb::arg("path"));
 }

@@ -60,6 +60,15 @@ TEST(NamedPlacement, WithoutIdsDevicesAreNumberedInOrder) {
   EXPECT_EQ(placement.of(-1), std::nullopt);
 }
 
+TEST(NamedPlacement, EmptyEntriesBeyondTheRankSplitNothing) {
+  const Mesh mesh = make_mesh({4}, {"x"});
+  const NamedPlacement whole({mesh, {{}}}, Shape{});
+  EXPECT_EQ(whole.of(3)->box, (Box{{}, {}}));
+  const NamedPlacement split({mesh, {{"x"}, {}, {}}}, Shape{8});
+  EXPECT_EQ(split.of(3)->box, (Box{{6}, {2}}));
+  EXPECT_THROW(NamedPlacement({mesh, {{}, {"x"}}}, Shape{8}), Error);
+}
+
 TEST(Mesh, CopiesShareTheNumbersOfItsDevices) {
   const Mesh mesh = make_mesh({512}, {"x"});
   const Mesh copy = mesh;

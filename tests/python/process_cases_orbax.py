@@ -88,5 +88,5 @@ def failures(path):
         return [raised(ocp.PyTreeCheckpointer().save, f"{path}/b", {"a": bad}), raised(save),
                 raised(ocp.Checkpointer(Own()).save, f"{path}/c", args=OwnArgs()),
                 raised(ocp.PyTreeCheckpointer().save, path, {"a": 1}),
-                raised(ocp.Checkpointer(ocp.PyTreeCheckpointHandler(), multiprocessing_options=ocp.options.MultiprocessingOptions(primary_host=1)).save,
-                       f"{path}/d", {"a": 1})]
+                *(raised(ocp.Checkpointer(ocp.PyTreeCheckpointHandler(), multiprocessing_options=ocp.options.MultiprocessingOptions(**options)).save,
+                         f"{path}/d", {"a": 1}) for options in ({"active_processes": {0}}, {"primary_host": 1}))]

@@ -209,3 +209,30 @@ def test_a_save_in_the_background_is_no_cause_of_a_deadlock_when_its_object_goes
         del pending
     gc.collect()
     assert all(cairn.verify(tmp_path / f"c{i}") for i in range(20))
+
+
+@pytest.mark.parametrize("name", ["c.safetensors", "c.npz", "c.msgpack"])
+def test_ctrl_c_stops_the_save_of_a_file_and_leaves_nothing(tmp_path, name):
+    program = INTERRUPTED.replace(", compression=sys.argv[2], chunk_bytes=1 << 24", "").replace("Timer(0.5", "Timer(0.15")
+    assert run(program, tmp_path / name).stdout == "interrupted True []\n"
+
+
+def test_a_file_is_not_saved_in_the_background(tmp_path):
+    for options in ({"path": tmp_path / "c.npz"}, {"path": tmp_path / "c", "format": "msgpack"}):
+        with pytest.raises(ValueError, match="save_async writes Orbax checkpoints, not"):
+            cairn.save_async(tree={"a": np.ones(3)}, **options)
+    assert list(tmp_path.iterdir()) == []
+    cairn.save_async(tmp_path / "c.npz", {"a": np.ones(3)}, format="orbax").wait()
+    assert cairn.load(tmp_path / "c.npz")["a"].tolist() == [1, 1, 1] and (tmp_path / "c.npz").is_dir()
+
+
+def test_a_thread_removes_the_steps_of_the_manager(tmp_path):
+    options = {"max_to_keep": 1, "enable_background_delete": True}
+    with cairn.CheckpointManager(tmp_path / "run", **options) as manager:
+        for step in range(3):
+            manager.save(step, tree(step))
+        manager.wait_until_finished()
+        assert manager.all_steps() == [2]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["2"]
+    with pytest.raises(ValueError, match="enable_background_delete"):
+        cairn.CheckpointManager(tmp_path / "run", enable_background_delete="yes")

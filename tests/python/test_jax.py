@@ -1,5 +1,6 @@
 """Arrays of JAX with shardings, through Cairn and through Orbax."""
 
+import cairn.orbax.v1
 import cairn
 import numpy as np
 import orbax.checkpoint as ocp
@@ -102,3 +103,18 @@ def test_each_box_of_replicas_is_read_once(tmp_path, jax8):
     cairn.load(opened, sharding=NamedSharding(mesh, P()))
     cairn.load(opened, sharding=NamedSharding(mesh, P("x")))
     assert calls == [1, 4]
+
+
+@pytest.mark.parametrize("spec, shape", [(P(None), ()), (P(None, None), (4,)), (P("x", None), (4,))], ids=str)
+def test_a_spec_with_more_entries_than_the_array_has_dimensions(tmp_path, jax8, spec, shape):
+    jax, mesh = jax8
+    sharding = NamedSharding(mesh, spec)
+    shards = NamedSharding(mesh, P(*spec[:len(shape)]))
+    parts = [s.data for s in jax.device_put(np.full(shape, 3.0), shards).addressable_shards]
+    array = jax.make_array_from_single_device_arrays(shape, sharding, parts)  # which does not check
+    cairn.save(tmp_path / "ours", {"a": array})
+    cairn.orbax.v1.save(tmp_path / "v1", {"a": array})
+    ocp.PyTreeCheckpointer().save(tmp_path / "theirs", {"a": array})
+    assert (tmp_path / "ours" / "_sharding").read_text() == (tmp_path / "theirs" / "_sharding").read_text()
+    assert np.array_equal(cairn.load(tmp_path / "ours")["a"], np.full(shape, 3.0))
+    assert np.array_equal(cairn.orbax.v1.load(tmp_path / "v1")["a"], np.full(shape, 3.0))

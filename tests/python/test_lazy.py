@@ -153,3 +153,9 @@ def test_steps_and_items(tmp_path):
     os.mkdir(tmp_path / "empty")
     with pytest.raises((ValueError, FileNotFoundError)):
         cairn.open(tmp_path / "empty")
+
+
+def test_a_part_of_a_checkpoint_shows_its_tree_in_a_notebook(tmp_path):
+    cairn.save(tmp_path / "c", {"params": {"kernel": np.ones((2, 3))}, "other": 1})
+    shown = cairn.open(tmp_path / "c")["params"]._repr_html_()
+    assert "kernel" in shown and "float64[2, 3]" in shown and "other" not in shown

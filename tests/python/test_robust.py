@@ -172,3 +172,29 @@ def test_many_threads_share_one_checkpoint(tmp_path):
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+FIRST_LOADS = """
+import faulthandler, sys, threading
+import cairn
+faulthandler.dump_traceback_later(60, exit=True)  # a deadlock is a failure
+assert "numpy" not in sys.modules
+start = threading.Barrier(8)
+def work():
+    start.wait()
+    cairn.load(sys.argv[1])
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("loaded")
+"""
+
+
+def test_the_first_loads_of_a_program_may_come_from_many_threads(tmp_path):
+    import ml_dtypes
+
+    cairn.save(tmp_path / "c", {"a": np.ones(3), "b": np.ones(3, ml_dtypes.bfloat16)})
+    for _ in range(3):
+        assert run(FIRST_LOADS, tmp_path / "c").stdout == "loaded\n"

@@ -253,3 +253,61 @@ def test_random_trees_both_ways(tmp_path):
         orbax.save(tmp_path / f"theirs{i}", made)
         assert_same(cairn.load(tmp_path / f"theirs{i}"), orbax.restore(tmp_path / f"theirs{i}"))
         assert_same(from_orbax, orbax.restore(tmp_path / f"theirs{i}"))
+
+
+def test_file_urls(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tree = {"a": np.arange(3.0)}
+    url = f"file://{tmp_path}/"
+    cairn.save(url + "c", tree)
+    cairn.save_async(url + "async", tree).wait()
+    with cairn.CheckpointManager(url + "run") as manager:
+        manager.save(1, tree)
+    cairn.convert(url + "c", url + "converted.npz")
+    for name in ("c.safetensors", "c.npz", "c.msgpack"):
+        cairn.save(url + name, tree)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "async", "c", "c.msgpack", "c.npz", "c.safetensors", "converted.npz", "run"]
+    for path in tmp_path.iterdir():
+        loaded = cairn.load(f"file://{path}")
+        assert (loaded if path.name != "run" else loaded["default"] if "default" in loaded else loaded)["a"].tolist() == [0, 1, 2]
+        assert cairn.verify(f"file://{path}") and cairn.diff(f"file://{path}", path).equal
+    assert cairn.steps(url + "run")[0]["step"] == 1
+
+
+@pytest.mark.parametrize("name", ["c", "c.safetensors", "c.npz", "c.msgpack"])
+def test_urls_of_object_stores_are_refused_by_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    url = f"s3://bucket/{name}"
+    cairn.save(tmp_path / "here", {"a": 1})
+    for call in (lambda: cairn.save(url, {"a": 1}), lambda: cairn.save_async(url, {"a": 1}, format="orbax"), lambda: cairn.load(url),
+                 lambda: cairn.verify(url), lambda: cairn.CheckpointManager(url), lambda: cairn.convert(tmp_path / "here", url, to="npz"),
+                 lambda: cairn.steps(url)):
+        with pytest.raises(NotImplementedError, match="scheme 's3' .*object stores are not supported yet"):
+            call()
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+
+
+class Exports:
+    """An array of another framework, which only DLPack can read."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def __dlpack__(self, **options):
+        return self._values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._values.__dlpack_device__()
+
+
+def test_arrays_of_other_frameworks(tmp_path):
+    import array
+
+    cairn.save(tmp_path / "c", {"dlpack": Exports(np.arange(4.0)), "array": array.array("d", [1, 2]), "view": memoryview(array.array("h", [3]))})
+    assert_same(cairn.load(tmp_path / "c"), {"dlpack": np.arange(4.0), "array": np.array([1.0, 2.0]), "view": np.array([3], np.int16)})
+    memory = bytearray(16)
+    cairn.load(tmp_path / "c", out={"array": memoryview(memory).cast("d")}, partial=True)
+    assert np.frombuffer(memory).tolist() == [1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        cairn.load(tmp_path / "c", out={"array": memoryview(bytes(16)).cast("d")}, partial=True)

@@ -158,3 +158,27 @@ def test_a_dtype_that_there_is_not_is_a_type_error(tmp_path):
 def test_a_path_with_a_nul_is_a_value_error(tmp_path):
     with pytest.raises(ValueError, match="NUL|\\x00"):
         cairn.load(tmp_path / "a\0b")
+
+
+@dataclasses.dataclass
+class Unregistered:
+    """A class that JAX's registry lacks."""
+
+    w: object
+    below: object = None
+
+
+def test_a_dataclass_that_jax_does_not_know_is_a_node(tmp_path, jax8):
+    import types
+
+    node = Unregistered(np.ones(2), [Unregistered(np.arange(3), 4), {"x": types.MappingProxyType({"k": 5.0})}])
+    cairn.save(tmp_path / "c", {"s": node})
+    like = Unregistered(np.zeros(2), [Unregistered(np.zeros(3, int), 0), {"x": types.MappingProxyType({"k": 0.0})}])
+    loaded = cairn.load(tmp_path / "c", {"s": like})["s"]
+    assert loaded.w.tolist() == [1, 1] and loaded.below[0].w.tolist() == [0, 1, 2] and loaded.below[0].below == 4
+    assert type(loaded) is Unregistered and dict(loaded.below[1]["x"]) == {"k": 5.0} and not like.w.any()
+    out = {"s": Unregistered(np.zeros(2))}
+    cairn.load(tmp_path / "c", out=out, partial=True)
+    assert out["s"].w.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="s.w: the stored shape"):
+        cairn.load(tmp_path / "c", {"s": Unregistered(np.zeros(3))}, partial=True)

@@ -86,3 +86,13 @@ def test_the_gradient_of_a_tensor_is_not_touched(tmp_path):
     cairn.save(tmp_path / "c", {"p": parameter})
     loaded = cairn.load(tmp_path / "c", {"p": parameter})["p"]
     assert loaded.requires_grad and np.array_equal(loaded.detach().numpy(), np.ones(3))
+
+
+def test_types_that_pytorch_cannot_use_are_refused(tmp_path):
+    import ml_dtypes
+
+    cairn.save(tmp_path / "c", {"q": np.arange(8).astype(ml_dtypes.int4)})
+    with pytest.raises(TypeError, match="elements of type int4"):
+        cairn.open(tmp_path / "c")["q"].torch()
+    with pytest.raises(TypeError, match="elements of type int4"):
+        cairn.load(tmp_path / "c", framework="torch")

@@ -6,6 +6,7 @@
 #include <cairn/distributed/sharding/mesh.h>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace cairn::inline v0 {
 namespace distributed {
@@ -53,7 +54,10 @@ void check_placeable(const Mesh& mesh) {
 // Returns the shape of every device's box.
 Shape divided(const NamedSharding& sharding, const std::vector<AxisUse>& uses,
               std::span<const std::int64_t> shape) {
-  if (sharding.spec.size() > shape.size())
+  // JAX makes such arrays where nothing checks the spec: an empty entry splits nothing.
+  const auto beyond = static_cast<std::ptrdiff_t>(std::min(shape.size(), sharding.spec.size()));
+  if (std::any_of(sharding.spec.begin() + beyond, sharding.spec.end(),
+                  [](const auto& names) { return !names.empty(); }))
     invalid_argument("the partition spec has " + std::to_string(sharding.spec.size()) +
                      " entries, but the array " + shape_text(shape) + " has rank " +
                      std::to_string(shape.size()));

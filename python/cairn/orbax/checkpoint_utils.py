@@ -114,9 +114,12 @@ def checkpoints_iterator(
             set_immutable=set_immutable,
             ignore_snapshot_errors=ignore_snapshot_errors,
         ) as step:
-            if step == -1:
+            if step != -1:
+                yield step
+        if step == -1:  # the function is asked once more, as in Orbax
+            if timeout_fn is None or timeout_fn():
                 return
-            yield step
+            continue
         wanted = step + 1
         time.sleep(max(0.0, begin + min_interval_secs - time.monotonic()))
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
@@ -33,9 +34,19 @@ class ChainedFuture:
         self._callback = cb
 
     def result(self, timeout: "float | None" = None) -> Any:
-        """Waits for all of them, one after the other."""
-        for future in self._futures:
-            future.result(timeout)
+        """Waits for all of them, one after the other; TimeoutError after `timeout` seconds.
+
+        A future that cannot be left alone, because it writes, ends first.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        for number, future in enumerate(self._futures):
+            left = None if end is None else max(0.0, end - time.monotonic())
+            future.result(timeout=left)
+            if end is not None and time.monotonic() > end:
+                raise TimeoutError(
+                    f"{number + 1} of {len(self._futures)} futures have ended, but not in "
+                    f"{timeout} seconds"
+                )
         self._callback()
 
 

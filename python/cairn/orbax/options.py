@@ -14,7 +14,8 @@ __getattr__ = _hints(__name__)
 class AsyncOptions:
     """How a save goes on in the background.
 
-    timeout_secs is how long processes wait while others write. create_directories_asynchronously
+    timeout_secs is how long the writes may take, and how long other processes wait for them: a save
+    that takes longer fails with a TimeoutError. create_directories_asynchronously
     cannot matter here: a local directory is made at once.
     """
 

@@ -1,6 +1,7 @@
 """How the directories of steps are named."""
 
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
 from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.paths import is_finalized as is_path_finalized
 from cairn.orbax._impl.paths import is_temporary as is_path_temporary
@@ -26,9 +27,10 @@ from cairn.orbax._impl.steps.step_names import (
     tmp_checkpoints,
 )
 
-__getattr__ = _hints(__name__)
+__getattr__ = _hints(__name__, {"all_temporary_paths": "tmp_checkpoints() has their names"})
 
 __all__ = [
+    "TMP_DIR_SUFFIX",
     "Metadata",
     "NameFormat",
     "any_checkpoint_step",

@@ -11,7 +11,10 @@ from cairn.orbax.arrays import to_shape_dtype_struct
 
 __getattr__ = _hints(
     __name__,
-    {"tree_difference": "compare the results of to_flat_dict()"},
+    {
+        "tree_difference": "compare the results of to_flat_dict()",
+        "tree_trim": "cairn.orbax.args.PyTreeRestore(partial_restore=True) restores a part",
+    },
 )
 
 
@@ -26,6 +29,9 @@ def get_key_name(key: Any) -> Any:
 def tuple_path_from_keypath(keypath: "tuple[Any, ...]") -> "tuple[str, ...]":
     """The texts of the keys of a path."""
     return tuple(key_text(key) for key in keypath)
+
+
+str_keypath = tuple_path_from_keypath
 
 
 def is_sequence_key(key: Any) -> bool:
@@ -186,6 +192,7 @@ __all__ = [
     "is_sequence_key",
     "merge_trees",
     "serialize_tree",
+    "str_keypath",
     "to_flat_dict",
     "to_shape_dtype_struct",
     "tuple_path_from_keypath",

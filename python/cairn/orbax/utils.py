@@ -4,9 +4,10 @@ from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
 from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
-from cairn.orbax._impl.processes import is_primary_host
+from cairn.orbax._impl.processes import is_primary_host, reached_preemption
 from cairn.orbax._impl.steps.step_names import (
     any_checkpoint_step,
     checkpoint_steps,
@@ -65,18 +66,14 @@ def is_gcs_path(path: Any) -> bool:
     return str(path).startswith(("gs://", "/gs/"))
 
 
-def reached_preemption(step: int) -> bool:
-    """Whether the process has been asked to end: never, in one process."""
-    return False
-
-
 def sync_global_devices(name: str, **options: Any) -> None:
-    """Waits for the other processes: there are none."""
+    """Waits for the other processes."""
     sync_global_processes(name, **options)
 
 
 __all__ = [
     "PLACEHOLDER",
+    "TMP_DIR_SUFFIX",
     "any_checkpoint_step",
     "broadcast_one_to_all",
     "checkpoint_steps",

@@ -8,7 +8,9 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -24,10 +26,36 @@ nb::object loaded_module(const char* name) {
   return found == nullptr ? nb::none() : nb::borrow(found);
 }
 
-// What is used of NumPy, looked up once. It is never freed: NumPy cannot be unloaded.
+// The object that all threads share, made by the first. Not a local static: making it runs Python,
+// whose locks (of an import, and the interpreter's) must not be taken under the static's guard.
+// It is never freed, for a module cannot be unloaded.
+template <class T>
+T& made_once() {
+  static constinit std::atomic<T*> shared = nullptr;
+  if (T* const found = shared.load(std::memory_order_acquire)) return *found;
+  auto made = std::make_unique<T>();
+  T* first = nullptr;
+  if (!shared.compare_exchange_strong(first, made.get())) return *first;
+  return *made.release();
+}
+
+using DTypeObjects = std::array<nb::object, kDTypeCount>;  // by DType
+
+// NumPy's objects for the types that `home` has under the library's names.
+DTypeObjects dtypes_of(const nb::object& home, const nb::object& dtype) {
+  DTypeObjects result;
+  for (std::size_t i = 0; i < kDTypeCount; ++i) {
+    const std::string name(dtype_name(static_cast<DType>(i)));
+    if (static_cast<DType>(i) != DType::kOpaque && nb::hasattr(home, name.c_str()))
+      result[i] = dtype(home.attr(name.c_str()));
+  }
+  return result;
+}
+
+// What is used of NumPy.
 struct Numpy {
-  nb::object ndarray, generic, dtype, ascontiguousarray, frombuffer;
-  std::array<nb::object, kDTypeCount> dtypes;  // by DType; made when used
+  nb::object ndarray, generic, dtype, ascontiguousarray;
+  DTypeObjects dtypes;
 
   Numpy() {
     const nb::object numpy = nb::module_::import_("numpy");
@@ -35,22 +63,25 @@ struct Numpy {
     generic = numpy.attr("generic");
     dtype = numpy.attr("dtype");
     ascontiguousarray = numpy.attr("ascontiguousarray");
-  }
-  // NumPy's object for the type. Types that NumPy lacks come from ml_dtypes.
-  const nb::object& of(DType type) {
-    nb::object& made = dtypes[static_cast<std::size_t>(type)];
-    if (made.is_valid()) return made;
-    const std::string name(dtype_name(type));
-    const nb::object numpy = nb::module_::import_("numpy");
-    const bool own = nb::hasattr(numpy, name.c_str());
-    const nb::object home = own ? numpy : nb::module_::import_("ml_dtypes");
-    made = dtype(home.attr(name.c_str()));
-    return made;
+    dtypes = dtypes_of(numpy, dtype);
   }
 };
-Numpy& numpy() {
-  static Numpy* loaded = new Numpy();  // NOLINT(cppcoreguidelines-owning-memory)
-  return *loaded;
+Numpy& numpy() { return made_once<Numpy>(); }
+
+// The types that NumPy lacks. A program that has none of them need not import the module.
+struct MlDtypes {
+  DTypeObjects dtypes = dtypes_of(nb::module_::import_("ml_dtypes"), numpy().dtype);
+};
+
+// NumPy's object for the type.
+const nb::object& dtype_object(DType type) {
+  const auto index = static_cast<std::size_t>(type);
+  if (numpy().dtypes.at(index).is_valid()) return numpy().dtypes.at(index);
+  const nb::object& found = made_once<MlDtypes>().dtypes.at(index);
+  if (!found.is_valid())
+    throw Error(Code::kUnimplemented,
+                "the installed ml_dtypes has no type " + std::string(dtype_name(type)));
+  return found;
 }
 
 struct ElementInfo {
@@ -187,7 +218,7 @@ MutableArrayView borrow_writable(nb::handle array) {
 nb::object to_numpy(const Array& array, Access access, std::string_view opaque) {
   nb::object dtype;
   if (array.dtype() != DType::kOpaque)
-    dtype = numpy().of(array.dtype());
+    dtype = dtype_object(array.dtype());
   else if (!opaque.empty())
     dtype = numpy().dtype(nb::str(opaque.data(), opaque.size()));
   else

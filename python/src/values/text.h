@@ -2,8 +2,11 @@
 // lone surrogates ("surrogateescape").
 #pragma once
 
+#include <cairn/error.h>
+
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -18,6 +21,19 @@ inline nanobind::object to_str(std::string_view text) {
 // An argument that is a path: a str, bytes, or an object of os.PathLike.
 struct PathText {
   std::string text;
+
+  // The path without file://. Throws unimplemented for another scheme: only cairn::open and
+  // cairn::save look for one themselves, and elsewhere "gs:" would become a directory.
+  [[nodiscard]] std::string local() const {
+    constexpr std::string_view kFile = "file://";
+    if (text.starts_with(kFile)) return text.substr(kFile.size());
+    const std::size_t scheme = text.find("://");
+    if (scheme != std::string::npos && text.find('/') > scheme)
+      throw Error(Code::kUnimplemented,
+                  text + ": URLs of scheme '" + text.substr(0, scheme) +
+                      "' are not supported, only local paths; object stores are not supported yet");
+    return text;
+  }
 };
 // An argument that is a name from a checkpoint.
 struct NameText {

@@ -106,3 +106,23 @@ def test_a_running_event_loop(tmp_path):
 def test_modules_have_hints(module):
     with pytest.raises(AttributeError, match="no_such_name.* yet: "):
         getattr(ocp, module).no_such_name
+
+
+def test_names_of_helpers():
+    import jax
+    import orbax.checkpoint as real
+
+    keys = [path for path, _ in jax.tree_util.tree_flatten_with_path({"a": [1, {"b": 2}]})[0]]
+    for path in keys:
+        assert ocp.tree.str_keypath(path) == real.tree.str_keypath(path)
+    assert ocp.utils.TMP_DIR_SUFFIX == ocp.step.TMP_DIR_SUFFIX == real.utils.TMP_DIR_SUFFIX
+
+
+@pytest.mark.parametrize("tree", [{"a": 5}, {"a": "text"}])
+def test_arguments_of_leaves_of_another_type_are_refused(tree, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer()
+    with pytest.raises(ValueError, match="a: save_args has"):
+        checkpointer.save(tmp_path / "c", {"a": np.ones(3)}, save_args=tree)
+    checkpointer.save(tmp_path / "c", {"a": np.ones(3)})
+    with pytest.raises(ValueError, match="a: restore_args has"):
+        checkpointer.restore(tmp_path / "c", restore_args=tree)

@@ -1,5 +1,6 @@
 """Checkpointer, AsyncCheckpointer and those of trees: the same with both packages."""
 
+import asyncio
 import json
 
 import jax
@@ -369,3 +370,84 @@ def test_the_metadata_file_is_the_same(tmp_path):
         tree = json.loads((tmp_path / name / "_METADATA").read_text())
         found.append([{k: v for k, v in step.items() if "nsecs" not in k}, tree])
     assert found[0] == found[1]
+
+
+def test_arguments_that_flax_makes_of_orbaxs_classes(ocp, tmp_path):
+    from flax.training import orbax_utils
+
+    tree = {"a": jnp.ones(3), "n": np.arange(3), "s": 1}
+    checkpointer = ocp.PyTreeCheckpointer()
+    checkpointer.save(tmp_path / "c", tree, save_args=orbax_utils.save_args_from_target(tree))
+    restore_args = orbax_utils.restore_args_from_target(tree)
+    restored = checkpointer.restore(tmp_path / "c", item=tree, restore_args=restore_args)
+    assert described(restored) == described(tree)
+    import orbax.checkpoint as real
+
+    cast = {"a": real.SaveArgs(dtype=np.dtype("float16"))}
+    checkpointer.save(tmp_path / "cast", {"a": jnp.ones(3)}, save_args=cast)
+    args = {"a": real.ArrayRestoreArgs(dtype=np.dtype("float64"), global_shape=(5,), strict=False)}
+    padded = checkpointer.restore(tmp_path / "cast", restore_args=args)["a"]
+    assert isinstance(padded, jax.Array) and padded.tolist() == [1, 1, 1, 0, 0]
+    args = {"a": real.RestoreArgs(restore_type=np.ndarray)}
+    plain = checkpointer.restore(tmp_path / "cast", restore_args=args)["a"]
+    assert type(plain) is np.ndarray and plain.dtype == np.float16
+
+
+def test_writes_that_take_too_long(ocp, tmp_path):
+    class Slow(ocp.AsyncCheckpointHandler):
+        async def async_save(self, directory, args=None):
+            return [ocp.future.CommitFutureAwaitingContractedSignals(self.write())]
+
+        async def write(self):
+            await asyncio.sleep(2.5)
+
+        def save(self, directory, args=None):
+            raise NotImplementedError
+
+        def restore(self, directory, args=None):
+            raise NotImplementedError
+
+    @ocp.args.register_with_handler(Slow, for_save=True, for_restore=True)
+    class Args(ocp.args.CheckpointArgs):
+        pass
+
+    options = ocp.AsyncOptions(timeout_secs=1)
+    checkpointer = ocp.AsyncCheckpointer(Slow(), async_options=options)
+    checkpointer.save(tmp_path / "c", args=Args())
+    with pytest.raises(TimeoutError):
+        checkpointer.wait_until_finished()
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_preemption_is_asked_of_jax(ocp, tmp_path, monkeypatch):
+    from jax.experimental import multihost_utils
+
+    with ocp.CheckpointManager(tmp_path / "run") as manager:
+        assert not ocp.utils.reached_preemption(3) and not manager.reached_preemption(3)
+        monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(multihost_utils, "reached_preemption_sync_point", lambda step: step == 3)
+        assert ocp.utils.reached_preemption(3) and manager.reached_preemption(3)
+        assert not manager.reached_preemption(2)
+    policy = ocp.checkpoint_managers.PreemptionCheckpointingPolicy()
+    options = ocp.CheckpointManagerOptions(save_decision_policy=policy)
+    with ocp.CheckpointManager(tmp_path / "run", options=options) as manager:
+        assert [manager.should_save(step) for step in (2, 3, 4)] == [False, True, False]
+    monkeypatch.setattr(multihost_utils, "reached_preemption_sync_point", _disabled)
+    assert not ocp.utils.reached_preemption(3)
+
+
+def _disabled(step):
+    raise RuntimeError("the service is disabled")
+
+
+def test_an_iterator_asks_whether_more_steps_come(ocp, tmp_path):
+    asked = []
+
+    def enough():
+        asked.append(None)
+        return len(asked) > 3
+
+    steps = ocp.checkpoint_utils.checkpoints_iterator(
+        tmp_path, timeout=1, seconds_to_sleep=1, timeout_fn=enough
+    )
+    assert list(steps) == [] and len(asked) == 5

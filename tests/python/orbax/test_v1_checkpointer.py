@@ -309,3 +309,14 @@ def test_older_names(v1, tmp_path):
             assert checkpointer.load_pytree(1) == {"a": 1}
         with pytest.warns(DeprecationWarning):
             assert checkpointer.pytree_metadata(2).metadata == {"a": 0}
+
+
+def test_a_preemption_is_asked_of_jax(v1, tmp_path, monkeypatch):
+    import jax
+    from jax.experimental import multihost_utils
+
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(multihost_utils, "reached_preemption_sync_point", lambda step: step == 3)
+    policy = v1.training.save_decision_policies.PreemptionCheckpointingPolicy()
+    with v1.training.Checkpointer(tmp_path / "run", save_decision_policy=policy) as checkpointer:
+        assert [checkpointer.should_save(step) for step in (2, 3, 4)] == [False, True, False]

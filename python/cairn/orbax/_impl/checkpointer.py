@@ -12,6 +12,7 @@ from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
 from cairn.orbax._impl.paths import as_path, is_finalized
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
+from cairn.orbax.future import ChainedFuture
 
 
 class AbstractCheckpointer:
@@ -230,7 +231,8 @@ class AsyncCheckpointer(Checkpointer):
 
     def _end(self, commit: Any, futures: "list[Any]") -> None:
         try:
-            self._write(lambda: [future.result() for future in futures])
+            written = ChainedFuture(futures, lambda: None)
+            self._write(lambda: written.result(self._write_timeout))
             self._group.step("finish", lambda: _finish(self._handler, commit))
             callback = self._async_options.post_finalization_callback
             if callback is not None:

@@ -26,6 +26,20 @@ def is_primary_host(primary_host: "int | None") -> bool:
     return primary_host is None or process_index() == primary_host
 
 
+def reached_preemption(step: int) -> bool:
+    """Whether the platform is about to end a process of jax.distributed, and this is the step at
+    which all of them save. JAX is told by its coordination service."""
+    jax = sys.modules.get("jax")
+    if jax is None or not jax.distributed.is_initialized():
+        return False
+    from jax.experimental import multihost_utils
+
+    try:
+        return bool(multihost_utils.reached_preemption_sync_point(step))
+    except RuntimeError:  # the service has been disabled
+        return False
+
+
 class _Step:
     """A step that goes on, and how many jobs have been asked for in it."""
 
@@ -53,6 +67,7 @@ class Group:
 
     def __init__(self, options: Any = None) -> None:
         self._primary = getattr(options, "primary_host", 0)
+        self._active = getattr(options, "active_processes", None)
         self._job: Any = None
 
     def _joined(self) -> Any:
@@ -61,6 +76,11 @@ class Group:
             if self._job is not None and self._primary != 0:
                 raise NotImplementedError(
                     "MultiprocessingOptions.primary_host: process 0 is the primary in cairn.orbax"
+                )
+            if self._job is not None and self._active is not None:
+                raise NotImplementedError(
+                    "MultiprocessingOptions.active_processes: all processes save together; "
+                    "cairn.save(..., coordinator='none') saves from one"
                 )
         return self._job
 

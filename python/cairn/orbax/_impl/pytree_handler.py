@@ -10,8 +10,8 @@ from cairn.orbax import options
 from cairn.orbax._impl import processes, pytree_restore, trees
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
-from cairn.orbax._impl.leaves.leaf_args import SaveArgs
-from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.leaves.leaf_args import SaveArgs, save_args_of
+from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
 from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
 from cairn.orbax._impl.types.type_registry import global_registry
@@ -35,7 +35,7 @@ class NativeFuture:
         self._handler = handler
 
     def result(self, timeout: "float | None" = None) -> None:
-        """Waits until everything is written. There is no timeout: nobody else is waited for."""
+        """Waits until everything is written, also after the timeout: nobody else ends it."""
         try:
             self._pending.wait()
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
@@ -121,17 +121,17 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         _paths, leaves, _ = trees.flatten(args.item)
         if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
             raise ValueError("Found empty item.")
+        save_args = _save_args_by_path(args.save_args)
         own = OwnLeaves(args.item, self._registry)
         futures = []
         if own:
             options = {**self._leaf_options, "ocdbt_target_data_file_size": target}
-            save_args = trees.by_path(args.save_args)
             futures = await own.serialize(directory, save_args, options)
         try:
             pending = self._native.async_save(
                 os.fspath(directory),
                 own.without() if own else args.item,
-                _leaf_arguments(args.save_args),
+                _leaf_arguments(save_args),
                 target,
                 metadata,
                 processes.job(),
@@ -172,14 +172,22 @@ def _bytes_of(gigabytes: Any) -> Any:
     return gigabytes if gigabytes is None or gigabytes == "auto" else int(gigabytes * _GB)
 
 
-def _leaf_arguments(save_args: Any) -> "list[Any]":
+def _save_args_by_path(save_args: Any) -> "dict[Path, SaveArgs]":
+    result = {}
+    for path, given in trees.by_path(save_args).items():
+        args = save_args_of(given)
+        if args is None:
+            raise ValueError(f"{trees.dotted(path)}: save_args has {given!r}, not SaveArgs")
+        result[path] = args
+    return result
+
+
+def _leaf_arguments(save_args: "dict[Path, SaveArgs]") -> "list[Any]":
     """The arguments of leaves in the form of the native part."""
     from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 
     result = []
-    for path, args in trees.by_path(save_args).items():
-        if not isinstance(args, SaveArgs):
-            raise ValueError(f"{trees.dotted(path)}: save_args has {args!r}, not SaveArgs")
+    for path, args in save_args.items():
         dtype = None if args.dtype is None else numpy_dtype(args.dtype).name
         if dtype is None and args.chunk_byte_size is None and not args.shard_axes:
             continue

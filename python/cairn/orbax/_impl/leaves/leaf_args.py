@@ -67,6 +67,34 @@ class ArrayRestoreArgs(RestoreArgs):
             self.global_shape = self.shape
 
 
+def save_args_of(value: Any) -> "SaveArgs | None":
+    """SaveArgs, or an object of another package with the same attributes: flax makes Orbax's own.
+
+    None if it is neither.
+    """
+    if isinstance(value, SaveArgs):
+        return value
+    made: SaveArgs | None = _with_attributes(SaveArgs, value)
+    return made
+
+
+def restore_args_of(value: Any) -> "RestoreArgs | None":
+    """The same for RestoreArgs and ArrayRestoreArgs."""
+    if isinstance(value, RestoreArgs):
+        return value
+    made: RestoreArgs | None = _with_attributes(ArrayRestoreArgs, value)
+    if made is None:
+        made = _with_attributes(RestoreArgs, value)
+    return made
+
+
+def _with_attributes(kind: Any, value: Any) -> Any:
+    names = [field.name for field in dataclasses.fields(kind)]
+    if isinstance(value, type) or not all(hasattr(value, name) for name in names):
+        return None
+    return kind(**{name: getattr(value, name) for name in names})
+
+
 @dataclasses.dataclass
 class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
     """As ArrayRestoreArgs: each process reads what its devices need, and nothing is broadcast."""

@@ -11,7 +11,7 @@ from cairn.orbax._impl.checkpointer import AsyncCheckpointer
 from cairn.orbax._impl.composite_handler import CompositeArgs
 from cairn.orbax._impl.json_handler import JsonSaveArgs
 from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.processes import Group
+from cairn.orbax._impl.processes import Group, reached_preemption
 from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
 from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
@@ -145,8 +145,8 @@ class CheckpointManager(AbstractCheckpointManager):
     # ---- saving ----
 
     def reached_preemption(self, step: int) -> bool:
-        """Whether the process has been asked to end: never, in one process."""
-        return False
+        """Whether this is the step to save because a process is about to be ended."""
+        return reached_preemption(step)
 
     def should_save(self, step: int) -> bool:
         """Whether save() would save the step."""

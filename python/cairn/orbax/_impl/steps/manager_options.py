@@ -19,7 +19,7 @@ class CheckpointManagerOptions:
     else the last (or with best_fn the best) max_to_keep, multiples of keep_period, and one in each
     keep_time_interval. The rest is as in Orbax.
 
-    Without effect, because there is one process and a local directory:
+    Without effect, because each process reads what it needs from a local directory:
     single_host_load_and_broadcast, todelete_full_path is refused, num_deletion_threads.
     """
 

@@ -73,7 +73,9 @@ def _of_checkpointers(checkpointers: Any) -> "tuple[dict[str, Any], bool]":
         raise ValueError(f"Invalid type for `checkpointers`. Found {checkpointers}.")
     for name, one in checkpointers.items():
         if not isinstance(one, Checkpointer):
-            raise ValueError(f"checkpointers has {type(one)} for {name}, which is not a Checkpointer")
+            raise ValueError(
+                f"checkpointers has {type(one)} for {name}, which is not a Checkpointer"
+            )
     return {name: one.handler for name, one in checkpointers.items()}, False
 
 

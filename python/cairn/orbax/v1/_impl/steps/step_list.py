@@ -5,6 +5,7 @@ import json
 import os
 from typing import Any
 
+from cairn.orbax._impl.processes import reached_preemption
 from cairn.orbax._impl.steps.deletion import remove_steps
 from cairn.orbax._impl.steps.infos import CheckpointInfo
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
@@ -72,7 +73,7 @@ class StepList:
             return False
         context = DecisionContext(
             is_saving_in_progress=is_saving,
-            reached_preemption=False,
+            reached_preemption=reached_preemption(step),
             multiprocessing_options=processes,
         )
         info = CheckpointInfo(step, _now())
