@@ -15,6 +15,8 @@ os.environ.setdefault("CAIRN_FRESH_SEED", str(secrets.randbelow(2**31)))
 
 import pytest
 
+import gists
+
 # Helpers and tests import each other by name, whatever subfolder they are in.
 sys.path += [str(folder) for folder in sorted(pathlib.Path(__file__).resolve().parent.iterdir()) if folder.is_dir()]
 
@@ -53,3 +55,16 @@ def scratch():
 def module_scratch():
     """The same for all tests of a file."""
     yield from empty_folder()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def most_errors_are_known():
+    """Of all fixed seeds so far: a worker may run only some of a file's."""
+    yield
+    gists.tally.require_most()
+
+
+@pytest.fixture(autouse=True)
+def fixed_or_fresh(request):
+    seed = getattr(request.node, "callspec", None) and request.node.callspec.params.get("seed")
+    gists.tally.fixed = not isinstance(seed, int) or seed < 1000  # a fresh one: up to 2**31

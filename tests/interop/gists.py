@@ -1,6 +1,9 @@
 """Which error of the real package is which of Cairn's: words of both messages, and Cairn's code."""
 
+import collections
 import re
+
+ENOUGH = 20  # errors, of which a share says something
 
 # Orbax's message -> (the code, words of Cairn's message), or several of them.
 OF_TREES = {
@@ -32,10 +35,46 @@ def is_one(ours, gists):
     return any(ours["code"] == code and words in ours["error"] for code, words in gists)
 
 
+# The codes of the classes of Orbax's errors. It wraps some failures in a bare Exception: these may have any.
+CODES = {FileNotFoundError: {"not_found"}, NotImplementedError: {"unimplemented"}, KeyError: {"not_found", "invalid_argument"},
+         TypeError: {"invalid_argument"}, ValueError: {"invalid_argument", "not_found", "data_loss", "unimplemented"}}
+
+
+class Tally:
+    """How the errors of the fixed seeds compared: most must be in the tables, so that these cannot rot."""
+
+    def __init__(self):
+        self.counts = collections.Counter()
+        self.unknown = []
+        self.fixed = False
+
+    def count(self, how, error):
+        if self.fixed:
+            self.counts[how] += 1
+            if how == "unknown":
+                self.unknown.append((type(error), str(error)[:300]))
+
+    def require_most(self):
+        total = sum(self.counts.values())
+        if total < ENOUGH:
+            return
+        assert self.counts["unknown"] <= total / 20, ("the tables of gists.py do not know", self.unknown)
+        assert self.counts["other leaf"] <= total / 5, self.counts
+
+
+tally = Tally()
+
+
 def check_error(error, ours):
-    """`ours`: what a tool says of Cairn's failure. Fails for an error of the real package that is not in the tables."""
+    """`ours`: what a tool says of Cairn's failure. Only the codes of an error are compared that the tables do not have: a fresh seed may find a new one."""
     of_tree, of_leaf = gists_of(OF_TREES, error), gists_of(OF_LEAVES, error)
-    assert of_tree or of_leaf, ("an error of the real package that gists.py does not know", type(error), str(error)[:1000], ours)
-    any_leaf = [gist for gists in OF_LEAVES.values() for gist in gists] if of_leaf else []
-    assert is_one(ours, [*of_tree, *of_leaf, *any_leaf]), (error, ours)
-    return is_one(ours, [*of_tree, *of_leaf])
+    if not of_tree and not of_leaf:
+        codes = next((codes for kind, codes in CODES.items() if isinstance(error, kind)), None)
+        assert codes is None or ours["code"] in codes, (error, ours)
+        tally.count("unknown", error)
+    elif is_one(ours, [*of_tree, *of_leaf]):
+        tally.count("exact", error)
+    else:
+        any_leaf = [gist for gists in OF_LEAVES.values() for gist in gists] if of_leaf else []
+        assert is_one(ours, any_leaf), (error, ours)
+        tally.count("other leaf", error)

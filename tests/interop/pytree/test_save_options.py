@@ -163,9 +163,9 @@ def test_key_priority_without_a_limit(scratch):
 def test_is_prioritized_key_fn(scratch):
     """Orbax accepts it and never calls it; in Cairn it decides what is copied first."""
     calls = []
-    asked, before, _ = orbax_copies(scratch / "theirs", 10**9, is_prioritized_key_fn=lambda path: calls.append(path) or False)
-    assert (calls, asked, before) == ([], list("abcdef"), ["b", "e"])
     for all_first in (True, False):
+        copies = orbax_copies(scratch / f"theirs_{all_first}", 10**9, is_prioritized_key_fn=lambda path: calls.append(path) or all_first)
+        assert (calls, *copies) == ([], list("abcdef"), ["b", "e"], ["c", "f", "a", "d"])
         our_before, our_later = cairn_copies(scratch / str(all_first), {"options": {"prioritized": all_first}})
         assert sorted(our_before + our_later) == list("abcdef")
         assert not all_first or our_later == []
