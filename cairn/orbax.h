@@ -50,9 +50,9 @@ struct SaveOptions {
   bool v1 = false;
   Compression compression = {};  // how chunks are compressed
   // Target size of a chunk in bytes (positive). None: larger arrays are cut along their leading
-  // dimensions into chunks of at most 64 MiB, or of target_file_bytes, so that all cores work on
-  // one array. With Compression::kNone, and where no divisor of an extent gives chunks of at least
-  // a sixteenth of that, an array is one chunk, unless target_file_bytes requires more.
+  // dimensions into chunks of at most 64 MiB, so that all cores work on one array. With
+  // Compression::kNone, and where no divisor of an extent gives chunks of at least 4 MiB, an array
+  // is one chunk. It is cut as Orbax cuts it if target_file_bytes requires more chunks.
   std::optional<std::int64_t> chunk_bytes = {};
   // Target size of the database's data files in bytes; 0: no limit.
   std::int64_t target_file_bytes = std::int64_t{2} << 30U;

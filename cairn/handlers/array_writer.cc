@@ -121,7 +121,10 @@ std::optional<std::int64_t> ArrayWriter::chunk_target(const StoreArray& array) c
   return target;
 }
 
+// A user who chooses small files chooses the chunks, too: they are those of Orbax.
 bool ArrayWriter::has_free_chunks(const StoreArray& array) const {
+  const std::int64_t file_bytes = options_.file_bytes.value_or(0);
+  if (file_bytes != 0 && file_bytes < options_.free_chunk_bytes) return false;
   return !array.chunk_byte_size && !options_.chunk_bytes && array.shard_axes.empty() &&
          options_.compression.method != Compression::kNone;
 }

@@ -1,5 +1,6 @@
 // Plans of arrays that are fetched in parts.
 #include <cairn/handlers/array_writer.h>
+#include <cairn/zarr/metadata/chunk_grid.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -83,7 +84,8 @@ Shape chunk_of(const StoreArray& array, const ArrayWriteOptions& options) {
   return ArrayWriter({&array}, options).chunk_shape(0);
 }
 
-// Each chunk is one run of the piece. The limits of files and memory apply, too.
+// Each chunk is one run of the piece. The limit of memory applies, too. Files that are smaller than
+// such chunks have those of Orbax's rule.
 TEST(ArrayWriter, CutsAlongLeadingDimensionsWhatTheUserHasNotCut) {
   const StoreArray array = bytes_of_shape({64, 64}, {});
   ArrayWriteOptions options;
@@ -92,9 +94,11 @@ TEST(ArrayWriter, CutsAlongLeadingDimensionsWhatTheUserHasNotCut) {
   EXPECT_EQ(chunk_of(bytes_of_shape({64, 64}, {32, 32}), options), (Shape{32, 32}));
   EXPECT_EQ(chunk_of(bytes_of_shape({64, 64}, {64, 32}), options), (Shape{32, 32}));
   EXPECT_EQ(chunk_of(bytes_of_shape({61, 61}, {}), options), (Shape{61, 61}));
+  options.file_bytes = 1024;
+  EXPECT_EQ(chunk_of(array, options), (Shape{16, 64}));
   options.file_bytes = 600;
-  EXPECT_EQ(chunk_of(array, options), (Shape{8, 64}));
-  EXPECT_EQ(chunk_of(bytes_of_shape({61, 61}, {}), options), (Shape{1, 61}));
+  EXPECT_EQ(chunk_of(array, options),
+            zarr::choose_chunk_shape({64, 64}, {64, 64}, 1, {600, {}}));
   options.file_bytes = std::nullopt;
   options.memory = 2048;  // a batch has half of it, and a chunk a quarter of the batch
   EXPECT_EQ(chunk_of(array, options), (Shape{4, 64}));

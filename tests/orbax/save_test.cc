@@ -164,7 +164,8 @@ Tree weights(std::int64_t count) {
 
 std::uint64_t stored_bytes(const std::string& path) {
   std::uint64_t sum = 0;
-  for (const TensorInfo& tensor : open(path)->tensors()) sum += tensor.stored_nbytes;
+  const auto checkpoint = open(path);
+  for (const TensorInfo& tensor : checkpoint->tensors()) sum += tensor.stored_nbytes;
   return sum;
 }
 

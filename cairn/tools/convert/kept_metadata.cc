@@ -18,6 +18,10 @@ JsonObject custom_members(const CheckpointInfo& info) {
   return *parsed.value().as_object();
 }
 
+// Loaders of safetensors ask it which framework wrote the file ("pt"). Nothing else needs it, so
+// other formats lose nothing without it.
+constexpr std::string_view kFramework = "format";
+
 std::string joined(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names)
@@ -50,12 +54,14 @@ void report_lost_metadata(const Checkpoint& source,
   const bool from_safetensors = source.info().format == "safetensors";
   std::vector<std::string> lost;
   if (from_safetensors && !to_safetensors)
-    for (const auto& [key, value] : safetensors_metadata(source.info())) lost.push_back(key);
+    for (const auto& [key, value] : safetensors_metadata(source.info()))
+      if (key != kFramework) lost.push_back(key);
   if (!from_safetensors)
     for (const auto& [key, value] : custom_members(source.info())) {
       const auto is_set = [&, &name = key](const auto& entry) { return entry.first == name; };
       const bool kept = value.as_string() != nullptr || std::ranges::any_of(set, is_set);
-      if (!to_safetensors || !kept) lost.push_back(key);
+      const bool is_needed = !kept || key != kFramework;
+      if (is_needed && (!to_safetensors || !kept)) lost.push_back(key);
     }
   if (lost.empty()) return;
   report.left_out.emplace_back(from_safetensors ? "__metadata__" : "custom metadata",

@@ -123,7 +123,7 @@ def test_other_formats_prefix_names_and_say_what_is_left_out(step, scratch):
     assert done.stderr.decode().splitlines() == ["cairn: left out 'config': it is not a tree of arrays", "cairn: left out 'metrics': it is not a tree of arrays"]
     assert sorted(safetensors.numpy.load_file(scratch / "all.safetensors")) == ["ema.dense.kernel", "params.dense.bias", "params.dense.kernel", "params.step"]
     report = json.loads(cairn_cli.run("convert", step, scratch / "all.msgpack", "--json").stdout)
-    assert [entry["item"] for entry in report["left_out"]] == ["config", "metrics"] and report["items"] == []
+    assert [entry["item"] for entry in report["left_out"]] == ["config", "metrics", "custom metadata"] and report["items"] == []
     from flax.serialization import msgpack_restore
 
     same_tree(msgpack_restore((scratch / "all.msgpack").read_bytes()), {"params": PARAMS, "ema": EMA})
