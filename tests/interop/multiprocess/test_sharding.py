@@ -97,6 +97,20 @@ def ask_jax(text, shape):
             "text": sharding_metadata.from_jax_sharding(sharding).to_serialized_string()}
 
 
+def ask_jax_without_empty_entries(text, shape):
+    """The same for a spec whose entries behind the rank split nothing. JAX refuses to place it, but makes such arrays
+    where it checks nothing, and Orbax saves them; Cairn takes it for what it is without these entries."""
+    stored = json.loads(text)
+    spec = stored["partition_spec"]
+    if len(spec) <= len(shape) or any(spec[len(shape):]):
+        return None
+    theirs = ask_jax(json.dumps(stored | {"partition_spec": spec[:len(shape)]}), shape)
+    if theirs is not None:
+        sharding = sharding_metadata.from_serialized_string(text).to_jax_sharding()
+        theirs["text"] = sharding_metadata.from_jax_sharding(sharding).to_serialized_string()
+    return theirs
+
+
 @pytest.mark.parametrize("first", [1000, FRESH], ids=["fixed", "fresh"])
 def test_random_shardings_place_boxes_as_jax_does(first):
     cases = []
@@ -107,7 +121,7 @@ def test_random_shardings_place_boxes_as_jax_does(first):
     answers = ask([{"ask": "boxes", "sharding": text, "shape": shape, "devices": devices()} for _, text, shape in cases])
     placed = 0
     for (seed, text, shape), ours in zip(cases, answers):
-        theirs = ask_jax(text, shape)
+        theirs = ask_jax(text, shape) or ask_jax_without_empty_entries(text, shape)
         if theirs is None:
             assert "error" in ours, (seed, text, shape)
             continue
