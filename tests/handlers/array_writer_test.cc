@@ -97,8 +97,7 @@ TEST(ArrayWriter, CutsAlongLeadingDimensionsWhatTheUserHasNotCut) {
   options.file_bytes = 1024;
   EXPECT_EQ(chunk_of(array, options), (Shape{16, 64}));
   options.file_bytes = 600;
-  EXPECT_EQ(chunk_of(array, options),
-            zarr::choose_chunk_shape({64, 64}, {64, 64}, 1, {600, {}}));
+  EXPECT_EQ(chunk_of(array, options), zarr::choose_chunk_shape({64, 64}, {64, 64}, 1, {600, {}}));
   options.file_bytes = std::nullopt;
   options.memory = 2048;  // a batch has half of it, and a chunk a quarter of the batch
   EXPECT_EQ(chunk_of(array, options), (Shape{4, 64}));
