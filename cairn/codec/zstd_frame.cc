@@ -64,9 +64,11 @@ void hash(XXH64_state_t& state, ByteView content) {
 }
 
 std::uint32_t checksum(ByteView content) {
+  const std::byte* const data = content.data();
+  if (data == nullptr) return static_cast<std::uint32_t>(XXH64("", 0, 0));  // no bytes
   // A state costs more than it gains where nothing is prefetched.
   if (content.size() <= kAhead + kStep)
-    return static_cast<std::uint32_t>(XXH64(content.data(), content.size(), 0));
+    return static_cast<std::uint32_t>(XXH64(data, content.size(), 0));
   XXH64_state_t state;
   XXH64_reset(&state, 0);
   hash(state, content);
