@@ -62,11 +62,11 @@ TEST(NamedPlacement, WithoutIdsDevicesAreNumberedInOrder) {
 
 TEST(NamedPlacement, EmptyEntriesBeyondTheRankSplitNothing) {
   const Mesh mesh = make_mesh({4}, {"x"});
-  const NamedPlacement whole({mesh, {{}}}, Shape{});
-  EXPECT_EQ(whole.of(3)->box, (Box{{}, {}}));
-  const NamedPlacement split({mesh, {{"x"}, {}, {}}}, Shape{8});
-  EXPECT_EQ(split.of(3)->box, (Box{{6}, {2}}));
-  EXPECT_THROW(NamedPlacement({mesh, {{}, {"x"}}}, Shape{8}), Error);
+  const NamedSharding whole{mesh, {{}}}, split{mesh, {{"x"}, {}, {}}}, beyond{mesh, {{}, {"x"}}};
+  const Shape scalar, eight{8};
+  EXPECT_EQ(NamedPlacement(whole, scalar).of(3)->box, (Box{{}, {}}));
+  EXPECT_EQ(NamedPlacement(split, eight).of(3)->box, (Box{{6}, {2}}));
+  EXPECT_THROW(NamedPlacement(beyond, eight), Error);
 }
 
 TEST(Mesh, CopiesShareTheNumbersOfItsDevices) {
