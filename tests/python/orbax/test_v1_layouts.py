@@ -1,5 +1,6 @@
 """Version 1: safetensors, deletions, and saves in parts: the same with both packages."""
 
+import importlib
 import json
 
 import jax
@@ -199,6 +200,15 @@ def test_saves_in_parts(v1, tmp_path):
         v1.partial.finalize(path)
     with pytest.raises(FileNotFoundError):
         v1.partial.finalize(tmp_path / "none")
+
+
+def test_what_lies_beside_the_parts_stays(tmp_path):
+    cairn_v1 = importlib.import_module("cairn.orbax.v1")
+    save_parts(cairn_v1, tmp_path / "c")
+    (tmp_path / "c.partial_save" / "notes.txt").write_text("mine")
+    cairn_v1.partial.finalize(tmp_path / "c")
+    assert described(cairn_v1.load(tmp_path / "c")) == described(whole())
+    assert [one.name for one in (tmp_path / "c.partial_save").iterdir()] == ["notes.txt"]
 
 
 def test_parts_of_the_other_package(v1_pair, tmp_path):

@@ -3,14 +3,15 @@
 The parts of "path" lie in "path.partial_save". Orbax makes a checkpoint of them, too.
 """
 
+import contextlib
 import dataclasses
 import os
-import shutil
 import time
 import uuid
 from collections.abc import Awaitable
 from typing import Any
 
+from cairn import _cairn
 from cairn.orbax._impl import asyncs, trees
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, is_finalized
 from cairn.orbax._impl.pytree_handler import BasePyTreeCheckpointHandler
@@ -110,7 +111,7 @@ def finalize(path: Any) -> None:
     """Makes a checkpoint of the parts at the path.
 
     Reads all parts into memory. The checkpoint appears complete or not at all, and the parts stay
-    until it is durable.
+    until it is durable. Anything else that lies beside the parts stays.
 
     Raises:
       FileExistsError: the path exists.
@@ -134,7 +135,10 @@ def finalize(path: Any) -> None:
     own.array.saving.use_ocdbt = bool(described.get("use_ocdbt", True))
     own.array.saving.use_zarr3 = bool(described.get("use_zarr3", False))
     saving.begin(own, final, {STATE: tree}, False, custom)()
-    shutil.rmtree(parts)
+    for part in pending:
+        _cairn.remove_checkpoint(os.fspath(part))
+    with contextlib.suppress(OSError):  # a part that came meanwhile, or what somebody else put there
+        os.rmdir(parts)
 
 
 def _load(directory: Any) -> Any:
