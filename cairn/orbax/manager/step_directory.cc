@@ -61,12 +61,20 @@ void add_numbers(const Json& json, const std::string& prefix, Metrics& metrics) 
   });
 }
 
-template <class Read>
-Metrics parse_metrics(const std::string& file, Read read) {
-  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
+}  // namespace
+
+Metrics numbers_of(const Json& json) {
   Metrics metrics;
   add_numbers(json, "", metrics);
   return metrics;
+}
+
+namespace {
+
+template <class Read>
+Metrics parse_metrics(const std::string& file, Read read) {
+  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
+  return numbers_of(json);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // they and the directory record.
 #pragma once
 
+#include <cairn/base/json/json.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/folder_handle.h>
@@ -25,6 +26,8 @@ std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& 
 // change. With the metrics of its item "metrics": nested numbers are named "eval.loss" or, in a
 // list, "losses.0"; everything else is left out.
 StepInfo read_step(const std::string& folder, std::int64_t step);
+// The numbers of a JSON object, with the names that read_step() gives.
+Metrics numbers_of(const Json& json);
 // The metrics of a step; none if there are none. Throws data_loss if the file is not JSON.
 std::optional<Metrics> read_metrics(const std::string& folder);
 // As above, for a step that is held open.

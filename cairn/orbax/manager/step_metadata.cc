@@ -16,14 +16,6 @@ bool is_empty(const Json& object) {
   return object.as_object() == nullptr || object.as_object()->empty();
 }
 
-std::optional<Metrics> numbers_of(const Json& object) {
-  if (is_empty(object)) return std::nullopt;
-  Metrics metrics;
-  for (const auto& [name, value] : *object.as_object())
-    if (const auto number = value.as_double()) metrics[name] = *number;
-  return metrics;
-}
-
 }  // namespace
 
 StepMetadata read_step_metadata(const std::string& path) {
@@ -41,7 +33,8 @@ StepMetadata read_step_metadata(const std::string& path) {
   found.init_timestamp_ns = recorded.init_time_ns;
   found.commit_timestamp_ns = recorded.commit_time_ns;
   found.item_handlers.insert(recorded.item_handlers.begin(), recorded.item_handlers.end());
-  if (!found.metrics) found.metrics = numbers_of(recorded.metrics);
+  if (!found.metrics && !is_empty(recorded.metrics))
+    found.metrics = orbax::numbers_of(recorded.metrics);
   if (!is_empty(recorded.custom_metadata))
     found.custom_metadata = to_text(recorded.custom_metadata, JsonStyle::kPython);
   return found;
