@@ -6,27 +6,14 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import pytest
-from trees import described
+from trees import described, mixed_tree
 
 
 def tree():
     """Leaves of all kinds that version 1 stores."""
-    return {
-        "numpy": np.arange(6.0).reshape(2, 3),
-        "half": np.arange(4).astype(ml_dtypes.bfloat16),
-        "jax": [jnp.arange(8, dtype=jnp.int32), jnp.ones((2, 2), jnp.bfloat16)],
-        "int": 3,
-        "float": 2.5,
-        "bool": True,
-        "text": "word",
-        "pair": (1, 0.5),
-        "none": None,
-        "empty": {},
-        "key": jax.random.key(7),
-    }
+    return {**mixed_tree(), "pair": (1, 0.5)}
 
 
 def as_stored():

@@ -121,7 +121,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         _paths, leaves, _ = trees.flatten(args.item)
         if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
             raise ValueError("Found empty item.")
-        save_args = _save_args_by_path(args.save_args)
+        save_args = trees.arguments_by_path(args.save_args, "save_args", save_args_of, "SaveArgs")
         own = OwnLeaves(args.item, self._registry)
         futures = []
         if own:
@@ -170,16 +170,6 @@ class BasePyTreeCheckpointHandler(NativeHandler):
 
 def _bytes_of(gigabytes: Any) -> Any:
     return gigabytes if gigabytes is None or gigabytes == "auto" else int(gigabytes * _GB)
-
-
-def _save_args_by_path(save_args: Any) -> "dict[Path, SaveArgs]":
-    result = {}
-    for path, given in trees.by_path(save_args).items():
-        args = save_args_of(given)
-        if args is None:
-            raise ValueError(f"{trees.dotted(path)}: save_args has {given!r}, not SaveArgs")
-        result[path] = args
-    return result
 
 
 def _leaf_arguments(save_args: "dict[Path, SaveArgs]") -> "list[Any]":

@@ -16,7 +16,9 @@ def restore_stored(stored: StoredTree, args: Any) -> Any:
         raise NotImplementedError(
             "legacy_transform_fn: transforms, or partial_restore=True, can do most of it"
         )
-    restore_args = _restore_args_by_path(args.restore_args)
+    restore_args = trees.arguments_by_path(
+        args.restore_args, "restore_args", restore_args_of, "RestoreArgs"
+    )
     if getattr(args, "transforms", None) is not None:
         from cairn.orbax._impl.transforms import restore_transformed
 
@@ -24,16 +26,6 @@ def restore_stored(stored: StoredTree, args: Any) -> Any:
     if args.item is None:
         return _as_stored(stored, restore_args)
     return _like(stored, args.item, restore_args, args.partial_restore)
-
-
-def _restore_args_by_path(restore_args: Any) -> "dict[Path, RestoreArgs]":
-    result = {}
-    for path, given in trees.by_path(restore_args).items():
-        args = restore_args_of(given)
-        if args is None:
-            raise ValueError(f"{trees.dotted(path)}: restore_args has {given!r}, not RestoreArgs")
-        result[path] = args
-    return result
 
 
 def read_leaves(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> "dict[int, Any]":

@@ -1,10 +1,12 @@
 """Paths and leaves of the caller's trees, by JAX's registry."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from cairn._leaves import key_text
 from cairn.orbax._impl.stored_tree import Path
+
+Args = TypeVar("Args")
 
 
 def is_empty(node: Any) -> bool:
@@ -40,6 +42,22 @@ def by_path(tree: Any) -> "dict[Path, Any]":
     """The leaves of a tree by their path; None and empty containers have none."""
     paths, leaves, _ = flatten(tree, None)
     return dict(zip(paths, leaves, strict=True))
+
+
+def arguments_by_path(
+    tree: Any, what: str, convert: "Callable[[Any], Args | None]", type_name: str
+) -> "dict[Path, Args]":
+    """The arguments of leaves by their path. `convert` makes them of a leaf; None: of another type.
+
+    Raises ValueError, naming the place, for a leaf of another type.
+    """
+    result = {}
+    for path, given in by_path(tree).items():
+        args = convert(given)
+        if args is None:
+            raise ValueError(f"{dotted(path)}: {what} has {given!r}, not {type_name}")
+        result[path] = args
+    return result
 
 
 def dotted(path: Path) -> str:

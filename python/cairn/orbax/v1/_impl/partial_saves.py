@@ -137,7 +137,9 @@ def finalize(path: Any) -> None:
     saving.begin(own, final, {STATE: tree}, False, custom)()
     for part in pending:
         _cairn.remove_checkpoint(os.fspath(part))
-    with contextlib.suppress(OSError):  # a part that came meanwhile, or what somebody else put there
+    with contextlib.suppress(
+        OSError
+    ):  # a part that came meanwhile, or what somebody else put there
         os.rmdir(parts)
 
 
