@@ -16,9 +16,9 @@ namespace cairn::inline v0 {
 // target is possible at a time.
 class CheckpointDirectory {
  public:
-  // Creates the directory. Removes what an interrupted save has left there. Throws already_exists if
-  // the target exists and may not be replaced, or holds anything besides a checkpoint; unavailable
-  // if another save to it is in progress; io.
+  // Creates the directory. Removes what an interrupted save has left there. Throws already_exists
+  // if the target exists and may not be replaced, or holds anything besides a checkpoint;
+  // unavailable if another save to it is in progress; io.
   explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail);
   // Removes the directory, unless it is committed.
   ~CheckpointDirectory();

@@ -70,7 +70,7 @@ TEST_F(CompressionChoiceTest, ExpectsANetworkToBeSlower) {
   make(kNetwork);
   EXPECT_TRUE(compresses(kWeights));
   EXPECT_FALSE(compresses({.is_worthwhile = false, .ratio = 0.93, .coding_time = 0.1}));
-  // What the page cache takes at once is no proof of a fast network.
+  // The page cache takes bytes at once, also for a slow network.
   for (int i = 0; i < 20; ++i) store_raw(kChunk, 5000);
   EXPECT_TRUE(compresses(kWeights));
   EXPECT_DOUBLE_EQ(choice_->report().store_rate, 1e8);

@@ -37,8 +37,8 @@ using handlers::piece_shape;
 // smaller ones, opening and syncing a file costs more than writing them again.
 constexpr std::uint64_t kOwnFile = std::uint64_t{4} << 20U;
 
-// What a save to the folder can expect before it has stored anything: a disk that takes O_DIRECT, or
-// for another machine's files a network.
+// The rate that a save to the folder can expect before it has stored anything: that of a local
+// disk, or for files of another machine that of a network.
 zarr::StoreExpectation expectation_of(const std::string& folder) {
   constexpr double kNetwork = 1e8;
   if (!file_system_of(folder).is_remote) return {};

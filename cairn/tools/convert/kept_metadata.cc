@@ -60,8 +60,7 @@ void report_lost_metadata(const Checkpoint& source,
     for (const auto& [key, value] : custom_members(source.info())) {
       const auto is_set = [&, &name = key](const auto& entry) { return entry.first == name; };
       const bool kept = value.as_string() != nullptr || std::ranges::any_of(set, is_set);
-      const bool is_needed = !kept || key != kFramework;
-      if (is_needed && (!to_safetensors || !kept)) lost.push_back(key);
+      if (!kept || (!to_safetensors && key != kFramework)) lost.push_back(key);
     }
   if (lost.empty()) return;
   report.left_out.emplace_back(from_safetensors ? "__metadata__" : "custom metadata",

@@ -17,8 +17,8 @@ void keep_types(const Checkpoint& source, ConvertPlan& plan);
 // Returns the text that records the types of a tree whose leaves are now these.
 std::string types_text(const Tree& types, std::span<const LeafMetadata> leaves);
 
-// The entries of the source's metadata that __metadata__ of a safetensors file can hold: those whose
-// values are strings.
+// The entries of the source's metadata that __metadata__ of a safetensors file can hold: those
+// whose values are strings.
 std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointInfo& info);
 
 // The metadata that a tree made from the source gets in an Orbax checkpoint: a JSON object, or "".

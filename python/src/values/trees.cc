@@ -137,7 +137,7 @@ class TreeReader {
     const nb::object as_array = nb::module_::import_("numpy").attr("asarray")(object);
     const BorrowedArray element = borrow(as_array);
     NumpyScalar scalar{.dtype = element.dtype};
-    // np.bytes_ and dates are no numbers
+    // np.bytes_ and dates are not numbers
     if (element.dtype == DType::kOpaque || element.element_size > scalar.value.size())
       return array(as_array);
     std::memcpy(scalar.value.data(), element.data, element.element_size);

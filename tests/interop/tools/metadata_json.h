@@ -1,5 +1,5 @@
-// metadata_json.h -- the metadata of a step as JSON: {"init", "commit": n | null, "handlers": {...},
-// "items": [...], "metrics": {...} | null, "custom": text}.
+// metadata_json.h -- the metadata of a step as JSON: {"init", "commit": n | null,
+// "handlers": {...}, "items": [...], "metrics": {...} | null, "custom": text}.
 #pragma once
 
 #include <cairn/base/json/json.h>

@@ -1,5 +1,5 @@
-// proto_text_tool.cc -- prints, for each file that is named, what breaks its protocol buffer's text:
-// the offset and the reason on one line, or an empty line.
+// proto_text_tool.cc -- prints, for each named file, what breaks its protocol buffer's text: the
+// offset and the reason on one line, or an empty line.
 #include <cairn/base/visible_text.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
