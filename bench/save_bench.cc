@@ -212,8 +212,8 @@ cairn::Tree adapted(const cairn::Tree& frozen, std::uint64_t step) {
   for (const auto& entry : cairn::flatten(frozen)) {
     const auto* array = entry.value.array();
     if (array == nullptr) continue;
-    auto small = cairn::Array::allocate(cairn::DType::kFloat32,
-                                        {static_cast<std::int64_t>(array->bytes().size() / 400)});
+    const auto count = std::max<std::size_t>(array->bytes().size() / 400, 1);
+    auto small = cairn::Array::allocate(cairn::DType::kFloat32, {static_cast<std::int64_t>(count)});
     fill_random(small.mutable_view().data, small.bytes().size(), step * 1000 + adapters.size());
     adapters.emplace_back(fmt::format("a{:04}", adapters.size()), cairn::Tree(std::move(small)));
   }

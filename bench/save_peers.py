@@ -53,7 +53,7 @@ def orbax_step(path, tree, words):
         seconds = []
         for step in (1, 2, 3, 4):
             rng = np.random.default_rng(step)
-            adapters = {name: rng.standard_normal(array.size // 100, np.float32) for name, array in tree.items()}
+            adapters = {name: rng.standard_normal(max(array.size // 100, 1), np.float32) for name, array in tree.items()}
             start = time.perf_counter()
             manager.save(step, args=ocp.args.PyTreeSave({"frozen": tree, "trained": adapters}))
             seconds.append(time.perf_counter() - start)
