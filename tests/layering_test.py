@@ -28,7 +28,7 @@ ALLOWED = {
 # folder -> subfolder -> subfolders of the same folder that it may include, besides itself. "": files directly in the folder.
 # A folder with subfolders that is not here has files that may include each other.
 INSIDE = {
-    "base": {"": [], "json": [""], "observer": ["json", ""]},
+    "base": {"": [], "memory": [], "json": [""], "observer": ["json", ""]},
     "ocdbt": {"format": [], "read": ["format"], "write": ["read", "format"]},
     "zarr": {"codec": [], "metadata": ["codec"], "read": ["metadata", "codec"], "write": ["read", "metadata", "codec"]},
     "tree": {"": [], "transform": [""], "msgpack": [""]},

@@ -3,6 +3,7 @@
 // does not allocate more than the bound.
 #pragma once
 
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/bytes.h>
 
 #include <cstdint>
@@ -29,7 +30,7 @@ void decompress_into(Codec codec, ByteView in, MutableByteView out);
 Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size);
 // Like decompress, for exactly one zstd frame without trailing bytes, as an OCDBT node body must
 // be.
-Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size);
+RawBytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size);
 
 // Decodes one snappy block without framing. Its decoded size must be at most max_size.
 Bytes decompress_snappy(ByteView in, std::uint64_t max_size);

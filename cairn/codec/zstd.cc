@@ -85,7 +85,8 @@ std::uint64_t zstd_block_bound(ByteView frame) {
 // Appends the frame's content to out[0, written). Memory grows only after the decoder has filled
 // the existing memory. Decoding again into a larger buffer is faster than streaming, which needs a
 // window in addition to the output.
-std::size_t append_zstd_frame(ByteView frame, Bytes& out, std::size_t written,
+template <class Vector>
+std::size_t append_zstd_frame(ByteView frame, Vector& out, std::size_t written,
                               std::uint64_t max_size) {
   const std::uint64_t declared = ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (declared == ZSTD_CONTENTSIZE_ERROR) fail(Codec::kZstd, "frame header is damaged");
@@ -202,11 +203,13 @@ Bytes codec::decode_zstd(ByteView in, std::uint64_t max_size) {
   return out;
 }
 
-Bytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size) {
+RawBytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size) {
   const std::size_t size = first_zstd_frame(in).size();
   if (size != in.size())
     fail(Codec::kZstd, std::to_string(in.size() - size) + " bytes follow its only frame");
-  return codec::decode_zstd(in, max_size);
+  RawBytes out;
+  out.resize(append_zstd_frame(in, out, 0, max_size));
+  return out;
 }
 
 bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size,

@@ -186,9 +186,17 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
 Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   if (entries.size() == 1 && entries[0].path.size() == depth) return std::move(entries[0].value);
   const KeyType type = entries[0].path[depth].type;
+  std::vector<std::size_t> ends;  // of the entries of each child
+  for (std::size_t i = 1; i < entries.size(); ++i)
+    if (entries[i].path[depth] != entries[i - 1].path[depth]) ends.push_back(i);
+  ends.push_back(entries.size());
   Tree::Dict dict;
   Tree::List list;
-  for (std::size_t first = 0; first < entries.size();) {
+  if (type == KeyType::kDict)
+    dict.reserve(ends.size());
+  else
+    list.reserve(ends.size());
+  for (std::size_t first = 0; const std::size_t end : ends) {
     const Key& key = entries[first].path[depth];
     if (key.type != type) {
       const KeyPath above(entries[first].path.begin(),
@@ -196,14 +204,12 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
       throw Error(Code::kDataLoss,
                   "the node at " + quoted_leaf_text(above) + " has both sequence and dict keys");
     }
-    std::size_t last = first + 1;
-    while (last < entries.size() && entries[last].path[depth] == key) ++last;
-    Tree child = build(entries.subspan(first, last - first), depth + 1);
+    Tree child = build(entries.subspan(first, end - first), depth + 1);
     if (type == KeyType::kDict)
       dict.emplace_back(std::move(entries[first].path[depth].text), std::move(child));
     else
       list.push_back(std::move(child));
-    first = last;
+    first = end;
   }
   return type == KeyType::kDict ? Tree(std::move(dict)) : Tree(std::move(list));
 }

@@ -91,7 +91,7 @@ TEST(Compressors, SeveralThreadsMakeOneFrame) {
   const CompressOptions options{.level = 1, .checksum = true, .threads = 3};
   const Bytes frame = compress(Codec::kZstd, options, in);
   EXPECT_TRUE(zstd_has_checksum(frame));
-  EXPECT_EQ(decompress_one_zstd_frame(frame, in.size()), in);
+  EXPECT_EQ(as_text(decompress_one_zstd_frame(frame, in.size())), as_text(in));
   EXPECT_EQ(compress(Codec::kZstd, options, in), frame) << "the bytes must not depend on chance";
 }
 

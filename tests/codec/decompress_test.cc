@@ -261,7 +261,8 @@ TEST(Compress, ZstdFrames) {
 
 TEST(Compress, AFrameThatDoesNotDeclareItsSize) {
   const Bytes in = golden("zstd_ocdbt_node");
-  const Bytes body = decompress_one_zstd_frame(in, 1U << 20U);
+  const RawBytes decoded = decompress_one_zstd_frame(in, 1U << 20U);
+  const Bytes body(decoded.begin(), decoded.end());
   EXPECT_EQ(body.size(), 14014U);
   EXPECT_EQ(crc32c(body), 0x23c219a1U);
   EXPECT_EQ(decompress(Codec::kZstd, in, body.size()), body);
@@ -272,7 +273,8 @@ TEST(Compress, AFrameThatDoesNotDeclareItsSize) {
 }
 
 TEST(Compress, ExactlyOneFrame) {
-  EXPECT_EQ(decompress_one_zstd_frame(golden("zstd_level1"), 3200), golden("raw"));
+  EXPECT_EQ(as_text(decompress_one_zstd_frame(golden("zstd_level1"), 3200)),
+            as_text(golden("raw")));
   EXPECT_TRUE(decompress_one_zstd_frame(golden("zstd_empty"), 0).empty());
   EXPECT_THAT([&] { decompress_one_zstd_frame(golden("zstd_two_frames"), kMax); },
               FailsWith(Code::kDataLoss, "bytes follow its only frame"));
@@ -397,7 +399,7 @@ TEST(Compress, ZstdRoundTrips) {
           EXPECT_EQ(zstd_has_checksum(packed), checksum);
           EXPECT_EQ(decompress(Codec::kZstd, packed, size), raw);
           EXPECT_EQ(decoded_into(Codec::kZstd, packed, size), raw);
-          EXPECT_EQ(decompress_one_zstd_frame(packed, kMax), raw);
+          EXPECT_EQ(as_text(decompress_one_zstd_frame(packed, kMax)), as_text(raw));
         }
       }
     }

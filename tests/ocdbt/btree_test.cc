@@ -23,7 +23,9 @@ using testing::small_interior;
 using testing::small_leaf;
 using testing::to_bytes;
 
-const auto decode = testing::of_view<decode_btree_node>;
+const auto decode = [](ByteView bytes) {
+  return decode_btree_node(RawBytes(bytes.begin(), bytes.end()));
+};
 
 TEST(BtreeNode, RoundTripsAndNoticesDamage) {
   for (const BtreeNode& node : {small_leaf(), small_interior()})

@@ -336,16 +336,16 @@ class ThreadRecorder final : public cairn::testing::ForwardingStore {
  public:
   ThreadRecorder(StorePtr base, std::size_t expected)
       : ForwardingStore(std::move(base)), expected_(expected) {}
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     {
       std::unique_lock lock(mutex_);
       readers_.insert(std::this_thread::get_id());
       another_.notify_all();
-      // The first reads, from the manifest to the root's children, are one thread's.
+      // The first reads, from the root to its children, are one thread's.
       another_.wait_for(lock, std::chrono::milliseconds(300),
                         [&] { return readers_.size() >= expected_; });
     }
-    return ForwardingStore::read(key, range);
+    return ForwardingStore::read_into(key, offset, out);
   }
   [[nodiscard]] std::set<std::thread::id> readers() const {
     const std::scoped_lock lock(mutex_);

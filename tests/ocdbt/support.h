@@ -153,6 +153,10 @@ class CountingStore final : public ForwardingStore {
     ++reads_;
     return ForwardingStore::read_at_most(key, most);
   }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    ++reads_;
+    return ForwardingStore::read_into(key, offset, out);
+  }
   // Since it was last asked.
   [[nodiscard]] std::size_t reads() { return reads_.exchange(0); }
 

@@ -247,8 +247,9 @@ bool operator==(const BtreeNode& a, const BtreeNode& b) {
                     });
 }
 
-BtreeNode decode_btree_node(Bytes encoded) {
-  Envelope envelope = open_envelope(ObjectKind::kBtreeNode, std::move(encoded));
+namespace {
+
+BtreeNode decode_body(Envelope envelope) {
   BtreeNode node;
   node.storage = std::move(envelope.storage);
   ByteReader in(ByteView(node.storage).subspan(envelope.begin, envelope.end - envelope.begin));
@@ -269,6 +270,16 @@ BtreeNode decode_btree_node(Bytes encoded) {
     read_values(in, node, n, envelope.begin);
   in.finish();
   return node;
+}
+
+}  // namespace
+
+BtreeNode decode_btree_node(RawBytes encoded) {
+  return decode_body(open_envelope(ObjectKind::kBtreeNode, std::move(encoded)));
+}
+
+BtreeNode decode_btree_node(ByteView encoded) {
+  return decode_body(open_envelope(ObjectKind::kBtreeNode, encoded));
 }
 
 Bytes encode_btree_node(const NodeEntries& node, std::optional<std::int32_t> zstd_level) {

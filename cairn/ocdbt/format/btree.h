@@ -22,6 +22,7 @@
 // that node are at least k[s:].
 #pragma once
 
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/bytes.h>
 #include <cairn/ocdbt/format/data_files.h>
 
@@ -105,7 +106,7 @@ struct BtreeNode {
   KeyList keys;
   std::vector<LeafValue> values;    // one for each key if height == 0
   std::vector<ChildNode> children;  // one for each key if height > 0
-  Bytes storage;                    // holds the inline values; may hold other bytes, too
+  RawBytes storage;                 // holds the inline values; may hold other bytes, too
 
   // Returns the bytes of an inline value.
   [[nodiscard]] ByteView inline_value(const LeafValue& v) const {
@@ -121,9 +122,10 @@ struct BtreeNode {
 // Compares the meaning of two nodes; the position of a value in `storage` does not matter.
 bool operator==(const BtreeNode& a, const BtreeNode& b);
 
-// Decodes a node. Takes ownership of the bytes, because inline values stay in place. Throws
-// data_loss.
-BtreeNode decode_btree_node(Bytes encoded);
+// Decodes a node. Throws data_loss. The first form takes ownership of the bytes, so that inline
+// values stay in place.
+BtreeNode decode_btree_node(RawBytes encoded);
+BtreeNode decode_btree_node(ByteView encoded);
 
 // The entries of a node that is to be encoded, borrowed from their owners. One span element for
 // each key, except for `inline_values`.

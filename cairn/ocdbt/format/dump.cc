@@ -114,7 +114,7 @@ Json dump_interior_entry(const BtreeNode& node, std::size_t i, const References&
 }
 
 Json dump_btree_node(ByteView encoded, std::string_view base_path) {
-  const BtreeNode node = decode_btree_node(Bytes(encoded.begin(), encoded.end()));
+  const BtreeNode node = decode_btree_node(encoded);
   const References refs{node.files, base_path};
   JsonArray entries;
   for (std::size_t i = 0; i < node.keys.size(); ++i)

@@ -66,11 +66,14 @@ void check_before_reading(std::uint64_t length, const ReadObjectFn& read) {
         fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
 }
 
-Envelope open_envelope(ObjectKind kind, Bytes encoded) {
+namespace {
+
+// Verifies an object. Returns its body as stored, and whether that is compressed.
+std::pair<ByteView, bool> check_object(ObjectKind kind, ByteView encoded) {
   if (encoded.size() < kMinEncodedSize)
     data_loss(fmt::format("{} bytes are too few for a {}, expected at least {}", encoded.size(),
                           object_name(kind), kMinEncodedSize));
-  const ByteView sealed = ByteView(encoded).first(encoded.size() - 4);
+  const ByteView sealed = encoded.first(encoded.size() - 4);
   ByteReader in(sealed);
   if (is_lfs_pointer(encoded)) data_loss(std::string(kIsLfsPointer));
   if (const auto magic = in.u32_be(); magic != static_cast<std::uint32_t>(kind))
@@ -81,7 +84,7 @@ Envelope open_envelope(ObjectKind kind, Bytes encoded) {
                           encoded.size()));
   // The checksum comes before all other fields. After it, a wrong field means a faulty writer, not
   // a faulty disk.
-  const auto stored = ByteReader(ByteView(encoded).last(4)).u32();
+  const auto stored = ByteReader(encoded.last(4)).u32();
   if (const auto actual = crc32c(sealed); stored != actual)
     data_loss(
         fmt::format("CRC-32C checksum mismatch: stored {:08x}, actual {:08x}", stored, actual));
@@ -91,21 +94,31 @@ Envelope open_envelope(ObjectKind kind, Bytes encoded) {
   if (compression > kZstd)
     data_loss(fmt::format("unsupported compression format {}: expected 0 (none) or 1 (zstd)",
                           compression));
+  return {sealed.subspan(in.offset()), compression == kZstd};
+}
 
-  Envelope result;
-  if (compression == kZstd) {
-    result.compressed = true;
-    const std::uint64_t likely =
-        std::max<std::uint64_t>(kAlwaysAllowedBody, encoded.size() * std::uint64_t{1000});
-    result.storage =
-        decompress_one_zstd_frame(sealed.subspan(in.offset()), std::min(likely, kMaxBodySize));
-    result.end = result.storage.size();
-  } else {
-    result.begin = in.offset();
-    result.end = sealed.size();
-    result.storage = std::move(encoded);
-  }
+Envelope decompressed(ByteView body) {
+  const std::uint64_t likely =
+      std::max<std::uint64_t>(kAlwaysAllowedBody, body.size() * std::uint64_t{1000});
+  Envelope result{.storage = decompress_one_zstd_frame(body, std::min(likely, kMaxBodySize)),
+                  .compressed = true};
+  result.end = result.storage.size();
   return result;
+}
+
+}  // namespace
+
+Envelope open_envelope(ObjectKind kind, RawBytes encoded) {
+  const auto [body, compressed] = check_object(kind, encoded);
+  if (compressed) return decompressed(body);
+  const auto begin = static_cast<std::size_t>(body.data() - encoded.data());
+  return {.storage = std::move(encoded), .begin = begin, .end = begin + body.size()};
+}
+
+Envelope open_envelope(ObjectKind kind, ByteView encoded) {
+  const auto [body, compressed] = check_object(kind, encoded);
+  if (compressed) return decompressed(body);
+  return {.storage = RawBytes(body.begin(), body.end()), .end = body.size()};
 }
 
 Bytes seal_parts(ObjectKind kind, std::span<const ByteView> parts,

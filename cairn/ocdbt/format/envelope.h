@@ -9,6 +9,7 @@
 // checksum is the CRC-32C of all bytes before it, and so covers the compressed body.
 #pragma once
 
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/bytes.h>
 
 #include <cstdint>
@@ -42,7 +43,7 @@ inline constexpr std::uint64_t kCheckedFirst = std::uint64_t{1} << 24U;
 
 // An opened object. Bytes [begin, end) of `storage` are its decompressed body.
 struct Envelope {
-  Bytes storage;
+  RawBytes storage;
   std::size_t begin = 0;
   std::size_t end = 0;
   bool compressed = false;
@@ -58,9 +59,10 @@ using ReadObjectFn = std::function<void(std::uint64_t offset, MutableByteView ou
 // writer produces, and for a large object whose header or checksum is wrong. Reads nothing of a
 // small object.
 void check_before_reading(std::uint64_t length, const ReadObjectFn& read);
-// Verifies header and trailer and decompresses the body. Does not copy a raw body. Throws
-// data_loss.
-Envelope open_envelope(ObjectKind kind, Bytes encoded);
+// Verifies header and trailer and decompresses the body. Throws data_loss. The first form does not
+// copy a raw body.
+Envelope open_envelope(ObjectKind kind, RawBytes encoded);
+Envelope open_envelope(ObjectKind kind, ByteView encoded);
 // Encodes an object around `body`. zstd_level nullopt: not compressed; 0: zstd's default level.
 Bytes seal_envelope(ObjectKind kind, ByteView body, std::optional<std::int32_t> zstd_level);
 // The same for a body in several parts.

@@ -60,8 +60,8 @@ std::string Config::uuid_text() const {
   return text;
 }
 
-Manifest decode_manifest(Bytes encoded) {
-  const Envelope envelope = open_envelope(ObjectKind::kManifest, std::move(encoded));
+Manifest decode_manifest(ByteView encoded) {
+  const Envelope envelope = open_envelope(ObjectKind::kManifest, encoded);
   ByteReader in(envelope.body());
   Manifest manifest;
   manifest.config = read_config(in);

@@ -53,7 +53,7 @@ struct Manifest {
 };
 
 // Decodes a manifest. Throws data_loss.
-Manifest decode_manifest(Bytes encoded);
+Manifest decode_manifest(ByteView encoded);
 // Encodes a manifest.
 Bytes encode_manifest(const Manifest& manifest);
 

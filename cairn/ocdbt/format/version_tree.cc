@@ -213,8 +213,8 @@ void write_manifest_version_nodes(ByteWriter& out, const std::vector<VersionNode
   for (const auto& node : nodes) out.u8(node.height);
 }
 
-VersionNode decode_version_node(Bytes encoded) {
-  const Envelope envelope = open_envelope(ObjectKind::kVersionNode, std::move(encoded));
+VersionNode decode_version_node(ByteView encoded) {
+  const Envelope envelope = open_envelope(ObjectKind::kVersionNode, encoded);
   ByteReader in(envelope.body());
   VersionNode node;
   node.arity_log2 = read_arity_log2(in);

@@ -69,7 +69,7 @@ struct VersionNode {
 };
 
 // Decodes a version node. Throws data_loss.
-VersionNode decode_version_node(Bytes encoded);
+VersionNode decode_version_node(ByteView encoded);
 // Encodes a version node; zstd_level nullopt: not compressed.
 Bytes encode_version_node(const VersionNode& node, std::optional<std::int32_t> zstd_level);
 

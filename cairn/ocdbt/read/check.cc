@@ -102,7 +102,7 @@ std::vector<std::pair<std::string, Manifest>> DatabaseCheck::manifests() {
     if (auto bytes = read_manifest_bytes(base_, main_key)) {
       files_.insert(main_key);
       report_.bytes += bytes->size();
-      main = decode_manifest(*std::move(bytes));
+      main = decode_manifest(*bytes);
     }
   });
   if (!main) return found;

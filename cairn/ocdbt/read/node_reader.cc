@@ -44,14 +44,14 @@ std::string short_file_remark(const KvStore& base, const std::string& file) {
   return fmt::format("; the file {}", kIsLfsPointer);
 }
 
-Bytes read_object(const KvStore& base, const ObjectPlace& place) {
+RawBytes read_object(const KvStore& base, const ObjectPlace& place) {
   try {
     check_before_reading(place.length, [&](std::uint64_t at, MutableByteView out) {
       if (!base.read_into(place.file.path, place.offset + at, out))
         data_loss("the data file is missing");
     });
-    auto bytes = base.read(place.file.path, {.offset = place.offset, .length = place.length});
-    if (bytes) return *std::move(bytes);
+    RawBytes bytes(place.length);
+    if (base.read_into(place.file.path, place.offset, bytes)) return bytes;
   } catch (const Error& e) {
     if (e.code() != Code::kOutOfRange) throw;
     data_loss(fmt::format("the data file ends before: {}{}", e.message(),

@@ -29,7 +29,7 @@ std::string short_file_remark(const KvStore& base, const std::string& file);
 
 // Reads an object. Throws data_loss for a missing or too short file, because a stored object refers
 // to it.
-Bytes read_object(const KvStore& base, const ObjectPlace& place);
+RawBytes read_object(const KvStore& base, const ObjectPlace& place);
 
 // A node's location and the properties that its parent (for a root: the version) states for it.
 struct NodeExpectation {

@@ -13,8 +13,7 @@ namespace {
 std::optional<Manifest> read_manifest(const KvStore& base, std::string_view key) {
   auto bytes = read_manifest_bytes(base, key);
   if (!bytes) return std::nullopt;
-  return with_context([&] { return base.describe(key); },
-                      [&] { return decode_manifest(*std::move(bytes)); });
+  return with_context([&] { return base.describe(key); }, [&] { return decode_manifest(*bytes); });
 }
 
 // Fills `info` from the newest numbered manifest, if one exists.

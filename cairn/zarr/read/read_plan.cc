@@ -177,6 +177,7 @@ Planner::Planner(std::span<const BoxRead> reads, FileTable& files) : reads_(read
 }
 
 bool Planner::plan_some(std::size_t limit, ReadPlan& plan) {
+  plan.units.reserve(plan.units.size() + std::min(limit, reads_.size() - read_));
   while (read_ < reads_.size()) {
     const BoxRead& read = reads_[read_];
     if (!cursor_) {

@@ -1,4 +1,5 @@
 // buffer.cc -- allocates large buffers as separate mappings, on huge pages if the system has them.
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/bytes.h>
 #include <cairn/error.h>
 #include <sys/mman.h>
@@ -44,7 +45,16 @@ std::byte* map_pages(std::size_t size) {
   return start + skip;
 }
 
-void release(std::byte* data, std::size_t size) noexcept {
+}  // namespace
+
+std::byte* allocate_raw(std::size_t size) {
+  if (is_mapped(size)) return map_pages(size);
+  void* const data = ::operator new (size, std::align_val_t{kArrayAlignment}, std::nothrow);
+  if (data == nullptr) out_of_memory(size);
+  return static_cast<std::byte*>(data);
+}
+
+void free_raw(std::byte* data, std::size_t size) noexcept {
   if (data == nullptr) return;
   if (is_mapped(size))
     ::munmap(data, mapped_size(size));
@@ -52,30 +62,19 @@ void release(std::byte* data, std::size_t size) noexcept {
     ::operator delete (data, std::align_val_t{kArrayAlignment});
 }
 
-}  // namespace
-
-Buffer::Buffer(std::size_t size) : size_(size) {
-  if (size == 0) return;
-  if (is_mapped(size)) {
-    data_ = map_pages(size);
-    return;
-  }
-  data_ = static_cast<std::byte*>(
-      ::operator new (size, std::align_val_t{kArrayAlignment}, std::nothrow));
-  if (data_ == nullptr) out_of_memory(size);
-}
+Buffer::Buffer(std::size_t size) : data_(size == 0 ? nullptr : allocate_raw(size)), size_(size) {}
 
 Buffer::Buffer(Buffer&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   if (this == &other) return *this;
-  release(data_, size_);
+  free_raw(data_, size_);
   data_ = std::exchange(other.data_, nullptr);
   size_ = std::exchange(other.size_, 0);
   return *this;
 }
 
-Buffer::~Buffer() { release(data_, size_); }
+Buffer::~Buffer() { free_raw(data_, size_); }
 
 }  // namespace cairn::inline v0
