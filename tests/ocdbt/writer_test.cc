@@ -17,6 +17,7 @@
 #include "tests/ocdbt/support.h"
 #include "tests/support/faulty_store.h"
 #include "tests/support/matchers.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn::ocdbt {
@@ -504,7 +505,7 @@ class CountingStore final : public testing::ForwardingStore {
 
 TEST(Writer, MovesNoValuesOfManyDatabases) {
   constexpr int kDatabases = 64;
-  constexpr int kKeys = 10'000;
+  constexpr int kKeys = 10'000 / cairn::testing::kFewer;
   const std::string value(101, 'v');  // one byte too many to be inline
   const StorePtr base = make_memory_store();
   for (int d = 0; d < kDatabases; ++d) {

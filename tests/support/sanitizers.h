@@ -19,4 +19,8 @@ inline constexpr bool kSanitized = false;
 // every seventh.
 inline constexpr int kKillStep = kSanitized ? 7 : 1;
 
+// Tests of very many things have so many times fewer of them under a sanitizer: what they look for
+// is time and numbers that overflow.
+inline constexpr int kFewer = kSanitized ? 10 : 1;
+
 }  // namespace cairn::testing

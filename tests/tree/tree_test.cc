@@ -349,7 +349,11 @@ TEST(Tree, ComparesStructureAndLeaves) {
 
 TEST(Tree, ComparingRefusesTreesThatAreTooDeep) {
   Tree deep(1);
-  for (int level = 0; level < 1001; ++level) deep = Tree(Tree::List{std::move(deep)});
+  for (int level = 0; level < 1001; ++level) {
+    Tree::List above;
+    above.push_back(std::move(deep));  // an initializer list would copy all levels below
+    deep = Tree(std::move(above));
+  }
   EXPECT_THAT([&] { (void)(deep == Tree(deep)); },
               FailsWith(Code::kInvalidArgument, "1000 levels"));
 }

@@ -290,7 +290,11 @@ Tree huge(std::uint64_t nbytes) {
 
 Tree deep(std::size_t levels) {
   Tree tree = integer(1);
-  for (std::size_t i = 0; i < levels; ++i) tree = Tree(Tree::List{std::move(tree)});
+  for (std::size_t i = 0; i < levels; ++i) {
+    Tree::List above;
+    above.push_back(std::move(tree));  // an initializer list would copy all levels below
+    tree = Tree(std::move(above));
+  }
   return tree;
 }
 
