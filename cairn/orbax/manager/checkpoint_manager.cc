@@ -475,8 +475,12 @@ RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
                                               const PyTreeRestoreArgs& args) {
     return state_->handler.restore(folder, args);
   };
-  return orbax::restore_items(state_->existing(step), requests,
-                              {restore_tree, readers, state_->options.handler.observer});
+  const auto tree_metadata = [&](const std::string& folder) {
+    return state_->handler.metadata(folder);
+  };
+  return orbax::restore_items(
+      state_->existing(step), requests,
+      {restore_tree, tree_metadata, readers, state_->options.handler.observer});
 }
 
 std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,
