@@ -74,6 +74,8 @@ struct CheckpointManager::State {
         keeps(orbax::keep_policy_of(options)),
         handler(options.handler),
         root(open_root(directory)) {
+    for (const std::string_view option : orbax::ignored_options(options))
+      events.option_ignored(option);
     reload();
   }
 
