@@ -419,6 +419,7 @@ def test_writes_that_take_too_long(ocp, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.filterwarnings("ignore:Exception ignored in")  # by Orbax, whose object is not whole
 def test_a_time_out_must_be_positive(ocp):
     with pytest.raises(ValueError, match="Timeout must be positive"):
         ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), timeout_secs=-1)
