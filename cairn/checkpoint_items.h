@@ -18,10 +18,12 @@
 namespace cairn::inline v0 {
 
 // A tree whose leaves are arrays and numbers (StandardCheckpointHandler). Orbax restores it without
-// being told what it is. Refused with invalid_argument: other leaves, and a single array.
+// being told what it is. Refused with invalid_argument: other leaves, a single array, no tree
+// (None), and the deprecated SaveArgs::aggregate.
 struct StandardItem {
   Tree item;
   std::optional<Tree> save_args = {};  // as in PyTreeSaveArgs
+  std::string custom_metadata = {};    // as in PyTreeSaveArgs
 };
 
 // One array or one number (ArrayCheckpointHandler), stored without a database.
@@ -88,8 +90,27 @@ using RestoredItem =
 // Restored items by name.
 using RestoredItems = std::map<std::string, RestoredItem>;
 
+// How a tree is restored by the rules of StandardCheckpointHandler (StandardRestoreArgs).
+struct StandardRestoreArgs {
+  // The target. Its leaves are numbers, Array, ShardedArray or ShapeDtypeStruct. A number and an
+  // Array give the type and the dtype, but no shape. A ShardedArray and a ShapeDtypeStruct with a
+  // sharding also give the sharding and the shape. A ShapeDtypeStruct without one gets the stored
+  // sharding or, if none is stored, becomes an Array. None: everything as it is stored.
+  std::optional<Tree> item = {};
+  // True: a ShardedArray of another shape is an error. False: it is truncated, or padded with
+  // zeros, at the end of each dimension.
+  bool strict = true;
+};
+// The arguments with which PyTreeCheckpointHandler::restore and its callers restore such a tree.
+// `stored` is what the handler's metadata() returns. Throws invalid_argument for a leaf of another
+// type, and for a ShapeDtypeStruct without a sharding at a place where nothing is stored.
+PyTreeRestoreArgs standard_restore_args(const StandardRestoreArgs& args,
+                                        const PyTreeMetadata& stored);
+
+// How an item is restored. Those of StandardRestoreArgs must be trees.
+using ItemRequest = std::variant<PyTreeRestoreArgs, StandardRestoreArgs>;
 // The items to restore, with arguments for the trees among them.
-using ItemRequests = std::map<std::string, PyTreeRestoreArgs>;
+using ItemRequests = std::map<std::string, ItemRequest>;
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

@@ -54,8 +54,8 @@ struct CheckpointManagerOptions {
   // Takes the place of both, and decides alone: the step at which the process is to end is saved
   // only if save_policy::preemption() is among the policies. As in Orbax.
   SavePolicy save_policy = {};
-  // Asked with each step: whether the process is to end. Without a save_policy, such a step is
-  // saved. Null: never.
+  // Asked with each call of save() and should_save(): whether the process is to end. Without a
+  // save_policy, such a step is saved. Null: never.
   std::function<bool(std::int64_t step)> is_preempted = {};
 
   // ---- which steps are kept ----
@@ -136,6 +136,9 @@ class CheckpointManager {
   [[nodiscard]] std::string root_metadata() const;
   // Whether save() would save the step. With several processes: for this process's part.
   [[nodiscard]] bool should_save(std::int64_t step) const;
+  // Whether is_preempted has said yes, in any of the processes, in a call of save() that has
+  // returned. All processes get the same answer after the same save(), so all can end together.
+  [[nodiscard]] bool reached_preemption() const;
 
   // Saves a tree as the step's item "default". Returns false if the policy does not want the step.
   // Waits for the save before. Throws already_exists for a step that is there, else as
@@ -182,14 +185,14 @@ class CheckpointManager {
 //   const TerminationSignal signal;
 //   CheckpointManager manager(directory, {.is_preempted = signal.asked()});
 //   while (...) {
-//     const bool last = signal.received();
 //     manager.save(step, tree);  // saves the step after the signal
-//     if (last) break;
+//     if (manager.reached_preemption()) break;
 //   }
 //   manager.close();
 //
-// Ask before save(): a signal that arrives after its decision takes effect at the next step. Only
-// one object for each signal may exist at a time.
+// Ask the manager, not the object: a signal that arrives after the decision of save() takes effect
+// at the next step, and may reach one of several processes. Only one object for each signal may
+// exist at a time.
 class TerminationSignal {
  public:
   // Throws invalid_argument for a signal that cannot be caught, failed_precondition if another

@@ -19,12 +19,13 @@ enum class Code {
   kAlreadyExists,    // the target exists and may not be overwritten
   // The object is in a state that does not allow the operation (uncommitted, mismatching config).
   kFailedPrecondition,
-  kDataLoss,       // stored bytes are damaged: wrong checksum, structure or length
-  kUnimplemented,  // a legal input that Cairn does not handle; the message names it
-  kUnavailable,    // the operation may succeed when it is tried again
-  kOutOfRange,     // an offset, index or box outside the value that it addresses
-  kIo,             // the operating system refused; the message has its reason
-  kCancelled,      // the caller asked to stop
+  kDataLoss,          // stored bytes are damaged: wrong checksum, structure or length
+  kUnimplemented,     // a legal input that Cairn does not handle; the message names it
+  kUnavailable,       // the operation may succeed when it is tried again
+  kOutOfRange,        // an offset, index or box outside the value that it addresses
+  kIo,                // the operating system refused; the message has its reason
+  kCancelled,         // the caller asked to stop
+  kDeadlineExceeded,  // the operation took longer than the caller allows
 };
 
 // The snake_case name of a code: "data_loss".

@@ -17,6 +17,7 @@
 #include <cairn/transforms.h>
 #include <cairn/tree.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -117,8 +118,15 @@ struct PyTreeCheckpointHandlerOptions {
   // How the checkpoints of a Checkpointer, AsyncCheckpointer or CheckpointManager become visible,
   // and which ones count as complete for it. A handler alone does not commit.
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
+  // As SaveOptions::save_timeout. Orbax's AsyncOptions.timeout_secs.
+  std::optional<std::chrono::milliseconds> save_timeout = {};
+  // The most bytes of arrays that a background save copies before it returns. A save with more
+  // copies none: it returns when they are written, and only the commit goes on in the background.
+  // Arrays that are lent (deepcopy_host_arrays) count, too. None: no limit, as in Orbax.
+  std::optional<std::uint64_t> background_copy_bytes = {};
   // The memory is never more than the limits above. Batches of device arrays come in addition if
-  // they have a limit.
+  // they have a limit, and so do the copies of a background save. The handler keeps at most this
+  // many bytes of the copies' memory for the next save.
   Resources resources = {};
   Observer observer = {};  // told about warnings, durations and sizes; null: nobody
 };

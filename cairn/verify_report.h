@@ -28,6 +28,7 @@ constexpr Severity severity_of(Code code) {
     case Code::kIo:             // no permission, too many open files, a failing device
     case Code::kUnavailable:    // may succeed later
     case Code::kCancelled:
+    case Code::kDeadlineExceeded:
     case Code::kFailedPrecondition:  // the caller must choose first, or the save is unfinished
       return Severity::kNotChecked;
     default:

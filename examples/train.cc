@@ -111,10 +111,9 @@ int main(int argc, char** argv) try {
   for (; step < steps; ++step) {
     const double loss = train_step(state, step);
     if (step % 50 == 0) std::printf("step %lld: loss %.3g\n", static_cast<long long>(step), loss);
-    const bool last = signal.received();  // before save(): the signal may arrive while it runs
     // Returns once the values are copied; training goes on while they are written.
     manager.save(step, cairn::PyTreeSaveArgs{tree_of(state)});
-    if (!last) continue;
+    if (!manager.reached_preemption()) continue;
     manager.close();
     std::printf("stopped after step %lld\n", static_cast<long long>(step));
     return 0;

@@ -25,6 +25,8 @@ std::string_view code_name(Code code) {
       return "io";
     case Code::kCancelled:
       return "cancelled";
+    case Code::kDeadlineExceeded:
+      return "deadline_exceeded";
   }
   return "unknown";
 }

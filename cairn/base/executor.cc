@@ -25,7 +25,7 @@ std::size_t available_processors() {
 struct Job {
   std::size_t n;
   const std::function<void(std::size_t)>& task;
-  std::stop_token cancel = current_cancellation();  // of the caller
+  Cancellation cancel = current_cancellation();  // of the caller
   std::atomic<std::size_t> next{0};
   std::size_t workers = 0;     // guarded by Pool::mutex
   std::exception_ptr error{};  // guarded by Pool::mutex

@@ -48,7 +48,7 @@ Bytes reply_of(std::size_t process, const Bytes& message) {
                         }
                         const std::uint8_t code = in.u8();
                         const std::string text(in.text(in.remaining()));
-                        throw Error(code <= static_cast<std::uint8_t>(Code::kCancelled)
+                        throw Error(code <= static_cast<std::uint8_t>(Code::kDeadlineExceeded)
                                         ? Code{code}
                                         : Code::kUnavailable,
                                     text);

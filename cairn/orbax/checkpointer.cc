@@ -71,7 +71,8 @@ struct ItemsReader {
                                                 const PyTreeRestoreArgs& args) {
       return handler.restore(folder, args);
     };
-    return orbax::restore_items(path, requests, {restore_tree, readers, observer});
+    const auto tree_metadata = [&](const std::string& folder) { return handler.metadata(folder); };
+    return orbax::restore_items(path, requests, {restore_tree, tree_metadata, readers, observer});
   }
 };
 

@@ -1,6 +1,7 @@
 // pytree_handler.cc -- PyTreeCheckpointHandler: options, background saves, finalizing, metadata.
 #include <cairn/array/staging.h>
 #include <cairn/base/byte_io.h>
+#include <cairn/base/cancellation.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/observer/observe.h>
@@ -12,6 +13,7 @@
 #include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/pytree_restore.h>
+#include <cairn/orbax/save/background_copy.h>
 #include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/memory_regulator.h>
@@ -133,6 +135,7 @@ struct PyTreeCheckpointHandler::State {
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
                   "'" + options.aggregate_filename + "' cannot be the name of the aggregate file");
+    (void)Cancellation({}, options.save_timeout);  // throws for a limit that makes no sense
     if (options.reuse == Reuse::kUnchanged) known = std::make_shared<ValueFingerprints>();
     if (options.resources.threads != 0)
       executor = std::make_unique<Executor>(options.resources.threads);
@@ -246,6 +249,21 @@ struct PyTreeCheckpointHandler::State {
                       .observer = options.observer}};
   }
 
+  // Whether a background save copies trees with so many bytes of arrays. Else it reports why not.
+  [[nodiscard]] bool copies(const std::string& path, std::uint64_t bytes) const {
+    const auto& limit = options.background_copy_bytes;
+    if (!limit || bytes <= *limit) return true;
+    observe(options.observer, EventLevel::kInfo, "save.not_copied",
+            {{"path", path},
+             {"bytes", static_cast<std::int64_t>(bytes)},
+             {"limit", static_cast<std::int64_t>(*limit)}});
+    return false;
+  }
+  [[nodiscard]] std::uint64_t bytes_to_copy(const Tree& tree) const {
+    if (!options.background_copy_bytes) return 0;
+    return orbax::bytes_to_copy(tree, options.is_prioritized_key_fn);
+  }
+
   // Null: this handler knows of no files that are synced.
   [[nodiscard]] std::shared_ptr<SyncedFiles> synced_files() const {
     return known ? std::shared_ptr<SyncedFiles>(known, &known->files()) : nullptr;
@@ -307,20 +325,31 @@ PyTreeCheckpointHandler::PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions 
 PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
 
 void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
-  reporting_failure(state_->options.observer, "save.failed", directory,
-                    [&] { state_->start_save(directory, args, false, args.reuse_from)(); });
+  const Cancellation cancellation({}, state_->options.save_timeout);
+  reporting_failure(state_->options.observer, "save.failed", directory, [&] {
+    with_cancellation(cancellation, directory,
+                      [&] { state_->start_save(directory, args, false, args.reuse_from)(); });
+  });
 }
 
 std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
     const std::string& directory, const PyTreeSaveArgs& args) {
   const Observer& observer = state_->options.observer;
   const Stopwatch watch;
+  const Cancellation cancellation({}, state_->options.save_timeout);
+  const bool copies = state_->copies(directory, state_->bytes_to_copy(args.item));
   auto rest = reporting_failure(observer, "save.failed", directory, [&] {
-    return state_->start_save(directory, args, true, args.reuse_from);
+    return with_cancellation(cancellation, directory, [&]() -> std::function<void()> {
+      auto write = state_->start_save(directory, args, copies, args.reuse_from);
+      if (copies) return write;
+      write();
+      return [] {};
+    });
   });
   std::shared_future<void> save =
-      std::async(std::launch::async, [&observer, directory, rest = std::move(rest)] {
-        reporting_failure(observer, "save.failed", directory, rest);
+      std::async(std::launch::async, [&observer, directory, cancellation, rest = std::move(rest)] {
+        reporting_failure(observer, "save.failed", directory,
+                          [&] { with_cancellation(cancellation, directory, rest); });
       }).share();
   observe(observer, EventLevel::kInfo, "save.blocked", {{"path", directory}}, watch.elapsed());
   const std::lock_guard lock(state_->mutex);
@@ -348,29 +377,35 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
   directory.if_exists = args.if_exists;
   directory.commit_protocol = state->options.commit_protocol;
   directory.observer = state->options.observer;
+  directory.save_timeout = state->options.save_timeout;
   directory.cancel = args.cancel;
   std::vector<std::string> trees;
   for (const orbax::CompositeTree& tree : args.trees) trees.push_back(tree.folder);
   const auto place = [](const std::string& folder, const std::string& part) {
     return part.empty() ? folder : orbax::join(folder, part);
   };
+  std::uint64_t bytes = 0;
+  for (const orbax::CompositeTree& tree : args.trees)
+    bytes += background ? state->bytes_to_copy(tree.args->item) : 0;
+  const bool copies = background && state->copies(path, bytes);
   const Stopwatch watch;
   auto rest = orbax::start_save(
       {.path = path,
        .options = directory,
        .content = {.custom_metadata = args.custom_metadata, .items = args.folders},
        .group = state->group,
-       .prepare =
-           [&](const std::string& folder) {
-             std::vector<std::function<void()>> writes;
-             for (const orbax::CompositeTree& tree : args.trees)
-               writes.push_back(state->start_save(place(folder, tree.folder), *tree.args,
-                                                  background, reuse_from(args, tree),
-                                                  tree.without_database));
-             return [writes = std::move(writes)] {
-               for (const auto& write : writes) write();
-             };
-           },
+       .prepare = [&](const std::string& folder) -> std::function<void()> {
+         std::vector<std::function<void()>> writes;
+         for (const orbax::CompositeTree& tree : args.trees)
+           writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
+                                              reuse_from(args, tree), tree.without_database));
+         const auto write_all = [writes = std::move(writes)] {
+           for (const auto& write : writes) write();
+         };
+         if (copies || !background) return write_all;
+         write_all();
+         return [] {};
+       },
        .finalize =
            [state, trees, place, files = args.files](const std::string& folder) {
              for (const std::string& tree : trees) state->finalize(place(folder, tree));

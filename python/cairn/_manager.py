@@ -100,6 +100,11 @@ class CheckpointManager:
         """Whether save() would save the step."""
         return bool(self._native.should_save(step))
 
+    def reached_preemption(self) -> bool:
+        """Whether is_preempted has said yes to a save, in any of the processes: all get the same
+        answer after the same save, so that all can end together."""
+        return bool(self._native.reached_preemption())
+
     def delete(self, step: int) -> None:
         """Removes a step."""
         self._native.remove(step)

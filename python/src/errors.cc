@@ -31,6 +31,8 @@ PyObject* exception_of(Code code) {
       return corruption_error;
     case Code::kUnimplemented:
       return PyExc_NotImplementedError;
+    case Code::kDeadlineExceeded:
+      return PyExc_TimeoutError;
     case Code::kOutOfRange:
       return PyExc_IndexError;
     case Code::kUnavailable:

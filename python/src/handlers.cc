@@ -13,6 +13,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <chrono>
 #include <future>
 #include <map>
 #include <memory>
@@ -70,6 +72,8 @@ class PendingWrite {
   std::optional<Job> job_;
 };
 
+constexpr double kLongestLimit = 1e9;  // seconds
+
 // Calls that wait give Python's lock back: the threads of a save take it to return borrowed
 // objects.
 class TreeHandler {
@@ -86,8 +90,9 @@ class TreeHandler {
 
   PendingWrite async_save(const PathText& directory, nb::handle tree, nb::list leaf_args,
                           std::optional<std::int64_t> target_file_bytes,
-                          const std::string& custom_metadata, nb::object processes) {
-    join(std::move(processes));
+                          const std::string& custom_metadata, nb::object processes,
+                          std::optional<double> time_limit) {
+    join(std::move(processes), time_limit);
     PyTreeSaveArgs args;
     const auto prepare = [&] {
       args.item = tree_from(tree);
@@ -110,11 +115,16 @@ class TreeHandler {
   }
 
  private:
-  // Each save has a job of its own.
-  void join(nb::object processes) {
+  // Each save has a job and a time limit, in seconds, of its own.
+  void join(nb::object processes, std::optional<double> time_limit) {
+    std::optional<std::chrono::milliseconds> limit;
+    if (time_limit)
+      limit = std::chrono::ceil<std::chrono::milliseconds>(
+          std::chrono::duration<double>(std::min(*time_limit, kLongestLimit)));
     job_ = Job::of(std::move(processes));
-    if (!job_) return;
-    options_.multiprocessing_options = job_->options();
+    if (!job_ && limit == options_.save_timeout) return;
+    options_.save_timeout = limit;
+    if (job_) options_.multiprocessing_options = job_->options();
     const nb::gil_scoped_release unlocked;
     handler_ = std::make_unique<PyTreeCheckpointHandler>(options_);
   }
@@ -154,7 +164,7 @@ void define_handlers(nb::module_& module) {
           nb::arg("auto_device_host_gb").none())
       .def("async_save", &TreeHandler::async_save, nb::arg("directory"), nb::arg("tree").none(),
            nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"),
-           nb::arg("processes").none() = nb::none())
+           nb::arg("processes").none() = nb::none(), nb::arg("time_limit").none() = nb::none())
       .def("finalize", &TreeHandler::finalize, nb::arg("directory"))
       .def("close", &TreeHandler::close);
 }

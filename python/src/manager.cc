@@ -164,6 +164,8 @@ void define_manager(nb::module_& module) {
       .def(
           "should_save", [](Manager& m, std::int64_t step) { return m.get().should_save(step); },
           nb::arg("step"), Unlocked())
+      .def(
+          "reached_preemption", [](Manager& m) { return m.get().reached_preemption(); }, Unlocked())
       .def("remove", &Manager::remove, nb::arg("step"))
       .def(
           "reload", [](Manager& m) { m.get().reload(); }, Unlocked())

@@ -1,5 +1,5 @@
-// cancel_test.cc -- a request to stop a running save: it ends soon, and leaves the older
-// checkpoints and no new one.
+// cancel_test.cc -- a request to stop a running save, and its time limit: it ends soon, and leaves
+// the older checkpoints and no new one.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
@@ -24,7 +24,9 @@ using cairn::testing::TempDir;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 // Much longer than a save needs to end, and much less than it would take.
 constexpr auto kSoon = std::chrono::seconds(4);
@@ -206,6 +208,106 @@ TEST_P(Cancel, OneOfSeveralProcesses) {
     for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
     EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("2"));
   }
+}
+
+// ---- time limits ----
+
+TEST_P(Cancel, ASaveTakesTooLong) {
+  const TempDir dir = TempDir::in_memory();
+  (void)large();
+  SaveOptions options;
+  options.commit_protocol = GetParam();
+  options.compression = Compression::zstd(19);
+  options.save_timeout = milliseconds(250);
+  const auto start = steady_clock::now();
+  const auto late = try_call([&] { return save(dir / "ckpt", large(), options), true; });
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code(), Code::kDeadlineExceeded);
+  EXPECT_THAT(late.error().message(), StartsWith(dir / "ckpt: the save took too long: a: chunk "));
+  EXPECT_THAT(late.error().message(), EndsWith(": the time limit of 0.25 s is over"));
+  EXPECT_LT(steady_clock::now() - start, kSoon);
+  EXPECT_THAT(list_directory(dir.path()).folders, IsEmpty());
+  EXPECT_THAT(list_directory(dir.path()).files, IsEmpty());
+}
+
+// Nobody waits for the save when its time is over.
+TEST_P(Cancel, AStepOfAManagerTakesTooLong) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManagerOptions options{.max_to_keep = 1};
+  options.handler.commit_protocol = GetParam();
+  options.handler.compression = Compression::zstd(19);
+  CheckpointManager(dir / "run", options).save(1, PyTreeSaveArgs{Tree{{"x", 1}}});
+  options.handler.save_timeout = std::chrono::seconds(1);
+  CheckpointManager manager(dir / "run", options);
+  const PyTreeSaveArgs args{large()};
+  manager.save(2, args);
+  std::this_thread::sleep_for(kSoon);
+  EXPECT_FALSE(manager.is_saving_in_progress());
+  EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("1"));
+  EXPECT_THAT([&] { manager.check_for_errors(); },
+              FailsWith(Code::kDeadlineExceeded, dir / "run/2: the save took too long: "));
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+  EXPECT_EQ(manager.restore(), (Tree{{"x", 1}}));
+  manager.save(2, PyTreeSaveArgs{Tree{{"x", 2}}});
+  manager.wait_until_finished();
+  EXPECT_THAT(manager.all_steps(), ElementsAre(2));
+}
+
+// A handler without a checkpointer: the write ends, and its files remain for the caller to remove.
+TEST(TimeLimit, OfAHandlerAlone) {
+  const TempDir dir = TempDir::in_memory();
+  PyTreeCheckpointHandlerOptions options{.compression = Compression::zstd(19)};
+  options.save_timeout = std::chrono::seconds(1);
+  PyTreeCheckpointHandler handler(options);
+  const PyTreeSaveArgs args{large()};
+  const auto start = steady_clock::now();
+  const auto late = FailsWith(Code::kDeadlineExceeded, "the time limit of 1 s is over");
+  EXPECT_THAT([&] { handler.async_save(dir / "a", args).front().get(); }, late);
+  EXPECT_THAT([&] { handler.save(dir / "b", args); }, late);
+  EXPECT_LT(steady_clock::now() - start, 2 * kSoon);
+}
+
+// One process is late. All of them end with its error.
+TEST_P(Cancel, OneOfSeveralProcessesTakesTooLong) {
+  const TempDir dir = TempDir::in_memory();
+  const auto errors =
+      testing::run_as_processes(2, [&](const std::shared_ptr<Coordinator>& coordinator) {
+        const bool is_late = coordinator->process_index() == 0;  // the primary writes the tree
+        CheckpointManagerOptions options;
+        options.handler.commit_protocol = GetParam();
+        options.handler.compression = Compression::zstd(19);
+        options.handler.resources.threads = 1;
+        options.handler.multiprocessing_options.coordinator = coordinator;
+        if (is_late) options.handler.save_timeout = std::chrono::seconds(1);
+        CheckpointManager manager(dir / "run", options);
+        const PyTreeSaveArgs args{large()};
+        const auto save_and_wait = [&] {
+          manager.save(2, args);
+          manager.wait_until_finished();
+        };
+        EXPECT_THAT(save_and_wait, FailsWith(Code::kDeadlineExceeded,
+                                             is_late ? "run/2: the save took" : "process 0"));
+        EXPECT_THAT(manager.all_steps(), IsEmpty());
+      });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
+}
+
+TEST(TimeLimit, MustBePositive) {
+  const TempDir dir = TempDir::in_memory();
+  SaveOptions options;
+  options.save_timeout = milliseconds(0);
+  EXPECT_THAT(
+      [&] {
+        save(dir / "ckpt", Tree{{"x", 1}}, options);
+      },
+      FailsWith(Code::kInvalidArgument, "0 ms; it must be positive"));
+  CheckpointManagerOptions run;
+  run.handler.save_timeout = milliseconds(-1);
+  EXPECT_THAT([&] { CheckpointManager manager(dir / "run", run); },
+              FailsWith(Code::kInvalidArgument, "must be positive"));
+  options.save_timeout = std::chrono::minutes(5);
+  save(dir / "ckpt", Tree{{"x", 1}}, options);
+  EXPECT_EQ(load(dir / "ckpt"), (Tree{{"x", 1}}));
 }
 
 }  // namespace

@@ -361,6 +361,32 @@ TEST(PendingDirectory, IsLeftAloneByCleanWhateverItsName) {
   }
 }
 
+// A killed deletion of one item leaves the file that it was writing.
+TEST(Clean, RemovesTheFilesOfADeletion) {
+  const TempDir dir;
+  save(dir / "run/1", Tree{{"x", 1}}, {.item = "state", .v1 = true});
+  const std::string left = dir / "run/1/.orbax-delete-ab12cd34";
+  testing::put_file(left, "{");
+  testing::put_file(dir / "run/.orbax-delete-mine", "somebody's");  // not in a checkpoint
+  for (const char* path : {"run", "run/1"}) {
+    testing::put_file(left, "{");
+    const auto shown = clean_leftovers(dir / path, CleanMode::kShow);
+    ASSERT_EQ(shown.size(), 1U);
+    EXPECT_EQ(shown.front().path, left);
+    EXPECT_EQ(shown.front().bytes, 1U);
+    EXPECT_TRUE(fs::exists(left));
+    ASSERT_EQ(clean_leftovers(dir / path, CleanMode::kRemove).size(), 1U);
+    EXPECT_FALSE(fs::exists(left));
+  }
+  EXPECT_TRUE(fs::exists(dir / "run/.orbax-delete-mine"));
+  EXPECT_EQ(load(dir / "run/1"), (Tree{{"x", 1}}));
+  // The whole checkpoint is replaced with it.
+  testing::put_file(left, "{");
+  save(dir / "run/1", Tree{{"x", 2}}, {.if_exists = IfExists::kReplace});
+  EXPECT_EQ(load(dir / "run/1"), (Tree{{"x", 2}}));
+  EXPECT_FALSE(fs::exists(left));
+}
+
 TEST(PendingDirectory, NoticesThatItsDirectoryWasReplaced) {
   const TempDir dir;
   PendingDirectory pending(dir / "ckpt", IfExists::kFail);

@@ -180,6 +180,16 @@ def test_names_of_steps_and_unchanged_arrays(tmp_path):
     assert second["unique_nbytes"] < 100_000 < second["nbytes"]
 
 
+def test_the_manager_knows_of_a_preemption(tmp_path):
+    with cairn.CheckpointManager(tmp_path / "run", save_interval_steps=10, is_preempted=lambda step: step == 3) as run:
+        for step in range(10):
+            run.save(step, tree(step))
+            if run.reached_preemption():
+                break
+        run.wait_until_finished()
+        assert run.all_steps() == [0, 3]
+
+
 def test_wrong_options_of_the_manager(tmp_path):
     for options, match in [({"max_to_kep": 1}, "unknown option 'max_to_kep'"), ({"best_mode": "most"}, "best_mode"),
                            ({"save_interval_steps": "2"}, "save_interval_steps")]:

@@ -40,7 +40,7 @@ CheckpointTransaction::CheckpointTransaction(const std::string& path, const Save
 
 void CheckpointTransaction::give_up() {
   if (group_.is_single()) return;
-  const CancellationScope none({});  // all processes must come
+  const CancellationScope none{Cancellation()};  // all processes must come
   const auto all_here = try_call([&] {
     group_.step("save: give up", StepKind::kIo, [] {});
     return true;
@@ -51,7 +51,7 @@ void CheckpointTransaction::give_up() {
 void CheckpointTransaction::commit(const std::function<void()>& finalize, SyncedFiles* synced) {
   bool in_place = false;
   // Another process may have committed when this one would stop.
-  const CancellationScope scope(pending_ ? current_cancellation() : std::stop_token());
+  const CancellationScope scope(pending_ ? current_cancellation() : Cancellation());
   try {
     group_.step("save: commit", StepKind::kIo, [&] {
       if (!pending_) return;
@@ -69,13 +69,15 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize, Synced
 
 std::function<void()> start_save(CheckpointSave save) {
   const Stopwatch watch;
-  const CancellationScope scope(save.options.cancel);
+  const Cancellation cancellation(save.options.cancel, save.options.save_timeout);
   const Observer observer = save.options.observer;
   std::shared_ptr<CheckpointTransaction> transaction;
   auto write = reporting_failure(observer, "save.failed", save.path, [&] {
-    transaction = std::make_shared<CheckpointTransaction>(save.path, save.options, save.content,
-                                                          std::move(save.group));
-    return save.prepare(transaction->folder());
+    return with_cancellation(cancellation, save.path, [&] {
+      transaction = std::make_shared<CheckpointTransaction>(save.path, save.options, save.content,
+                                                            std::move(save.group));
+      return save.prepare(transaction->folder());
+    });
   });
   const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),
                        gives_up = save.gives_up, synced = std::move(save.synced)] {
@@ -84,12 +86,14 @@ std::function<void()> start_save(CheckpointSave save) {
       transaction->commit([&] { finalize(transaction->folder()); }, synced.get());
     } catch (...) {
       if (gives_up) transaction->give_up();
+      transaction->end();  // now, not when somebody asks for the error
       throw;
     }
+    transaction->end();
   };
-  return [finish, observer, path = save.path, cancel = save.options.cancel, watch] {
-    const CancellationScope scope_of_the_rest(cancel);
-    reporting_failure(observer, "save.failed", path, finish);
+  return [finish, observer, path = save.path, cancellation, watch] {
+    reporting_failure(observer, "save.failed", path,
+                      [&] { with_cancellation(cancellation, path, finish); });
     observe(observer, EventLevel::kInfo, "save.finished", {{"path", path}}, watch.elapsed());
   };
 }

@@ -29,8 +29,11 @@ class CheckpointTransaction {
   void commit(const std::function<void()>& finalize, SyncedFiles* synced);
   // Call it in all processes after an error. If all processes reach this call, none of them writes
   // any more, and the primary removes the directory unless it is already in place. A single process
-  // does nothing here: the destructor removes the directory.
+  // does nothing here: end() removes the directory.
   void give_up();
+  // As the destructor: no lock is held any more, and a directory that is not committed is removed,
+  // unless other processes may still write to it.
+  void end() { pending_.reset(); }
 
  private:
   distributed::ProcessGroup group_;

@@ -154,7 +154,7 @@ void PendingDirectory::commit_in_place(const std::function<void()>& write_metada
   if (syncs) sync_tree(path(), synced);
   check_same();
   throw_if_cancelled();
-  const CancellationScope too_late({});
+  const CancellationScope too_late{Cancellation()};
   write_metadata();
   if (syncs) sync_some(path(), {join(path(), kCheckpointMetadataFile)}, {path()});
   write_pending_file(path(), kCommitFile, commit_text(target()));
@@ -170,7 +170,7 @@ void PendingDirectory::commit_in_place(const std::function<void()>& write_metada
 void PendingDirectory::commit(SyncedFiles* synced) {
   if (durability_ != Durability::kUnsynced) sync_tree(path(), synced);
   throw_if_cancelled();
-  const CancellationScope too_late({});
+  const CancellationScope too_late{Cancellation()};
   const CommitSection section;
   check_same();
   check_target();

@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 3> kDataFolders = {"d", "ocdbt_data", "oc
 constexpr std::array<std::string_view, 4> kItemFiles = {kTreeMetadataFile, kShardingFile,
                                                         kStringsFile, kCommitFile};
 constexpr std::array<std::string_view, 3> kStepFiles = {kCheckpointMetadataFile, kV1Marker,
-                                                        "_CHECKPOINT_DELETION"};
+                                                        kDeletionFile};
 // Files of items that are not pytrees: JSON, proto text, metrics, and the process metadata of an
 // emergency checkpoint.
 constexpr std::array<std::string_view, 6> kOtherItemFiles = {
@@ -68,6 +68,10 @@ bool is_chunk_name(std::string_view name) {
 std::string_view final_name(std::string_view name) {
   if (is_temporary_name(name)) return temporary_target(name);
   return name.ends_with(kLockEnding) ? name.substr(0, name.size() - kLockEnding.size()) : name;
+}
+
+bool is_step_file(std::string_view name) {
+  return is_one_of(kStepFiles, name) || name.starts_with(kDeletionTemporaryPrefix);
 }
 
 bool is_temporary_mark_in(std::string_view name) {
@@ -167,7 +171,7 @@ class Contents {
     const std::map<std::string, std::string> listed = listed_items(directory, entries);
     check_entries(
         directory, entries,
-        [](std::string_view name) { return is_one_of(kStepFiles, name) || name == kCommitFile; },
+        [](std::string_view name) { return is_step_file(name) || name == kCommitFile; },
         [&](const Directory& child, const std::string& name) {
           if (is_temporary_mark_in(name))
             return Contents(true).check_item(child, child.list(), false), true;
@@ -212,7 +216,7 @@ class Contents {
         directory, entries,
         [&](std::string_view name) {
           return is_one_of(kItemFiles, name) || name == kAggregateFile || is_manifest(name) ||
-                 (top ? is_one_of(kStepFiles, name) : is_one_of(kOtherItemFiles, name)) ||
+                 (top ? is_step_file(name) : is_one_of(kOtherItemFiles, name)) ||
                  (array && (is_one_of(kArrayFiles, name) || is_chunk_name(name)));
         },
         [&](const Directory& child, const std::string& name) {

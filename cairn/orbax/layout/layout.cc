@@ -400,9 +400,8 @@ std::string pending_folder(const Listing& listing) {
 }  // namespace
 
 bool is_item_file(std::string_view name) {
-  for (const auto known :
-       {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile, kAggregateFile,
-        kCommitFile, kV1Marker, std::string_view("_CHECKPOINT_DELETION")})
+  for (const auto known : {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile,
+                           kAggregateFile, kCommitFile, kV1Marker, kDeletionFile})
     if (name == known) return true;
   return false;
 }

@@ -33,6 +33,10 @@ inline constexpr std::uint64_t kMaxMetadataFile = std::uint64_t{2} << 30U;
 inline constexpr std::string_view kManifestFile = "manifest.ocdbt";
 inline constexpr std::string_view kProcessPrefix = "ocdbt.process_";
 inline constexpr std::string_view kCommitFile = "commit_success.txt";
+// In a v1 checkpoint: the record of a deletion of one item that has not ended, and the prefix of
+// the files that are written for it under another name first.
+inline constexpr std::string_view kDeletionFile = "_CHECKPOINT_DELETION";
+inline constexpr std::string_view kDeletionTemporaryPrefix = ".orbax-delete-";
 inline constexpr std::string_view kV1Marker = "orbax.checkpoint";
 inline constexpr std::string_view kTemporaryMark = ".orbax-checkpoint-tmp";
 // Ends the name of a step that is being removed. As older versions of Orbax name temporary folders,

@@ -33,6 +33,23 @@ constexpr std::string_view kDefaultItem = "default";
 
 using distributed::StepKind;
 
+// What is decided about a step.
+struct Decision {
+  bool is_wanted = false;
+  bool is_preempted = false;
+};
+
+Bytes message_of(std::uint64_t digest, Decision decision) {
+  return std::move(ByteWriter().u64(digest).u8(decision.is_wanted).u8(decision.is_preempted))
+      .take();
+}
+
+Decision decision_of(ByteView message) {
+  ByteReader in(message.subspan(sizeof(std::uint64_t)));
+  const bool is_wanted = in.u8() != 0;
+  return {is_wanted, in.u8() != 0};
+}
+
 Bytes message_of(const std::vector<std::int64_t>& steps) {
   ByteWriter message;
   for (const std::int64_t step : steps) message.u64(static_cast<std::uint64_t>(step));
@@ -57,6 +74,8 @@ struct CheckpointManager::State {
         keeps(orbax::keep_policy_of(options)),
         handler(options.handler),
         root(open_root(directory)) {
+    for (const std::string_view option : orbax::ignored_options(options))
+      events.option_ignored(option);
     reload();
   }
 
@@ -115,7 +134,11 @@ struct CheckpointManager::State {
       info = orbax::read_step(folder_of(info.step), info.step);
   }
 
-  [[nodiscard]] bool should_save(std::int64_t step) {
+  [[nodiscard]] bool is_preempted(std::int64_t step) const {
+    return options.is_preempted && options.is_preempted(step);
+  }
+
+  [[nodiscard]] bool should_save(std::int64_t step, bool preempted) {
     if (options.read_only) {
       events.skipped_as_read_only("save");
       return false;
@@ -126,7 +149,7 @@ struct CheckpointManager::State {
     return saves.decide({.step = step,
                          .saved = steps,
                          .is_saving = running.is_running(),
-                         .is_preempted = options.is_preempted && options.is_preempted(step)});
+                         .is_preempted = preempted});
   }
 
   [[nodiscard]] std::string name_of(std::int64_t step) const {
@@ -162,20 +185,29 @@ struct CheckpointManager::State {
     return folder;
   }
 
-  // Whether any of the processes wants the step. A signal to end may have reached only one of them,
-  // and their clocks differ.
-  [[nodiscard]] bool is_wanted(std::int64_t step, bool force) {
-    if (group.is_single()) return force || should_save(step);
+  [[nodiscard]] Decision decide_here(std::int64_t step, bool force) {
+    const bool preempted = is_preempted(step);
+    return {force || should_save(step, preempted), preempted};
+  }
+
+  // Whether any of the processes wants the step, and whether any is to end. A signal to end may
+  // have reached only one of them, and their clocks differ.
+  [[nodiscard]] Decision decide(std::int64_t step, bool force) {
+    if (group.is_single()) return decide_here(step, force);
     distributed::ConsistencyCheck consistency("saves");
     const auto messages = group.gather("steps: decide", StepKind::kControl, [&] {
-      const bool wanted = force || should_save(step);
+      const Decision here = decide_here(step, force);
       consistency.add("the processes do not save the same step", "step " + std::to_string(step));
-      return std::move(ByteWriter().u64(consistency.digest()).u64(wanted ? 1 : 0)).take();
+      return message_of(consistency.digest(), here);
     });
     consistency.check(messages, group, "steps: other steps");
-    return std::ranges::any_of(messages, [](const Bytes& message) {
-      return ByteReader(ByteView(message).subspan(sizeof(std::uint64_t))).u64() != 0;
-    });
+    Decision all;
+    for (const Bytes& message : messages) {
+      const Decision one = decision_of(message);
+      all.is_wanted |= one.is_wanted;
+      all.is_preempted |= one.is_preempted;
+    }
+    return all;
   }
 
   // The steps that are not to be kept, which the primary decides.
@@ -255,7 +287,9 @@ struct CheckpointManager::State {
   bool save(std::int64_t step, const StepSaveOptions& save, AddItems add_items) {
     const Stopwatch since_call;
     if (closed) throw Error(Code::kFailedPrecondition, "the manager is closed and cannot save");
-    if (!is_wanted(step, save.force)) return false;
+    const Decision decision = decide(step, save.force);
+    reached_preemption |= decision.is_preempted;
+    if (!decision.is_wanted) return false;
     if (options.read_only)
       throw Error(Code::kFailedPrecondition,
                   root.path() + ": the manager is read-only and cannot save");
@@ -278,7 +312,6 @@ struct CheckpointManager::State {
     });
     auto write =
         handler.start_checkpoint(folder_of(step), args, options.enable_async_checkpointing);
-    const bool preempted = options.is_preempted && options.is_preempted(step);
     const auto before = last_time();
     steps.push_back(
         {.step = step, .time = std::chrono::system_clock::now(), .metrics = save.metrics});
@@ -286,11 +319,11 @@ struct CheckpointManager::State {
       std::vector<std::int64_t> gone = unkept();
       forget(gone);
       if (options.enable_background_delete) going.insert(gone.begin(), gone.end());
-      run([this, step, since_call, preempted, before, write = std::move(write),
+      run([this, step, since_call, decision, before, write = std::move(write),
            gone = std::move(gone)]() mutable {
         write();
         write = nullptr;  // gives up the lock on the step, which may itself be one of those to go
-        if (preempted) events.saved_by_preemption(step, before);
+        if (decision.is_preempted) events.saved_by_preemption(step, before);
         if (options.enable_background_delete && removes_any(gone))
           removing.start([this, step, gone = std::move(gone)] { remove_after(step, gone); });
         else
@@ -359,9 +392,10 @@ struct CheckpointManager::State {
   std::vector<StepInfo> steps;  // in the order of their saves
   bool has_details = false;     // times and metrics of all steps are read
   bool closed = false;
-  std::set<std::int64_t> going;    // steps that are being removed in the background
-  orbax::BackgroundTask removing;  // ends before the members above
-  orbax::BackgroundTask running;   // the rest of a save, which may start a removal
+  bool reached_preemption = false;  // some process is to end
+  std::set<std::int64_t> going;     // steps that are being removed in the background
+  orbax::BackgroundTask removing;   // ends before the members above
+  orbax::BackgroundTask running;    // the rest of a save, which may start a removal
 };
 
 CheckpointManager::CheckpointManager(const std::string& directory, CheckpointManagerOptions options)
@@ -405,7 +439,11 @@ std::string CheckpointManager::root_metadata() const {
   return orbax::json_object_text(options.root_metadata, "the root metadata");
 }
 
-bool CheckpointManager::should_save(std::int64_t step) const { return state_->should_save(step); }
+bool CheckpointManager::should_save(std::int64_t step) const {
+  return state_->should_save(step, state_->is_preempted(step));
+}
+
+bool CheckpointManager::reached_preemption() const { return state_->reached_preemption; }
 
 bool CheckpointManager::save(std::int64_t step, const PyTreeSaveArgs& tree,
                              const StepSaveOptions& options) {
@@ -439,8 +477,12 @@ RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
                                               const PyTreeRestoreArgs& args) {
     return state_->handler.restore(folder, args);
   };
-  return orbax::restore_items(state_->existing(step), requests,
-                              {restore_tree, readers, state_->options.handler.observer});
+  const auto tree_metadata = [&](const std::string& folder) {
+    return state_->handler.metadata(folder);
+  };
+  return orbax::restore_items(
+      state_->existing(step), requests,
+      {restore_tree, tree_metadata, readers, state_->options.handler.observer});
 }
 
 std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,

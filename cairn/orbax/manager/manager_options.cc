@@ -5,6 +5,7 @@
 #include <cairn/orbax/layout/layout.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,25 @@ void check_options(const CheckpointManagerOptions& options) {
       invalid_argument("todelete_subdir '" + name + "' is a name that the manager itself uses");
   }
   (void)step_name(0, options.step_name_format);
+}
+
+std::vector<std::string_view> ignored_options(const CheckpointManagerOptions& options) {
+  if (!options.read_only) return {};
+  const CheckpointManagerOptions defaults;
+  const std::pair<std::string_view, bool> given[] = {
+      {"save_interval_steps", options.save_interval_steps != defaults.save_interval_steps},
+      {"save_on_steps", !options.save_on_steps.empty()},
+      {"save_policy", options.save_policy.decide != nullptr},
+      {"max_to_keep", options.max_to_keep.has_value()},
+      {"keep_period", options.keep_period.has_value()},
+      {"keep_time_interval", options.keep_time_interval.has_value()},
+      {"keep_policy", options.keep_policy.select != nullptr},
+      {"cleanup_tmp_directories", options.cleanup_tmp_directories},
+      {"todelete_subdir", options.todelete_subdir.has_value()}};
+  std::vector<std::string_view> names;
+  for (const auto& [name, is_given] : given)
+    if (is_given) names.push_back(name);
+  return names;
 }
 
 SavePolicy save_policy_of(const CheckpointManagerOptions& options) {

@@ -3,10 +3,15 @@
 
 #include <cairn/checkpoint_manager.h>
 
+#include <string_view>
+#include <vector>
+
 namespace cairn::inline v0::orbax {
 
 // Throws invalid_argument for options that exclude each other or make no sense.
 void check_options(const CheckpointManagerOptions& options);
+// The names of the options that were given and that a read-only manager ignores.
+std::vector<std::string_view> ignored_options(const CheckpointManagerOptions& options);
 SavePolicy save_policy_of(const CheckpointManagerOptions& options);
 KeepPolicy keep_policy_of(const CheckpointManagerOptions& options);
 

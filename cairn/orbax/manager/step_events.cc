@@ -35,6 +35,11 @@ void StepEvents::skipped_as_read_only(std::string_view operation) const {
           {{"path", path_}, {"operation", operation}});
 }
 
+void StepEvents::option_ignored(std::string_view option) const {
+  observe(observer_, EventLevel::kWarning, "steps.option_ignored",
+          {{"path", path_}, {"option", option}});
+}
+
 void StepEvents::metrics_missing(std::int64_t step) const {
   report(EventLevel::kWarning, "steps.metrics_missing", step);
 }

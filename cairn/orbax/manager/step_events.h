@@ -24,6 +24,7 @@ class StepEvents {
   void found(std::size_t steps, std::chrono::nanoseconds duration) const;
   void chosen(std::size_t examined, std::size_t to_remove, std::chrono::nanoseconds duration) const;
   void skipped_as_read_only(std::string_view operation) const;
+  void option_ignored(std::string_view option) const;
   void metrics_missing(std::int64_t step) const;
   // The save of the step has waited for the one before, from `since` on.
   void waited(std::int64_t step, const Stopwatch& since) const;

@@ -5,6 +5,12 @@
 #include <cairn/base/errors.h>
 #include <cairn/sharding.h>
 
+#include <complex>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <utility>
+
 namespace cairn::inline v0 {
 namespace {
 
@@ -16,20 +22,23 @@ Tree array_args(const Shape& shape, DType dtype, const Sharding& sharding) {
   return Tree(args);
 }
 
-Tree host_args(const char* type, std::optional<DType> dtype = std::nullopt) {
-  return Tree(RestoreArgs{.restore_type = RestoreType(type), .dtype = dtype});
+Tree host_args(RestoreType type, std::optional<DType> dtype = std::nullopt) {
+  return Tree(RestoreArgs{.restore_type = std::move(type), .dtype = dtype});
 }
 
-const char* number_type(DType dtype) {
+// Of the leaves that a number becomes.
+RestoreType number_type(DType dtype) {
   const std::string_view name = dtype_name(dtype);
-  if (name == "bool") return "bool";
-  if (name.starts_with("complex")) return "complex";
-  return name.starts_with("int") || name.starts_with("uint") ? "int" : "float";
+  if (name == "bool") return std::type_index(typeid(bool));
+  if (name.starts_with("complex")) return std::type_index(typeid(std::complex<double>));
+  if (name.starts_with("int") || name.starts_with("uint"))
+    return std::type_index(typeid(std::int64_t));
+  return std::type_index(typeid(double));
 }
 
 // Of the metadata that PyTreeCheckpointHandler::metadata() returns.
 Tree args_of(const KeyPath& path, const ValueMetadata& leaf) {
-  if (leaf.typestr == "string") return host_args("str");
+  if (leaf.typestr == "string") return host_args("string");
   if (!leaf.dtype || !leaf.shape)
     invalid_argument("the metadata of the leaf " + path_text(path) + " lack its dtype or shape");
   if (leaf.typestr == "scalar") return host_args(number_type(*leaf.dtype), leaf.dtype);
@@ -47,12 +56,12 @@ Tree args_of(const KeyPath& path, const Tree& leaf) {
                             : host_args("np.ndarray", wanted->dtype);
   if (const auto* metadata = leaf.custom<ValueMetadata>()) return args_of(path, *metadata);
   if (const Array* array = leaf.array()) return host_args("np.ndarray", array->dtype());
-  if (std::holds_alternative<bool>(leaf.value())) return host_args("bool");
+  if (std::holds_alternative<bool>(leaf.value())) return host_args(number_type(DType::kBool));
   if (std::holds_alternative<std::int64_t>(leaf.value()) ||
       std::holds_alternative<std::uint64_t>(leaf.value()))
-    return host_args("int");
-  if (std::holds_alternative<double>(leaf.value())) return host_args("float");
-  if (std::holds_alternative<std::string>(leaf.value())) return host_args("str");
+    return host_args(number_type(DType::kInt64));
+  if (std::holds_alternative<double>(leaf.value())) return host_args(number_type(DType::kFloat64));
+  if (std::holds_alternative<std::string>(leaf.value())) return host_args("string");
   invalid_argument("the leaf " + path_text(path) + " is not an array, a number or a string");
 }
 

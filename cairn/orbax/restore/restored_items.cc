@@ -65,7 +65,7 @@ class ItemRestorer {
     RestoredItems items;
     if (requests.empty())
       for (const Item& item : layout_.items) items.emplace(item.name, restore(item, {}));
-    for (const auto& [name, args] : requests) items.emplace(name, restore(find(name), args));
+    for (const auto& [name, request] : requests) items.emplace(name, restore(find(name), request));
     return items;
   }
 
@@ -80,7 +80,20 @@ class ItemRestorer {
                                      (names.empty() ? "none" : names));
   }
 
-  RestoredItem restore(const Item& item, const PyTreeRestoreArgs& args) const {
+  // A tree of Orbax's handlers for trees.
+  Tree restore_tree(const std::string& folder, const ItemRequest& request) const {
+    if (const auto* args = std::get_if<PyTreeRestoreArgs>(&request))
+      return sources_.restore_tree(folder, *args);
+    const auto& standard = std::get<StandardRestoreArgs>(request);
+    return with_context([&] { return folder; },
+                        [&] {
+                          return sources_.restore_tree(
+                              folder,
+                              standard_restore_args(standard, sources_.tree_metadata(folder)));
+                        });
+  }
+
+  RestoredItem restore(const Item& item, const ItemRequest& request) const {
     const std::string folder = join(layout_.path, item.name);
     const auto found = handlers_.find(item.name);
     const std::string handler = found == handlers_.end() ? "" : found->second;
@@ -97,8 +110,11 @@ class ItemRestorer {
       const bool legacy = flag_of(folder, kNumpyRandomKeyFolder, "legacy");
       return NumpyRandomKeyItem{legacy ? as_tuple(std::move(state)) : std::move(state)};
     }
-    if (handler == kArrayHandler) return only_leaf(sources_.restore_tree(folder, args), folder);
-    if (item.kind == ItemKind::kPytree) return sources_.restore_tree(folder, args);
+    const auto* args = std::get_if<PyTreeRestoreArgs>(&request);
+    if (args == nullptr && (item.kind != ItemKind::kPytree || handler == kArrayHandler))
+      invalid_argument(folder + ": is not a tree, so StandardRestoreArgs do not fit");
+    if (handler == kArrayHandler) return only_leaf(sources_.restore_tree(folder, *args), folder);
+    if (item.kind == ItemKind::kPytree) return restore_tree(folder, request);
     if (listing.has_file(kProtoItemFile)) return ProtoItem{read_text(join(folder, kProtoItemFile))};
     for (const std::string_view name : json_item_files(item.name))
       if (listing.has_file(name)) return JsonItem{read_json_file(folder, item.name)};

@@ -15,6 +15,7 @@ using RestoreTree = std::function<Tree(const std::string& folder, const PyTreeRe
 // What a restore of items needs besides their names.
 struct ItemSources {
   RestoreTree restore_tree;
+  std::function<PyTreeMetadata(const std::string& folder)> tree_metadata;
   const FilesReaders& readers;
   const Observer& observer;  // told of an item that nothing can read
 };

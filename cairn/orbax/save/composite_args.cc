@@ -62,6 +62,16 @@ Tree standard_leaf(const KeyPath& path, const Tree& leaf) {
   return leaf;
 }
 
+// As StandardCheckpointHandler, which refuses what others only warn of.
+void refuse_aggregate(const Tree& save_args) {
+  (void)map_leaves(save_args, [](const KeyPath& path, const Tree& leaf) {
+    if (const auto* args = leaf.custom<SaveArgs>(); args != nullptr && args->aggregate)
+      invalid_argument("the leaf " + path_text(path) +
+                       " is to be aggregated, which a StandardItem cannot be");
+    return leaf;
+  });
+}
+
 class ItemAdder {
  public:
   ItemAdder(const std::string& name, CompositeArgs& args) : name_(name), args_(args) {}
@@ -71,11 +81,14 @@ class ItemAdder {
   void operator()(const StandardItem& item) const {
     if (is_number(item.item) || is_array(item.item))
       invalid_argument("is one array or number; save it as an ArrayItem");
+    if (item.item == Tree()) invalid_argument("has no tree to save");
+    if (item.save_args) refuse_aggregate(*item.save_args);
     args_.folders.emplace_back(name_, kStandardHandler);
-    args_.trees.push_back(
-        {.folder = name_,
-         .args = std::make_shared<PyTreeSaveArgs>(PyTreeSaveArgs{
-             .item = map_leaves(item.item, standard_leaf), .save_args = item.save_args})});
+    args_.trees.push_back({.folder = name_,
+                           .args = std::make_shared<PyTreeSaveArgs>(
+                               PyTreeSaveArgs{.item = map_leaves(item.item, standard_leaf),
+                                              .save_args = item.save_args,
+                                              .custom_metadata = item.custom_metadata})});
   }
 
   void operator()(const ArrayItem& item) const {

@@ -40,7 +40,14 @@ std::uint64_t bytes_below(const std::string& path) {
   return bytes;
 }
 
-// A leftover of a save, and its location.
+// Whether a deletion of an item has left the file, which it was writing, in its checkpoint.
+bool is_of_deletion(const Directory& folder, const DirectoryEntry& entry) {
+  return entry.kind == EntryKind::kFile &&
+         entry.name.starts_with(orbax::kDeletionTemporaryPrefix) &&
+         folder.kind(std::string(orbax::kCheckpointMetadataFile)) == EntryKind::kFile;
+}
+
+// A leftover of a save or deletion, and its location.
 struct Leftover {
   Directory parent;
   std::string name;
@@ -69,7 +76,8 @@ void find_inside(const Directory& folder, int depth, std::vector<Leftover>& foun
   for (const DirectoryEntry& entry : folder.list()) {
     const bool is_folder = entry.kind == EntryKind::kDirectory;
     if (is_folder ? is_leftover(entry.name) || is_begun_in_place(folder, entry.name)
-                  : entry.kind == EntryKind::kFile && is_temporary_name(entry.name))
+                  : (entry.kind == EntryKind::kFile && is_temporary_name(entry.name)) ||
+                        is_of_deletion(folder, entry))
       found.push_back({folder, entry.name, entry.kind});
     else if (is_folder && depth > 0)
       find_inside(folder.child(entry.name), depth - 1, found);
@@ -114,6 +122,10 @@ class Cleaner {
     CleanedPath done;
     done.path = leftover.parent.path_of(leftover.name);
     done.bytes = bytes_below(done.path);
+    if (leftover.name.starts_with(orbax::kDeletionTemporaryPrefix)) {
+      if (mode_ == CleanMode::kRemove) leftover.parent.remove(leftover.name);
+      return done;
+    }
     try {
       // While this lock is held, no save to the target can begin.
       const std::string target = leftover.parent.path_of(leftover.target());

@@ -15,8 +15,8 @@ class AsyncOptions:
     """How a save goes on in the background.
 
     timeout_secs is how long the writes may take, and how long other processes wait for them: a save
-    that takes longer fails with a TimeoutError. create_directories_asynchronously
-    cannot matter here: a local directory is made at once.
+    that takes longer is stopped and removed, and fails with a TimeoutError. It must be positive.
+    create_directories_asynchronously cannot matter here: a local directory is made at once.
     """
 
     timeout_secs: int = 1200

@@ -159,13 +159,15 @@ def test_a_manager_restores_without_arguments(scratch):
 # Orbax's message -> words of Cairn's
 REFUSALS = {"does not support single arrays or scalars. Use ArrayCheckpointHandler": "is one array or number; save it as an ArrayItem",
             "Unsupported type: <class 'str'> for key: ('a',)": "the leaf ['a'] is neither an array nor a number",
+            "Unsupported option `aggregate` for key": "the leaf ['a'] is to be aggregated",
+            "Must provide item to save": "has no tree to save",
             "Unsupported type: <class 'dict'>.": "is neither an array nor a number", "Unsupported type: <class 'str'>.": "is neither an array nor a number",
             "Unsupported type: <class 'list'>.": "is neither a tuple nor a dict"}
 
 
 def test_the_same_refusals(scratch):
     """What the real handlers refuse as the value of an item."""
-    bad = [("standard", 3), ("standard", np.float32), ("standard", {"a": "text"}), ("array", {"a": 1}), ("array", "text"), ("numpy_key", [1])]
+    bad = [("standard", 3), ("standard", np.float32), ("standard", {"a": "text"}), ("standard", None), ("array", {"a": 1}), ("array", "text"), ("numpy_key", [1])]
     jobs, errors = [], []
     for n, (kind, value) in enumerate(bad):
         checkpointer = ocp.Checkpointer(ocp.CompositeCheckpointHandler())  # one knows only the first kind of an item
@@ -179,6 +181,75 @@ def test_the_same_refusals(scratch):
         known = [gist for real, gist in REFUSALS.items() if real in error]
         assert known, (kind, value, "an error of the real package that this test does not know", error)
         assert answer["code"] == "invalid_argument" and known[0] in answer["error"], (error, answer)
+
+
+def test_a_standard_item_takes_arguments_of_leaves_and_metadata(scratch):
+    tree = {"a": np.arange(6.0), "b": 3}
+    save_args = {"a": ocp.SaveArgs(dtype=np.dtype("float32")), "b": None}
+    item = job_item("x", "standard", tree) | {"save_args": tree_json.to_json(save_args), "custom": '{"k": 1}'}
+    run([{"op": "save", "path": str(scratch / "ours"), "metadata": "", "async": False, "items": [item]}])
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "theirs", ocp.args.Composite(x=ocp.args.StandardSave(tree, save_args, custom_metadata={"k": 1})))
+    assert files_below(scratch / "ours") == files_below(scratch / "theirs")
+    # What the real one refuses, and others only warn of.
+    bad = {"a": ocp.SaveArgs(aggregate=True), "b": None}
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer, pytest.raises(ValueError, match="aggregate") as error:
+        checkpointer.save(scratch / "bad", ocp.args.Composite(x=ocp.args.StandardSave(tree, bad)))
+    [answer] = run([{"op": "save", "path": str(scratch / "ours2"), "metadata": "", "async": False, "items": [item | {"save_args": tree_json.to_json(bad)}]}])
+    [words] = [ours for theirs, ours in REFUSALS.items() if theirs in str(error.value)]
+    assert answer["code"] == "invalid_argument" and words in answer["error"]
+
+
+def standard_target(rng, leaf):
+    """What a target may have at a leaf of this value, and what it may not have."""
+    if leaf is None:
+        return None
+    if isinstance(leaf, dict):
+        return {key: standard_target(rng, child) for key, child in leaf.items()}
+    if isinstance(leaf, list):
+        return [standard_target(rng, child) for child in leaf]
+    if rng.random() < 0.02:
+        return rng.choice(["text", ..., 1j])
+    if isinstance(leaf, (bool, int, float)):
+        return rng.choice([0, 0.0, False, leaf])
+    dtype = rng.choice([leaf.dtype, np.dtype("float32"), np.dtype("int32")])
+    shape = leaf.shape if rng.random() < 0.8 or leaf.ndim != 2 else rng.choice([(4, 2), (8, 3), (16, 1)])
+    sharding = rng.choice([None, SHARDED]) if len(shape) == 2 and shape[0] % 4 == 0 else None
+    if rng.random() < 0.3:
+        return np.zeros(shape, dtype)
+    if sharding is not None and rng.random() < 0.3:
+        return jax.device_put(np.zeros(shape, dtype), sharding)
+    return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+
+def test_standard_restores(scratch):
+    """Random targets, strict and not: the same tree, or both refuse."""
+    saver = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+    jobs, expected = [], []
+    for n in range(120):
+        rng = random.Random(SEED * 613 + n)
+        tree = random_tree(rng, False)
+        path = scratch / str(n)
+        saver.save(path, ocp.args.Composite(x=ocp.args.StandardSave(tree)))
+        target = None if rng.random() < 0.1 else standard_target(rng, tree)
+        if target and rng.random() < 0.1:
+            target["more"] = jax.ShapeDtypeStruct((8, 2), np.float32)
+        if target and rng.random() < 0.05:
+            del target["a"]
+        strict = rng.random() < 0.5
+        try:
+            restored = saver.restore(path, ocp.args.Composite(x=ocp.args.StandardRestore(target, strict=strict)))["x"]
+            expected.append(tree_json.normal(tree_json.to_json(restored)))
+        except (ValueError, TypeError) as error:
+            expected.append(error)
+        jobs.append({"op": "standard", "path": str(path), "name": "x", "strict": strict, "target": None if target is None else tree_json.to_json(target)})
+    for job, answer, wanted in zip(jobs, run(jobs), expected, strict=True):
+        if isinstance(wanted, Exception):
+            assert answer.get("code") == "invalid_argument", (job, answer, wanted)
+        else:
+            assert "code" not in answer and tree_json.normal(answer) == wanted, (job, answer, wanted)
+    refused = sum(isinstance(wanted, Exception) for wanted in expected)
+    assert 10 < refused < 100
 
 
 def targets(rng):

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import datetime
 import time
 
 import orbax.checkpoint as ocp
@@ -24,6 +25,16 @@ EVENTS = {
     "did not provide metrics": "steps.metrics_missing",
     "is read only, save will be skipped": "steps.read_only save",
     "is read only, delete will be skipped": "steps.read_only remove",
+}
+# Of a read-only manager. Orbax names its own defaults, too.
+IGNORED = {
+    "save_interval_steps": ("interval", 5),
+    "save_on_steps": ("on_steps", [3]),
+    "max_to_keep": ("max_to_keep", 2),
+    "keep_period": ("period", 2),
+    "keep_time_interval": ("seconds", 3600),
+    "cleanup_tmp_directories": ("cleanup", True),
+    "todelete_subdir": ("todelete", "old"),
 }
 SAVED = {"steps.waited", "steps.blocked", "steps.chosen", "steps.old_removed", "steps.finished"}
 POOL = concurrent.futures.ThreadPoolExecutor()
@@ -143,6 +154,25 @@ def test_read_only(both):
     both.open(read_only=True)
     assert both.save(2) == {"steps.read_only save"}
     assert both.remove(1) == {"steps.read_only remove"}
+
+
+@pytest.mark.parametrize("names", [[name] for name in IGNORED] + [list(IGNORED)], ids="+".join)
+def test_options_that_a_read_only_manager_ignores(names, scratch):
+    ours = Cairn()
+    ours.do(op="open", root=str(scratch), options={})
+    ours.do(op="open", root=str(scratch), options={"read_only": True} | dict(IGNORED[name] for name in names))
+    events = [event for event in ours.do(op="events")["result"] if event["event"] == "steps.option_ignored"]
+    ours.close()
+    assert all(event["level"] == "warning" and event["path"] == str(scratch) for event in events)
+    given = {name: IGNORED[name][1] for name in names}
+    if "keep_time_interval" in given:
+        given["keep_time_interval"] = datetime.timedelta(seconds=3600)
+    with heard() as said:
+        ocp.CheckpointManagerOptions(read_only=True, **given)
+    theirs = {name for name in IGNORED if any(f"read_only=True, setting {name}=" in text for text in said)}
+    if "save_interval_steps" not in names:
+        theirs -= {"save_interval_steps"}  # 1, its default
+    assert {event["option"] for event in events} == theirs == set(names)
 
 
 @pytest.mark.parametrize("force", [False, True])

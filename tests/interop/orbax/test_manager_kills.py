@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import signal
 import time
 
 import pytest
@@ -18,10 +19,10 @@ BOUND = 30  # seconds within which the other process ends
 class Manager(Cairn):
     """Cairn's manager in one of two processes."""
 
-    def __init__(self, root, meeting, process, in_place):
+    def __init__(self, root, meeting, process, in_place, options=None):
         super().__init__()
-        options = {"meeting": str(meeting), "process": process, "in_place": in_place, "max_to_keep": 2}
-        self.send(op="open", root=str(root), options=options)
+        common = {"meeting": str(meeting), "process": process, "in_place": in_place}
+        self.send(op="open", root=str(root), options=common | (options or {"max_to_keep": 2}))
 
     def send(self, **job):
         self.process.stdin.write(json.dumps(job) + "\n")
@@ -81,3 +82,27 @@ def test_one_of_two_is_killed(in_place, scratch):
         if newest:  # the first step may have been the one that the kill prevents
             cairn_cli.verify(root)
     assert broken > 0 and newest > 0
+
+
+def test_a_sigterm_reaches_one_of_two(scratch):
+    """Both learn of it from the same save, which they make before they end; Orbax restores it."""
+    root = scratch / "run"
+    options = {"interval": 1000, "sigterm": True}
+    pair = [Manager(root, scratch / "meeting", process, False, options) for process in range(2)]
+    for one in pair:
+        assert one.answer()["steps"] == []
+
+    def together(**job):
+        for one in pair:
+            one.send(**job)
+        return [one.answer()["result"] for one in pair]
+
+    for step in range(6):
+        if step == 5:
+            pair[1].process.send_signal(signal.SIGTERM)
+            time.sleep(0.1)  # it is noted before the step is decided on
+        assert together(op="save", step=step) == [step in (0, 5)] * 2
+        assert together(op="reached_preemption") == [step == 5] * 2
+    for one in pair:
+        one.close()
+    assert newest_of_orbax(root, False) == 5

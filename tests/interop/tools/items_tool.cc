@@ -1,9 +1,10 @@
 // items_tool.cc -- saves and restores checkpoints of several items; trees as in tree_json.h.
 //
-// {"op": "save", "path", "items": [{"name", "kind", "tree" | "text" | "typed"}], "metadata",
-// "async"}
+// {"op": "save", "path", "items": [{"name", "kind", "tree" | "text" | "typed", "save_args": tree,
+//   "custom": text}], "metadata", "async"}; "save_args" and "custom" may be missing
 // {"op": "restore", "path", "names": [...], "readers": {handler: file to read}}
 //   -> [{"name", "kind", "tree" | "text" | "typed" | "handler"}]; "readers" may be missing
+// {"op": "standard", "path", "name", "target": tree | null, "strict"}  -> tree
 // {"op": "metadata", "path"}  -> metadata_json.h
 // {"op": "construct", "target": tree}  -> tree of restore args
 // {"op": "merge" | "intersect", "trees": [...], "target": tree | null}  -> tree
@@ -38,7 +39,12 @@ std::optional<Tree> optional_tree(const Json& json, std::string_view name) {
 CheckpointItem item_of(const Json& json) {
   const std::string kind = text(json, "kind");
   if (kind == "pytree") return PyTreeSaveArgs{tree(json, "tree")};
-  if (kind == "standard") return StandardItem{tree(json, "tree")};
+  if (kind == "standard") {
+    StandardItem item{tree(json, "tree")};
+    if (json.find("save_args") != nullptr) item.save_args = tree(json, "save_args");
+    if (json.find("custom") != nullptr) item.custom_metadata = text(json, "custom");
+    return item;
+  }
   if (kind == "array") return ArrayItem{tree(json, "tree")};
   if (kind == "json") return JsonItem{text(json, "text")};
   if (kind == "proto") return ProtoItem{text(json, "text")};
@@ -108,6 +114,14 @@ Json restore(const Json& job) {
   return answer;
 }
 
+Json restore_standard(const Json& job) {
+  const StandardRestoreArgs args{.item = optional_tree(job, "target"),
+                                 .strict = flag(job, "strict")};
+  const RestoredItems items =
+      Checkpointer().restore_items(text(job, "path"), {{text(job, "name"), args}});
+  return testing::tree_to_json(std::get<Tree>(items.at(text(job, "name"))));
+}
+
 Json combine(const Json& job) {
   std::vector<Tree> trees;
   for (const Json& one : *member(job, "trees").as_array())
@@ -122,6 +136,7 @@ Json answer(const Json& job) {
   const std::string op = text(job, "op");
   if (op == "save") return save(job);
   if (op == "restore") return restore(job);
+  if (op == "standard") return restore_standard(job);
   if (op == "metadata") return testing::metadata_json(read_step_metadata(text(job, "path")));
   if (op == "construct") return testing::tree_to_json(construct_restore_args(tree(job, "target")));
   return combine(job);

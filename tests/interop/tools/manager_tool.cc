@@ -5,13 +5,14 @@
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
 //   "background", "reuse", "ocdbt", "zarr3", "in_place", "preempted_at": n, "meeting": folder in
-//   which two processes meet, "process": 0 or 1}}; every option may be missing
+//   which two processes meet, "process": 0 or 1, "sigterm": bool, a SIGTERM preempts}}; every option
+//   may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
 //   "tree": path | null, "default": bool, "background": ms}: a tree at the path of a checkpoint, or
 //   one of default, is saved as the item "default", any other as "state"; with "background", the
 //   save takes at least these milliseconds, and is not waited for
 // {"op": "should_save", "step": n}; it and "save" may have "preempted": true
-// {"op": "remove", "step": n} | {"op": "reload"}
+// {"op": "remove", "step": n} | {"op": "reload"} | {"op": "reached_preemption"}
 // {"op": "restore", "step": n | null} | {"op": "metrics", "step": n} | {"op": "root_metadata"}
 // {"op": "metadata", "step": n}: metadata_json.h
 // {"op": "events"}: the events of the manager since the last such operation
@@ -224,6 +225,7 @@ Json run(CheckpointManager& manager, const Json& job) {
     const char* item = flag(job, "default", false) ? "default" : "state";
     return std::get<std::int64_t>(manager.restore(step, {}, item).at("x").value());
   }
+  if (op == "reached_preemption") return manager.reached_preemption();
   if (op == "json") return manager.restore_json(number(job, "step"), "config");
   if (op == "root_metadata") return manager.root_metadata();
   if (op == "metrics") return metrics_json(manager.metrics(number(job, "step")));
@@ -247,6 +249,7 @@ JsonArray names_below(const Directory& folder) {
 int main() {
   Events events;
   bool is_preempted = false;
+  std::optional<TerminationSignal> signal;
   std::unique_ptr<CheckpointManager> manager;
   testing::answer_lines([&](const Json& job) -> Json {
     Json result;
@@ -254,8 +257,9 @@ int main() {
       manager.reset();
       CheckpointManagerOptions options = options_of(*job.find("options"));
       options.handler.observer = events.observer();
+      if (flag(*job.find("options"), "sigterm", false)) signal.emplace();
       options.is_preempted = [&, at = options.is_preempted](std::int64_t step) {
-        return is_preempted || (at && at(step));
+        return is_preempted || (at && at(step)) || (signal && signal->received());
       };
       manager = std::make_unique<CheckpointManager>(text(job, "root"), std::move(options));
     } else if (text(job, "op") == "events") {

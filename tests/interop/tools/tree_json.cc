@@ -190,9 +190,17 @@ Json items_json(const Tree::List& list) {
   return out;
 }
 
+// The name of the type in Python.
+std::string python_type(const RestoreType& type) {
+  if (const std::string* typestr = type.typestr()) return *typestr == "string" ? "str" : *typestr;
+  if (*type.type() == typeid(bool)) return "bool";
+  if (*type.type() == typeid(std::int64_t)) return "int";
+  return *type.type() == typeid(double) ? "float" : "complex";
+}
+
 Json restore_args_json(const std::optional<RestoreType>& type, std::optional<DType> dtype) {
   Json out;
-  out.set("restore_type", type && type->typestr() != nullptr ? Json(*type->typestr()) : Json());
+  out.set("restore_type", type ? Json(python_type(*type)) : Json());
   out.set("dtype", dtype ? Json(dtype_name(*dtype)) : Json());
   return out;
 }

@@ -94,6 +94,24 @@ TEST(ManagerProcesses, OneThatIsToEndMakesAllSave) {
   }));
 }
 
+// The others learn of it, so that none trains on alone and waits for the one that has ended.
+TEST(ManagerProcesses, OneThatIsToEndMakesAllEnd) {
+  const TempDir dir = TempDir::in_memory();
+  expect_no_errors(run_all([&](std::size_t process, CheckpointManagerOptions options) {
+    options.save_interval_steps = 100;
+    options.is_preempted = [&](std::int64_t step) { return process == 2 && step >= 7; };
+    CheckpointManager manager(dir / "run", options);
+    std::int64_t step = 0;
+    for (; step < 50; ++step) {
+      manager.save(step, PyTreeSaveArgs{tree_of(step)});
+      if (manager.reached_preemption()) break;
+    }
+    manager.close();
+    ASSERT_EQ(step, 7);
+    ASSERT_THAT(manager.all_steps(), ElementsAre(0, 7));
+  }));
+}
+
 // The processes' clocks differ, so the decisions of all but the primary do not count.
 TEST(ManagerProcesses, ThePrimaryDecidesWhatIsKept) {
   const TempDir dir = TempDir::in_memory();

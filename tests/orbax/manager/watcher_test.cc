@@ -110,8 +110,8 @@ TEST(TerminationSignal, TheNextStepIsSaved) {
   manager.close();
 }
 
-// The loop of the documentation saves a step after the signal wherever it arrives: before the step
-// is decided on, in between, or after save() has declined.
+// A program that asks the signal itself must do so before save(): the signal saves a step wherever
+// it arrives, before the step is decided on, in between, or after save() has declined.
 TEST(TerminationSignal, NoPlaceInTheLoopLosesIt) {
   for (const int place : {0, 1, 2}) {
     const TempDir dir = TempDir::in_memory();
@@ -137,6 +137,52 @@ TEST(TerminationSignal, NoPlaceInTheLoopLosesIt) {
     manager.close();
     EXPECT_EQ(manager.latest_step(), place == 0 ? 5 : 6);
     EXPECT_EQ(manager.all_steps().size(), 1U);
+  }
+}
+
+// The loop of the documentation asks the manager, after save().
+TEST(TerminationSignal, TheManagerKnowsOfIt) {
+  for (const int place : {0, 1, 2}) {
+    const TempDir dir = TempDir::in_memory();
+    const TerminationSignal signal(SIGUSR1);
+    const auto arrive = [&](int here, std::int64_t step) {
+      if (here == place && step == 5) raise(SIGUSR1);
+      return false;
+    };
+    CheckpointManagerOptions options;
+    options.save_policy =
+        save_policy::any_of({save_policy::preemption(), [&](const SaveQuestion& question) {
+                               return arrive(1, question.step);
+                             }});
+    options.is_preempted = signal.asked();
+    CheckpointManager manager(dir / "run", options);
+    for (std::int64_t step = 0; step < 100 && !manager.reached_preemption(); ++step) {
+      arrive(0, step);
+      const bool is_saved = manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+      ASSERT_EQ(is_saved, manager.reached_preemption());
+      arrive(2, step);
+    }
+    manager.close();
+    EXPECT_EQ(manager.latest_step(), place == 0 ? 5 : 6);
+    EXPECT_EQ(manager.all_steps().size(), 1U);
+  }
+}
+
+// It is said also where the step is not saved, because the policy decides alone, or is saved anyway.
+TEST(TerminationSignal, TheManagerKnowsOfItWhateverItSaves) {
+  const TempDir dir = TempDir::in_memory();
+  for (const bool force : {false, true}) {
+    CheckpointManagerOptions options;
+    options.save_policy = save_policy::specific_steps({});
+    options.is_preempted = [](std::int64_t step) { return step == 3; };
+    CheckpointManager manager(dir / (force ? "forced" : "run"), options);
+    EXPECT_FALSE(manager.should_save(3));
+    EXPECT_FALSE(manager.reached_preemption());
+    for (const std::int64_t step : {2, 3, 4}) {
+      EXPECT_EQ(manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}}, {.force = force}), force);
+      EXPECT_EQ(manager.reached_preemption(), step >= 3);
+    }
+    manager.close();
   }
 }
 

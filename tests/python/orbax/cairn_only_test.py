@@ -18,6 +18,27 @@ def test_an_import_is_light():
     assert out.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("version", ["v0", "v1"])
+def test_a_save_that_takes_too_long_is_stopped(version, tmp_path):
+    """The native part ends the write at its time limit, and removes it. Orbax leaves both alone."""
+    big = {"a": np.random.default_rng(0).random(1 << 24)}
+    match = rf"{tmp_path}/c: the save took longer than AsyncOptions.timeout_secs, 0.02 s"
+    with pytest.raises(TimeoutError, match=match) as raised:
+        if version == "v1":
+            context = ocp.v1.Context()
+            context.asynchronous.timeout_secs = 0.02
+            with context:
+                ocp.v1.save_async(tmp_path / "c", big).result()
+        else:
+            options = ocp.AsyncOptions(timeout_secs=0.02)
+            handler = ocp.PyTreeCheckpointHandler()
+            checkpointer = ocp.AsyncCheckpointer(handler, async_options=options)
+            checkpointer.save(tmp_path / "c", big)
+            checkpointer.wait_until_finished()
+    assert "the time limit of 0.02 s is over" in str(raised.value.__cause__)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_orbax_is_never_imported(tmp_path):
     program = (
         "import sys, cairn.orbax as ocp\n"

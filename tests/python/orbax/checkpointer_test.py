@@ -419,6 +419,14 @@ def test_writes_that_take_too_long(ocp, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
+@pytest.mark.filterwarnings("ignore:Exception ignored in")  # by Orbax, whose object is not whole
+def test_a_time_out_must_be_positive(ocp):
+    with pytest.raises(ValueError, match="Timeout must be positive"):
+        ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), timeout_secs=-1)
+    with pytest.raises(ValueError, match="Timeout must be positive"):
+        ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(), async_options=ocp.AsyncOptions(timeout_secs=0))
+
+
 def test_a_preemption_is_asked_of_jax(ocp, tmp_path, monkeypatch):
     from jax.experimental import multihost_utils
 

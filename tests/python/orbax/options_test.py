@@ -1,10 +1,56 @@
 """Options of cairn.orbax that limit memory, and types of leaves: the same with both packages."""
 
+import dataclasses
+import datetime
+import pathlib
+
 import numpy as np
+import orbax.checkpoint
 import pytest
 
 import cairn.orbax
 from cairn import _cairn
+
+
+PAGES = pathlib.Path(__file__).resolve().parents[3] / "docs"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["AsyncOptions", "AtomicityOptions", "CheckpointManagerOptions", "FileOptions", "MultiprocessingOptions"],
+)
+def test_every_option_is_known(name):
+    """Each has an effect, is refused with a hint, or is in the documentation as one without an effect."""
+    theirs = dataclasses.fields(getattr(orbax.checkpoint.options, name, None) or getattr(orbax.checkpoint, name))
+    ours = dataclasses.fields(getattr(cairn.orbax, name, None) or getattr(cairn.orbax.options, name))
+    assert [field.name for field in ours] == [field.name for field in theirs]
+    for one, other in zip(ours, theirs, strict=True):
+        if other.default is not dataclasses.MISSING:
+            assert getattr(one.default, "value", one.default) == getattr(other.default, "value", other.default), one.name
+    if name == "CheckpointManagerOptions":
+        page = (PAGES / "compatibility.md").read_text()
+        assert [field.name for field in theirs if field.name not in page] == []
+
+
+def test_a_read_only_manager_names_the_options_that_it_ignores(caplog):
+    given = {
+        "save_interval_steps": 5,
+        "max_to_keep": 2,
+        "keep_time_interval": datetime.timedelta(hours=1),
+        "keep_period": 2,
+        "cleanup_tmp_directories": True,
+        "save_on_steps": [3],
+        "todelete_subdir": "old",
+        "should_save_fn": lambda step, last: True,
+    }
+    for options in [{name: value} for name, value in given.items()] + [given, {}]:
+        caplog.clear()
+        made = cairn.orbax.CheckpointManagerOptions(read_only=True, **options)
+        assert {record.args[0] for record in caplog.records} == set(options)
+        assert not any(getattr(made, name) for name in options)
+        caplog.clear()
+        cairn.orbax.CheckpointManagerOptions(**options)
+        assert caplog.records == []
 
 
 def test_limits_of_memory(ocp, tmp_path):

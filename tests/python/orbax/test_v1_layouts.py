@@ -2,6 +2,8 @@
 
 import importlib
 import json
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ import pytest
 from trees import described
 
 import cairn
+import cairn.orbax.v1 as ours
 
 TENSORS = {
     "a.b": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -172,6 +175,68 @@ def test_a_wrong_record_of_a_deletion(v1, change, tmp_path):
         with pytest.raises(v1.errors.DeletionRecoveryError):
             v1.delete(tmp_path / "c", checkpointable_name="b")
     assert v1.delete(tmp_path / "c") is True
+
+
+def test_a_part_that_is_a_symbolic_link_is_not_deleted(tmp_path):
+    """Nothing is changed. Orbax has removed the part from the metadata when it finds out."""
+    ours.save_checkpointables(tmp_path / "c", {"a": {"x": 1}, "b": {"y": 2}})
+    (tmp_path / "c" / "b").rename(tmp_path / "elsewhere")
+    (tmp_path / "c" / "b").symlink_to(tmp_path / "elsewhere")
+    metadata = (tmp_path / "c" / "_CHECKPOINT_METADATA").read_text()
+    before = sorted(tmp_path.rglob("*"))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="c/b is a symbolic link"):
+            ours.delete(tmp_path / "c", checkpointable_name="b")
+        assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "c" / "_CHECKPOINT_METADATA").read_text() == metadata
+    assert ours.load_checkpointables(tmp_path / "c") == {"a": {"x": 1}, "b": {"y": 2}}
+
+
+KILLED_DELETIONS = """
+import os, shutil, sys
+import cairn.orbax.v1 as v1
+
+root, calls = sys.argv[1], ("fsync", "link", "replace", "unlink", "rmdir", "chmod")
+v1.save_checkpointables(root + "/whole", {"a": {"x": 1}, "b": {"y": 2}, "c": {"z": 3}})
+n, left, names = 0, 0, None
+while True:
+    path = f"{root}/{n}"
+    shutil.copytree(root + "/whole", path)
+    child = os.fork()
+    if child == 0:
+        counter = iter(range(1000))
+        def dies_at(function):
+            def call(*args, **options):
+                if next(counter) == n:
+                    os._exit(9)
+                return function(*args, **options)
+            return call
+        for name in calls:
+            setattr(os, name, dies_at(getattr(os, name)))
+        v1.delete(path, checkpointable_name="b")
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    left += any(name.startswith(".orbax-delete-") for name in os.listdir(path))
+    if n % 3 == 0:  # the whole checkpoint goes, whatever is in it
+        shutil.copytree(path, path + "whole")
+        assert v1.delete(path + "whole") is True
+    v1.delete(path, checkpointable_name="b", missing_ok=True)
+    names = names or sorted(set(os.listdir(root + "/whole")) - {"b"})
+    assert sorted(os.listdir(path)) == names, (n, os.listdir(path))
+    assert v1.load_checkpointables(path) == {"a": {"x": 1}, "c": {"z": 3}}
+    if status == 0:
+        break
+    assert status == 9
+    n += 1
+print(n, left)
+"""
+
+
+def test_a_killed_deletion_leaves_nothing_behind(tmp_path):
+    program = [sys.executable, "-c", KILLED_DELETIONS, str(tmp_path)]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, timeout=120)
+    kills, left = map(int, done.stdout.split())
+    assert kills > 8 and left > 2
 
 
 def save_parts(v1, path):

@@ -12,6 +12,7 @@ from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
 from cairn.orbax._impl.paths import as_path, is_finalized
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
+from cairn.orbax._impl.time_limits import TimeLimit
 from cairn.orbax.future import ChainedFuture
 
 
@@ -195,6 +196,8 @@ class AsyncCheckpointer(Checkpointer):
         )
         self._async_options = async_options or options.AsyncOptions()
         self._write_timeout = timeout_secs or self._async_options.timeout_secs
+        if self._write_timeout <= 0:
+            raise ValueError(f"Timeout must be positive, but got {self._write_timeout} seconds.")
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
@@ -214,9 +217,11 @@ class AsyncCheckpointer(Checkpointer):
         commit, made = self._begin(directory, force, custom_metadata, args, kwargs)
         handler: Any = self._handler
         futures: list[Any] = []
+        limit = TimeLimit(as_path(directory), self._write_timeout)
 
         def start() -> None:
-            futures.extend(asyncs.run(handler.async_save(commit.directory, args=made)) or [])
+            with limit.around():
+                futures.extend(asyncs.run(handler.async_save(commit.directory, args=made)) or [])
 
         try:
             self._group.step("start", start, everywhere=True)
@@ -225,14 +230,15 @@ class AsyncCheckpointer(Checkpointer):
             raise
         # Not a daemon: the interpreter waits for it before it ends.
         self._thread = threading.Thread(
-            target=self._end, args=(commit, futures), name="cairn-orbax-save"
+            target=self._end, args=(commit, futures, limit), name="cairn-orbax-save"
         )
         self._thread.start()
 
-    def _end(self, commit: Any, futures: "list[Any]") -> None:
+    def _end(self, commit: Any, futures: "list[Any]", limit: TimeLimit) -> None:
         try:
             written = ChainedFuture(futures, lambda: None)
-            self._write(lambda: written.result(self._write_timeout))
+            with limit.around():
+                self._write(lambda: written.result(self._write_timeout))
             self._group.step("finish", lambda: _finish(self._handler, commit))
             callback = self._async_options.post_finalization_callback
             if callback is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax import options
-from cairn.orbax._impl import processes, pytree_restore, trees
+from cairn.orbax._impl import processes, pytree_restore, time_limits, trees
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs, save_args_of
@@ -35,7 +35,7 @@ class NativeFuture:
         self._handler = handler
 
     def result(self, timeout: "float | None" = None) -> None:
-        """Waits until everything is written, also after the timeout: nobody else ends it."""
+        """Waits until everything is written. The write itself ends at its time limit."""
         try:
             self._pending.wait()
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
@@ -135,6 +135,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
                 target,
                 metadata,
                 processes.job(),
+                time_limits.current(),
             )
         except TypeError as error:  # a leaf of an unknown type, which is a ValueError in Orbax
             raise ValueError(f"TypeHandler lookup failed: {error}") from error

@@ -33,9 +33,9 @@ class CheckpointLayout(enum.Enum):
 class AsyncOptions(_Options):
     """How a save goes on in the background.
 
-    timeout_secs: a save that takes longer fails. post_finalization_callback is called when an
-    asynchronous save is complete. Directories are made before a save returns, which satisfies both
-    values of create_directories_asynchronously.
+    timeout_secs: a save that takes longer is stopped, removed, and fails.
+    post_finalization_callback is called when an asynchronous save is complete. Directories are made
+    before a save returns, which satisfies both values of create_directories_asynchronously.
     """
 
     timeout_secs: "int | None" = 1200

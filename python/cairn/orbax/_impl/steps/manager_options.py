@@ -2,12 +2,26 @@
 
 import dataclasses
 import datetime
+import logging
 from collections.abc import Callable, Container
 from typing import Any
 
 from cairn.orbax import options
 from cairn.orbax._impl.steps import preservation_policy as keeping
 from cairn.orbax._impl.steps import save_decision_policy as saving
+
+_log = logging.getLogger("cairn.orbax")
+_IGNORED_IF_READ_ONLY = {
+    "save_interval_steps": 0,
+    "max_to_keep": None,
+    "keep_time_interval": None,
+    "keep_period": None,
+    "create": False,
+    "cleanup_tmp_directories": False,
+    "save_on_steps": None,
+    "todelete_subdir": None,
+    "should_save_fn": None,
+}
 
 
 @dataclasses.dataclass
@@ -19,8 +33,8 @@ class CheckpointManagerOptions:
     else the last (or with best_fn the best) max_to_keep, multiples of keep_period, and one in each
     keep_time_interval. The rest is as in Orbax.
 
-    Without effect, because each process reads what it needs from a local directory:
-    single_host_load_and_broadcast, todelete_full_path is refused, num_deletion_threads.
+    Without effect, because each process reads what it needs from a local directory, and one thread
+    removes steps: single_host_load_and_broadcast, num_deletion_threads.
     """
 
     save_interval_steps: int = 1
@@ -79,11 +93,17 @@ class CheckpointManagerOptions:
             if getattr(self, name):
                 raise NotImplementedError(f"CheckpointManagerOptions.{name}: {hint}")
         if self.read_only:
-            self.save_interval_steps = 0
-            self.max_to_keep = self.keep_time_interval = self.keep_period = None
-            self.create = self.cleanup_tmp_directories = False
-            self.save_on_steps = []
-            self.should_save_fn = self.todelete_subdir = None
+            self._ignore_saves()
+
+    def _ignore_saves(self) -> None:
+        """Takes back what a read-only manager ignores, and warns of what has been given."""
+        for name, neutral in _IGNORED_IF_READ_ONLY.items():
+            if getattr(self, name) not in (neutral, _DEFAULTS[name]):
+                _log.warning(
+                    "CheckpointManagerOptions.read_only=True, setting %s=%s.", name, neutral
+                )
+            setattr(self, name, neutral)
+        self.save_on_steps = self.save_on_steps or []
 
     def saves(self) -> Any:
         """The policy that decides which steps are saved."""
@@ -123,3 +143,6 @@ class CheckpointManagerOptions:
                 )
             )
         return keeping.AnyPreservationPolicy(policies)
+
+
+_DEFAULTS = {field.name: field.default for field in dataclasses.fields(CheckpointManagerOptions)}

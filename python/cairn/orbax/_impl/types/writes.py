@@ -15,6 +15,7 @@ import time
 from typing import Any
 
 from cairn import _cairn
+from cairn.orbax._impl import time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.paths import TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
@@ -47,7 +48,7 @@ class GroupFuture:
         self._is_placed = False
 
     def result(self, timeout: "float | None" = None) -> None:
-        """Waits until everything is written. There is no timeout: nobody else is waited for."""
+        """Waits until everything is written. The write itself ends at its time limit."""
         try:
             self._pending.wait()
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
@@ -102,6 +103,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
             _leaf_arguments(leaves),
             info.ocdbt_target_data_file_size,
             "",
+            time_limit=time_limits.current(),
         )
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)

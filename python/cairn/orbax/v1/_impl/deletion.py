@@ -14,6 +14,7 @@ from cairn.orbax.v1._impl.context import Context, get_context
 from cairn.orbax.v1._impl.deletion_record import (
     metadata_without,
     read_record,
+    remove_temporary_files,
     sync_folder,
     write_durably,
 )
@@ -77,6 +78,11 @@ def begin_deletion(
     _check_checkpoint(context, path, is_step)
     if name is None:
         return lambda: _delete_all(path)
+    if os.path.islink(path / name):
+        raise ValueError(
+            f"{path / name} is a symbolic link, so it is not deleted; remove the link and delete "
+            "again, or delete what it leads to"
+        )
     record = read_record(path)
     if record is not None and record["checkpointable_name"] != name:
         raise DeletionRecoveryError(
@@ -145,6 +151,7 @@ def _delete_part(path: Any, name: str, after: Any) -> bool:
     if (path / name).exists():
         shutil.rmtree(path / name)
     write_durably(path / STEP_METADATA_FILE, after)
+    remove_temporary_files(path)
     os.unlink(path / DELETION_FILE)
     sync_folder(path)
     return True

@@ -16,6 +16,7 @@ from cairn.orbax.v1._impl.names import DELETION_FILE, check_to_delete
 from cairn.orbax.v1.errors import DeletionInProgressError, DeletionRecoveryError
 
 _log = logging.getLogger("cairn.orbax")
+_TEMPORARY = ".orbax-delete-"  # the prefix of files that are being written
 
 
 def metadata_without(metadata: "dict[str, Any]", name: str) -> "dict[str, Any]":
@@ -81,7 +82,7 @@ def deleted_name(path: Any, wanted: "Collection[str] | None") -> "str | None":
 def write_durably(file: Any, value: Any, *, new: bool = False) -> None:
     """Writes a file of JSON in one step. new: raises FileExistsError if it is there already."""
     folder = os.path.dirname(os.fspath(file))
-    descriptor, temporary = tempfile.mkstemp(prefix=".orbax-delete-", dir=folder)
+    descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             json.dump(value, stream, sort_keys=True)
@@ -98,6 +99,14 @@ def write_durably(file: Any, value: Any, *, new: bool = False) -> None:
         if os.path.exists(temporary):
             os.unlink(temporary)
     sync_folder(folder)
+
+
+def remove_temporary_files(folder: Any) -> None:
+    """Removes the files that a killed deletion was writing."""
+    for name in os.listdir(folder):
+        file = os.path.join(folder, name)
+        if name.startswith(_TEMPORARY) and os.path.isfile(file) and not os.path.islink(file):
+            os.unlink(file)
 
 
 def sync_folder(folder: Any) -> None:

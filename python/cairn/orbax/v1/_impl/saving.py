@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from cairn.orbax._impl import asyncs
 from cairn.orbax._impl.commit import Commit
 from cairn.orbax._impl.step_metadata import write_file
+from cairn.orbax._impl.time_limits import TimeLimit
 from cairn.orbax.v1._impl.checks import check_options
 from cairn.orbax.v1._impl.context import Context, get_context
 from cairn.orbax.v1._impl.deletion_record import check_not_in_deletion
@@ -128,8 +128,8 @@ def begin(
         raise NotImplementedError(
             "a save writes Orbax's layout; cairn.save('name.safetensors', tree) writes safetensors"
         )
-    began = time.monotonic()
     target = local_path(context, path)
+    limit = TimeLimit(target, context.asynchronous.timeout_secs)
     check_not_in_deletion(target)
     commit = Commit(target, overwrite, custom_metadata)
     commit.create()
@@ -143,20 +143,17 @@ def begin(
             }
             for name in checkpointables:
                 os.mkdir(directory / name)
-            rest = asyncs.run(_start(directory, checkpointables, handlers))
+            with limit.around():
+                rest = asyncs.run(_start(directory, checkpointables, handlers))
     except BaseException:
         commit.abandon()
         raise
 
     def finish() -> None:
         try:
-            with context:
+            with context, limit.around():
                 asyncs.run(_wait(rest))
-            limit = context.asynchronous.timeout_secs
-            if limit is not None and time.monotonic() - began > limit:
-                raise TimeoutError(
-                    f"{target}: the save took longer than AsyncOptions.timeout_secs, {limit} s"
-                )
+            limit.check()
             if not is_step:
                 write_file(commit.directory / INDICATOR_FILE, "")
             if check is not None:
