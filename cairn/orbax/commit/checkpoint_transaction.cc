@@ -75,13 +75,19 @@ std::function<void()> start_save(CheckpointSave save) {
   auto write = reporting_failure(observer, "save.failed", save.path, [&] {
     transaction = std::make_shared<CheckpointTransaction>(save.path, save.options, save.content,
                                                           std::move(save.group));
+    observe(observer, EventLevel::kDebug, "save.directory_made", {{"path", save.path}},
+            watch.elapsed());
     return save.prepare(transaction->folder());
   });
   const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),
-                       gives_up = save.gives_up, synced = std::move(save.synced)] {
+                       gives_up = save.gives_up, synced = std::move(save.synced), observer,
+                       path = save.path] {
     try {
       write();
+      const Stopwatch committing;
       transaction->commit([&] { finalize(transaction->folder()); }, synced.get());
+      observe(observer, EventLevel::kDebug, "save.committed", {{"path", path}},
+              committing.elapsed());
     } catch (...) {
       if (gives_up) transaction->give_up();
       throw;
