@@ -129,9 +129,9 @@ struct MultiprocessingOptions {
   // restores the shards of all devices of a sharding. Where processes restore together
   // (SingleReplicaArrayHandler), each must set it, and every device belongs to exactly one process.
   std::optional<std::vector<std::int64_t>> local_devices = {};
-  // Prefix of the names of all collectives. Savers that are active at the same time need different
-  // prefixes.
-  std::string barrier_sync_key_prefix = {};
+  // Prefix of the names of all collectives; an underscore follows it, as in Orbax. Savers that are
+  // active at the same time need different prefixes.
+  std::optional<std::string> barrier_sync_key_prefix = {};
   Coordinator::Timeout timeout = Coordinator::kDefaultTimeout;  // timeout of a collective
   // Timeout of a collective before which other processes write or read much data.
   Coordinator::Timeout write_timeout = std::chrono::seconds(1200);

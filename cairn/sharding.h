@@ -223,7 +223,8 @@ struct PieceOptions {
 // How an array is split for storage. `write_shape` tiles the array and is the same in every
 // process.
 struct WritePlan {
-  Shape write_shape;  // shape of a tile
+  Shape write_shape;          // shape of a tile
+  std::int64_t replicas = 1;  // number of devices that hold each part of the array
   // For each shard of the array: the box that it writes, in the array's coordinates; nullopt: none.
   std::vector<std::optional<Box>> pieces;
 };

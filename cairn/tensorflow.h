@@ -111,7 +111,8 @@ struct ShardableTensor {
   [[nodiscard]] const std::string& device() const { return tensor.device(); }
   // Hash of the name, the type, the device and the key.
   [[nodiscard]] std::size_t hash() const;
-  // The members for people, one on each line, as TensorFlow's repr names them.
+  // The members for people, one on each line, as TensorFlow's repr: after a line break, and without
+  // `_tensor_save_spec`. There are no values, so `tensor` is the tensor's number and part.
   [[nodiscard]] std::string text() const;
   bool operator==(const ShardableTensor&) const = default;
 };

@@ -6,6 +6,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/cancellation.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/distributed/coordinator/collective.h>
 
 #include <algorithm>
@@ -57,7 +58,8 @@ Bytes reply_of(std::size_t process, const Bytes& message) {
 
 }  // namespace
 
-ProcessGroup::ProcessGroup(MultiprocessingOptions options) : options_(std::move(options)) {
+ProcessGroup::ProcessGroup(MultiprocessingOptions options, Observer observer)
+    : options_(std::move(options)), observer_(std::move(observer)) {
   if (options_.primary_host && *options_.primary_host >= count())
     throw Error(Code::kInvalidArgument, "process " + std::to_string(*options_.primary_host) +
                                             " cannot be primary in a job of " +
@@ -67,6 +69,11 @@ ProcessGroup::ProcessGroup(MultiprocessingOptions options) : options_(std::move(
                 "the timeout of collectives is " +
                     std::to_string(std::min(options_.timeout, options_.write_timeout).count()) +
                     " ms; it must be positive");
+}
+
+std::string ProcessGroup::key(std::string_view name) const {
+  const auto& prefix = options_.barrier_sync_key_prefix;
+  return (prefix ? *prefix + "_" : "") + std::string(name);
 }
 
 std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
@@ -89,8 +96,9 @@ std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
   const auto timeout = kind == StepKind::kIo ? options_.write_timeout : options_.timeout;
   std::vector<Bytes> replies;
   try {
-    replies = options_.coordinator->all_gather(options_.barrier_sync_key_prefix + std::string(name),
-                                               message, timeout);
+    const Stopwatch watch;
+    replies = options_.coordinator->all_gather(key(name), message, timeout);
+    observe(observer_, EventLevel::kDebug, "processes.met", {{"name", name}}, watch.elapsed());
   } catch (...) {
     if (!error) throw;  // else this process's own error says more
   }
@@ -106,8 +114,7 @@ void ProcessGroup::exchange(std::string_view name, const Coordinator::Delivery& 
                             const std::function<void(std::vector<Bytes>)>& take) const {
   Bytes value;
   between_exchanges(name, [&] { value = prepare(); });
-  auto came = options_.coordinator->exchange(options_.barrier_sync_key_prefix + std::string(name),
-                                             value, between, options_.write_timeout);
+  auto came = options_.coordinator->exchange(key(name), value, between, options_.write_timeout);
   between_exchanges(name, [&] { take(std::move(came)); });
 }
 
@@ -116,9 +123,7 @@ void ProcessGroup::between_exchanges(std::string_view name,
   try {
     work();
   } catch (...) {
-    if (!is_single())
-      options_.coordinator->abort(options_.barrier_sync_key_prefix + std::string(name),
-                                  current_exception_text());
+    if (!is_single()) options_.coordinator->abort(key(name), current_exception_text());
     throw;
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/distributed.h>
+#include <cairn/observer.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -21,8 +22,8 @@ enum class StepKind : std::uint8_t { kControl, kIo };
 class ProcessGroup {
  public:
   // Throws invalid_argument if the primary host is not a process of the job or a time-out is not
-  // positive.
-  explicit ProcessGroup(MultiprocessingOptions options);
+  // positive. The observer gets an event for each step of several processes.
+  explicit ProcessGroup(MultiprocessingOptions options, Observer observer = {});
 
   // Returns whether this process is the only one of its job.
   [[nodiscard]] bool is_single() const { return count() == 1; }
@@ -71,7 +72,11 @@ class ProcessGroup {
   }
 
  private:
+  // The key of a collective: its name, behind the prefix of the options.
+  [[nodiscard]] std::string key(std::string_view name) const;
+
   MultiprocessingOptions options_;
+  Observer observer_;
 };
 
 }  // namespace cairn::inline v0::distributed

@@ -4,8 +4,11 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
+#include <cairn/io/folder_handle.h>
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace cairn::inline v0 {
 namespace {
@@ -13,6 +16,7 @@ namespace {
 using namespace std::string_view_literals;
 
 constexpr std::uint64_t kFirstBytes = 4096;
+constexpr std::size_t kMostFiles = 1000;
 constexpr std::string_view kZip = "PK\x03\x04"sv;
 constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
 constexpr std::string_view kGguf = "GGUF"sv;
@@ -74,6 +78,19 @@ void refuse_foreign_file(const std::string& path) {
   if (const std::string_view format = foreign_format(first); !format.empty())
     throw Error(Code::kUnimplemented,
                 path + " is " + std::string(format) + ", which Cairn does not read yet");
+}
+
+void refuse_foreign_files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  for (auto& [name, is_folder] : FolderHandle::open(folder)->list(folder))
+    if (!is_folder) files.push_back(std::move(name));
+  std::sort(files.begin(), files.end());
+  if (files.size() > kMostFiles) files.resize(kMostFiles);
+  for (const std::string& name : files) try {
+      refuse_foreign_file(folder + "/" + name);
+    } catch (const Error& error) {
+      if (error.code() == Code::kUnimplemented) throw;
+    }
 }
 
 }  // namespace cairn::inline v0

@@ -54,6 +54,24 @@ struct Warnings {
   }
 };
 
+// The sizes of whole arrays: of those that several devices hold alike, and of the others.
+struct DeviceArrays {
+  std::int64_t count = 0;
+  std::uint64_t sharded = 0, replicated = 0;
+
+  void add(const ShardedArray& array, const WritePlan& plan) {
+    ++count;
+    (plan.replicas > 1 ? replicated : sharded) += bytes_of(array.shape, array.dtype);
+  }
+  void report(const ParamInfo& info) const {
+    observe(info.observer, EventLevel::kInfo, "save.device_arrays",
+            {{"path", info.parent_dir},
+             {"arrays", count},
+             {"sharded_bytes", static_cast<std::int64_t>(sharded)},
+             {"replicated_bytes", static_cast<std::int64_t>(replicated)}});
+  }
+};
+
 // Describes an array that is stored in pieces of `write_shape`, without its elements.
 StoreArray describe(const ShardedArray& array, const ParamInfo& info, const SaveArgs& args,
                     Shape write_shape) {
@@ -188,6 +206,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                             options_.min_slice_bytes_for_replica_parallel,
                             options_.max_replicas_for_replica_parallel};
   Warnings warnings;
+  DeviceArrays sizes;
   for (std::size_t i = 0; i < values.size(); ++i) {
     with_context([&] { return infos[i].name; },
                  [&] {
@@ -195,6 +214,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
                    if (array == nullptr)
                      throw Error(Code::kInvalidArgument, "is not a sharded array");
                    WritePlan plan = plan_pieces(*array, pieces);
+                   sizes.add(*array, plan);
                    StoreArray store = describe(*array, infos[i], args[i], plan.write_shape);
                    store.metadata_key = options_.metadata_key;
                    store.is_unrecorded = !options_.keep_array_metadata;
@@ -224,6 +244,7 @@ TypeHandler::Futures ArrayHandler::serialize(std::span<const Tree> values,
   warnings.ignores_folder =
       options_.enable_replica_parallel_separate_folder && !*infos[0].is_ocdbt_checkpoint;
   warnings.report(infos[0].observer);
+  if (process.is_primary) sizes.report(infos[0]);
   return {writer.written()};
 }
 
@@ -255,6 +276,7 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
                      if (array.is_here(box)) array.read(box, infos[i], stored[i], reads);
                  });
   }
+  handlers::report_shard_shapes(infos, stored, arrays);
   handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));
   std::vector<Tree> out;
   for (std::size_t i = 0; i < infos.size(); ++i) {

@@ -2,6 +2,7 @@
 #include <cairn/handlers/array_restore.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/observer/observe.h>
 #include <cairn/handlers/byte_limiter.h>
 
 #include <algorithm>
@@ -115,6 +116,20 @@ ShardedArray RestoringArray::take() {
           buffer};
   }
   return std::move(result_);
+}
+
+void report_shard_shapes(std::span<const ParamInfo> infos, std::span<const TensorInfo> stored,
+                         std::span<const RestoringArray> arrays) {
+  std::int64_t count = 0;
+  std::string_view first;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const auto is_other = [&](const Box& box) { return box.shape != stored[i].shape; };
+    const auto boxes = arrays[i].boxes();
+    if (std::any_of(boxes.begin(), boxes.end(), is_other) && count++ == 0) first = infos[i].name;
+  }
+  if (count > 0)
+    observe(infos[0].observer, EventLevel::kDebug, "restore.shard_shape_changed",
+            {{"leaf", first}, {"leaves", count}});
 }
 
 }  // namespace cairn::inline v0::handlers

@@ -66,4 +66,9 @@ class RestoringArray {
   std::vector<Memory> memory_;  // parallel to boxes_
 };
 
+// Reports arrays whose boxes have another shape than the stored array. `infos`, `stored` and
+// `arrays` are parallel.
+void report_shard_shapes(std::span<const ParamInfo> infos, std::span<const TensorInfo> stored,
+                         std::span<const RestoringArray> arrays);
+
 }  // namespace cairn::inline v0::handlers

@@ -124,7 +124,7 @@ std::string absolute(const std::string& directory) {
 
 struct PyTreeCheckpointHandler::State {
   explicit State(PyTreeCheckpointHandlerOptions with)
-      : options(std::move(with)), group(options.multiprocessing_options) {
+      : options(std::move(with)), group(options.multiprocessing_options, options.observer) {
     save_limit =
         limit_bytes(options.save_concurrent_gb, options.save_concurrent_bytes, "save_concurrent");
     restore_limit = limit_bytes(options.restore_concurrent_gb, options.restore_concurrent_bytes,
@@ -141,6 +141,8 @@ struct PyTreeCheckpointHandler::State {
       executor = std::make_unique<Executor>(options.resources.threads);
     staging = std::make_shared<StagingPool>(options.resources.memory);
     set_device_limit();
+    if (!registry().has(typeid(ShardedArray)))
+      observe(options.observer, EventLevel::kWarning, "registry.no_array_handler", {});
   }
 
   void set_device_limit() {

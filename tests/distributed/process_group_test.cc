@@ -139,6 +139,26 @@ TEST(ProcessGroup, OnesOwnErrorSaysMoreThanThatOthersAreGone) {
   EXPECT_EQ(errors[0]->message(), "the disk is full");
 }
 
+TEST(ProcessGroup, StepsOfSeveralProcessesAreReported) {
+  std::vector<std::string> told;
+  const auto note = [&](const Event& event) {
+    EXPECT_EQ(event.level, EventLevel::kDebug);
+    EXPECT_GT(event.duration, std::chrono::nanoseconds(0));
+    told.push_back(std::string(event.name) + " " +
+                   std::string(std::get<std::string_view>(event.attributes[0].value)));
+  };
+  const auto errors = run_as_processes(2, [&](const auto& job) {
+    const ProcessGroup group({.coordinator = job, .barrier_sync_key_prefix = "a"},
+                             job->process_index() == 0 ? Observer(note) : Observer());
+    group.step("first", StepKind::kControl, [] {});
+    (void)group.gather("second", StepKind::kIo, [] { return Bytes(1); });
+  });
+  EXPECT_TRUE(all_well(errors));
+  EXPECT_THAT(told, ::testing::ElementsAre("processes.met first", "processes.met second"));
+  ProcessGroup({}, note).step("alone", StepKind::kControl, [] {});
+  EXPECT_EQ(told.size(), 2U);
+}
+
 TEST(ProcessGroup, PrefixesKeepTeamsApart) {
   const auto errors = run_as_processes(2, [](const auto& job) {
     const ProcessGroup a({.coordinator = job, .barrier_sync_key_prefix = "a."});

@@ -48,6 +48,15 @@ TEST(WritePlan, SmallPartsAreNotWorthIt) {
   EXPECT_EQ(write_shape({3, 8}, {}, {.min_slice_bytes = 25}), (Shape{3, 8}));
 }
 
+TEST(WritePlan, CountsReplicasWhoeverWrites) {
+  const PieceOptions alone{.use_replica_parallel = false};
+  for (const PieceOptions& options : {PieceOptions(), alone}) {
+    EXPECT_EQ(plan_pieces(described({8, 8}, sharded_2x2({})), options).replicas, 4);
+    EXPECT_EQ(plan_pieces(described({8, 8}, sharded_2x2({{"x"}})), options).replicas, 2);
+    EXPECT_EQ(plan_pieces(described({8, 8}, sharded_2x2({{"x"}, {"y"}})), options).replicas, 1);
+  }
+}
+
 TEST(WritePlan, EveryReplicaWritesItsPart) {
   const WritePlan plan = plan_pieces(described({8}, sharded_2x2({{"y"}})));
   EXPECT_EQ(plan.pieces, (std::vector<std::optional<Box>>{Box{{0}, {2}}, Box{{4}, {2}},

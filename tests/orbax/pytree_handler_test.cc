@@ -331,6 +331,27 @@ TEST(PyTreeHandler, TheMemoryOfCopiesFromDevicesKeepsItsLimit) {
   EXPECT_GT(grown_by(512 * kMiB, 32 * kMiB), 180 * kMiB);
 }
 
+// save_concurrent_bytes bounds the working memory of a save, and with it the copies from devices.
+TEST(PyTreeHandler, TheMemoryOfASaveKeepsItsLimit) {
+  if (testing::kSanitized) return;  // their shadow memory is counted, too
+  constexpr std::int64_t kMiB = 1 << 20;
+  const Tree tree = many_on_device(48);
+  const auto grown_by = [&](std::optional<std::int64_t> limit) {
+    const testing::TempDir dir;
+    PyTreeCheckpointHandlerOptions options;
+    options.save_concurrent_bytes = limit;
+    options.is_prioritized_key_fn = [](const KeyPath&) { return false; };
+    PyTreeCheckpointHandler handler(options);
+    const std::int64_t before = peak_memory(true);
+    handler.save(dir.path(), {.item = tree});
+    return peak_memory(false) - before;
+  };
+  // copies, what is encoded of them, and the allocator's share
+  EXPECT_LT(grown_by(32 * kMiB), 90 * kMiB);
+  // without a limit all of it waits together
+  EXPECT_GT(grown_by(std::nullopt), 180 * kMiB);
+}
+
 TEST(PyTreeHandler, SavesShareTheLimitOfCopiesFromDevices) {
   if (testing::kSanitized) return;
   constexpr std::int64_t kMiB = 1 << 20;

@@ -132,7 +132,7 @@ std::int64_t sharing_replicas(std::int64_t replicas, const PieceOptions& options
 
 WritePlan plan_pieces(const ShardedArray& array, const PieceOptions& options) {
   Grid grid = check_grid(array);
-  WritePlan plan{.write_shape = std::move(grid.part), .pieces = {}};
+  WritePlan plan{.write_shape = std::move(grid.part), .replicas = grid.replicas, .pieces = {}};
   plan.pieces.resize(array.shards.size());
   Shape& part = plan.write_shape;
 

@@ -181,6 +181,7 @@ void SingleReplicaRestore::describe_arrays() {
           const DType dtype = reads_ ? args.dtype.value_or(stored_[i].dtype) : *args.dtype;
           arrays_.emplace_back(std::move(shape), shardings_[i], dtype, local);
         });
+  if (reads_) report_shard_shapes(infos_, stored_, arrays_);
 }
 
 std::vector<std::uint64_t> SingleReplicaRestore::bytes_per_device() const {

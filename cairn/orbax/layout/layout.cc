@@ -435,6 +435,13 @@ std::string join(std::string_view folder, std::string_view name) {
   return path += name;
 }
 
+const char* flaw_of_folder_name(std::string_view name) {
+  // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
+  return name.find('\\') == std::string_view::npos
+             ? nullptr
+             : "has a backslash, so Orbax cannot restore it from a folder of its own";
+}
+
 std::optional<std::int64_t> parse_step(std::string_view name) {
   const std::size_t last_other = name.find_last_not_of("0123456789");
   const std::string_view digits =

@@ -77,6 +77,9 @@ std::string join(std::string_view folder, std::string_view name);
 // other names, including temporary names.
 std::optional<std::int64_t> parse_step(std::string_view name);
 
+// Why Orbax cannot restore an array from a folder of the parameter's name; nullptr if it can.
+const char* flaw_of_folder_name(std::string_view name);
+
 // The kind of an item.
 enum class ItemKind : std::uint8_t {
   // a pytree: arrays with `_METADATA`, an aggregate file, a database, or only array folders

@@ -69,7 +69,7 @@ std::vector<std::int64_t> steps_of(ByteView message) {
 struct CheckpointManager::State {
   State(const std::string& directory, CheckpointManagerOptions given)
       : options(std::move(given)),
-        group(options.handler.multiprocessing_options),
+        group(options.handler.multiprocessing_options, options.handler.observer),
         saves((orbax::check_options(options), orbax::save_policy_of(options))),
         keeps(orbax::keep_policy_of(options)),
         handler(options.handler),

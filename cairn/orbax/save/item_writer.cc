@@ -213,12 +213,9 @@ class ItemWriting {
     std::vector<std::string_view> names;
     names.reserve(item_.arrays.size() + item_.strings.size());
     for (const StoreArray& array : item_.arrays) {
-      // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
-      if (!options_.use_ocdbt && array.name.find('\\') != std::string::npos)
-        throw Error(Code::kInvalidArgument,
-                    "the parameter name '" + array.name +
-                        "' has a backslash: Orbax cannot restore it from a folder of its own; save "
-                        "with OCDBT, or rename it");
+      if (const char* flaw = options_.use_ocdbt ? nullptr : flaw_of_folder_name(array.name))
+        throw Error(Code::kInvalidArgument, "the parameter name '" + array.name + "' " + flaw +
+                                                "; save with OCDBT, or rename it");
       names.push_back(array.name);
     }
     for (const SaveString& string : item_.strings) names.push_back(string.name);

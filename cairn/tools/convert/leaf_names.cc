@@ -7,6 +7,7 @@
 #include <cairn/formats/npz/zip_directory.h>
 #include <cairn/inspect.h>
 #include <cairn/kvstore/file_key.h>
+#include <cairn/orbax/layout/layout.h>
 #include <cairn/tree/names.h>
 
 #include <algorithm>
@@ -49,9 +50,7 @@ bool is_below(const KeyPath& path, const KeyPath& above) {
 
 // Why Orbax cannot restore an array from a folder of this name; "" if it can.
 std::string folder_obstacle(std::string_view name) {
-  // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
-  if (name.find('\\') != std::string_view::npos)
-    return "has a backslash, so Orbax cannot restore it from a folder of its own";
+  if (const char* flaw = orbax::flaw_of_folder_name(name)) return flaw;
   if (name.ends_with('/')) name.remove_suffix(1);  // TensorStore ignores it
   if (name.empty()) return "";                     // the folder of the checkpoint
   if (const char* flaw = flaw_of_file_key(name)) return flaw + std::string(", as no folder can");

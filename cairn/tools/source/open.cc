@@ -95,6 +95,7 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
     for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
       if (file_exists(path + "/" + std::string(name)))
         return open_safetensors(path + "/" + std::string(name), options);
+    refuse_foreign_files_in(path);
     refuse(path);
   }
   const auto format = detect_file(path);

@@ -1,6 +1,7 @@
 """Files of other programs are named; Git LFS pointers are; folders of flax's legacy checkpoints open at a step; a database without
 arrays is described."""
 
+import os
 import pathlib
 import struct
 
@@ -61,6 +62,52 @@ def test_headers(scratch, words, content, name):
         (scratch / name).write_bytes(content[:cut])
         if content[:cut] != b"\x80":  # flax's empty map
             cairn_cli.run("ls", scratch / name, status=cairn_cli.IO)
+
+
+@pytest.mark.parametrize("words, content", HEADERS, ids=range(len(HEADERS)))
+def test_folders(scratch, words, content):
+    """The first such file by name is named; others, unreadable ones too, are passed over."""
+    folder = scratch / "model"
+    (folder / "b").mkdir(parents=True)
+    (folder / "README.md").write_text("about")
+    (folder / "a").symlink_to("nowhere")
+    os.mkfifo(folder / "a pipe")
+    nothing = cairn_cli.run("ls", folder, status=cairn_cli.IO).stderr.decode()
+    assert f"{folder}: not a checkpoint" in nothing
+    (folder / "b" / "x").write_bytes(content)  # not in this folder
+    assert nothing == cairn_cli.run("ls", folder, status=cairn_cli.IO).stderr.decode()
+    for name, shown in [("z", "z"), ("w.h5", "w.h5"), ("v\x1b[31m", "v\\x1b[31m")]:
+        (folder / name).write_bytes(content)
+        for command in ("ls", "info", "verify"):
+            refused = cairn_cli.run(command, folder, status=cairn_cli.IO).stderr.decode()
+            assert f"{folder}/{shown} is {words} which Cairn does not read yet" in refused and "\x1b" not in refused
+
+
+def test_folders_of_keras_and_pytorch(scratch):
+    import keras
+    import torch
+
+    keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save_weights(scratch / "model.weights.h5")
+    assert f"{scratch}/model.weights.h5 is an HDF5 file, as Keras writes" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
+    torch.save({"w": torch.ones(3)}, scratch / "checkpoint.pt")
+    assert f"{scratch}/checkpoint.pt is a PyTorch checkpoint," in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
+
+
+def test_a_folder_with_an_index_without_shards(scratch):
+    (scratch / "model.safetensors.index.json").write_text('{"weight_map": {"a": "a.safetensors"}}')
+    (scratch / "pytorch_model.bin").write_bytes(HEADERS[0][1])
+    refused = cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
+    assert "model.safetensors.index.json" in refused and "a.safetensors: the shard is missing" in refused
+
+
+def test_a_folder_of_many_files(scratch):
+    """Only so many files are opened."""
+    for number in range(1000):
+        (scratch / f"{number:04}").write_bytes(b"text")
+    (scratch / "z").write_bytes(HEADERS[0][1])
+    assert f"{scratch}: not a checkpoint" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
+    (scratch / "0000").unlink()
+    assert "z is a PyTorch checkpoint" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
 
 
 def test_legacy_pytorch_number():

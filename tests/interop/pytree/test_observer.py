@@ -4,6 +4,7 @@ Only the events that mean something to both are compared. docs/observer.md lists
 """
 
 import contextlib
+import os
 import shutil
 import warnings
 
@@ -15,12 +16,15 @@ import pytest
 from absl import logging
 from orbax.checkpoint import msgpack_utils, type_handlers
 from orbax.checkpoint._src.handlers import base_pytree_checkpoint_handler
+from orbax.checkpoint._src.multihost import multihost
 from orbax.checkpoint._src.serialization import type_handler_registry
 from orbax.checkpoint._src.serialization import types
 
 import tree_json
 from test_handler_parts import logged
 from test_pytree_handler import run
+
+FRESH = int(os.environ["CAIRN_FRESH_SEED"])
 
 # Words of a warning of Orbax, or the name of its event -> Cairn's event.
 WARNINGS = {
@@ -31,6 +35,7 @@ WARNINGS = {
     "/jax/orbax/deprecation/missing_structure": "restore.missing_structure",
     "No prioritized params found": "save.no_prioritized_arrays",
     "Replica_separate_folder is disabled": "save.replica_folder_ignored",
+    "No jax.Array in TypeHandlerRegistry": "registry.no_array_handler",
 }
 
 
@@ -183,6 +188,101 @@ def test_durations_and_bytes(scratch):
     size = sum(np.asarray(leaf).nbytes for leaf in TREE.values())
     compression = events.pop("save.compression")
     assert compression["compressed_bytes"] + compression["raw_bytes"] + compression["incompressible_bytes"] == size and compression["level"] == "info"
+    arrays = events.pop("save.device_arrays")
+    assert arrays["arrays"] == 1 and arrays["sharded_bytes"] == TREE["a"].nbytes and arrays["replicated_bytes"] == 0
     assert set(events) == {"save.blocked", "save.item_written", "restore.finished"}
     assert events["save.item_written"]["bytes"] == events["restore.finished"]["bytes"] == size
     assert all(event["level"] == "info" and 0 < event["seconds"] < 60 for event in events.values())
+
+
+@pytest.mark.parametrize("device_arrays", [False, True])
+def test_a_registry_without_device_arrays(scratch, device_arrays):
+    kinds = [(np.ndarray, type_handlers.NumpyHandler())] + ([(jax.Array, type_handlers.ArrayHandler())] if device_arrays else [])
+    tree = {"b": TREE["b"]}
+    with heard() as said, ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=type_handler_registry.create_type_handler_registry(*kinds))) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json(tree), "events": True} | ({} if device_arrays else {"numpy_only": True})])
+    assert theirs(said) == ours(got["events"]) == (set() if device_arrays else {"registry.no_array_handler"})
+
+
+def placed(shape, spec, dtype=np.float32):
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]).reshape(2, 2), ("x", "y"))
+    return jax.device_put(np.zeros(shape, dtype), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
+
+
+@contextlib.contextmanager
+def scalars():
+    """The numbers that the real package reports, summed by their names."""
+    sums = {}
+    listener = lambda name, value, **attributes: sums.update({name: sums.get(name, 0) + value})
+    jax.monitoring.register_scalar_listener(listener)
+    try:
+        yield sums
+    finally:
+        jax.monitoring.unregister_scalar_listener(listener)
+
+
+def test_sizes_of_arrays_by_sharding(scratch):
+    """Orbax reports them array by array in GiB, Cairn all of a save in bytes."""
+    rng = np.random.default_rng([FRESH, 7])
+    specs = [(), ("x",), ("x", "y"), (None, "y"), (("x", "y"),)]
+    for number in range(6):
+        tree = {f"a{i}": placed((4 * int(rng.integers(1, 9)), 4), specs[rng.integers(len(specs))], rng.choice([np.float32, np.int8])) for i in range(rng.integers(1, 6))}
+        with scalars() as sums, ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+            checkpointer.save(scratch / f"theirs{number}", args=ocp.args.PyTreeSave(tree))
+        [got] = run([{"op": "save", "dir": str(scratch / f"ours{number}"), "item": tree_json.to_json(tree), "events": True}])
+        [sizes] = [event for event in got["events"] if event["event"] == "save.device_arrays"]
+        want = [round(sums.get(f"/jax/orbax/write/{kind}_array_gb", 0) * 2**30) for kind in ("sharded", "replicated")]
+        assert [sizes["sharded_bytes"], sizes["replicated_bytes"]] == want and sizes["arrays"] == len(tree), tree
+        assert sum(want) == sum(array.nbytes for array in tree.values())
+
+
+def test_shard_shapes_that_change(scratch):
+    """How many arrays have parts of another shape on the devices than the whole stored array."""
+    tree = {"whole": placed((8, 4), ()), "rows": placed((8, 4), ("x",)), "one": jnp.ones((8, 4)), "both": placed((8, 4), ("x", "y"))}
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "ckpt", args=ocp.args.PyTreeSave(tree))
+        for kept, want in [(["whole", "one"], []), (["one", "rows", "whole"], ["rows"]), (["whole", "rows", "both"], ["rows", "both"])]:
+            args = {name: ocp.ArrayRestoreArgs(sharding=tree[name].sharding) for name in kept}
+            item = {name: tree[name] for name in kept}
+            with heard() as said:
+                checkpointer.restore(scratch / "ckpt", args=ocp.args.PyTreeRestore(item, args, partial_restore=True))
+            [got] = run([{"op": "restore", "dir": str(scratch / "ckpt"), "item": tree_json.to_json(item), "restore_args": tree_json.to_json(args), "partial": True, "events": True}])
+            changed = [(event["leaf"], event["leaves"]) for event in got["events"] if event["event"] == "restore.shard_shape_changed"]
+            assert said.count("/jax/orbax/checkpoint/deserialize/shard_shape_changed") == len(want)
+            assert changed == ([(want[0], len(want))] if want else [])
+
+
+# On devices of both processes.
+SPREAD = {"a": jax.device_put(jnp.arange(8.0), jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:2]), "x"), jax.sharding.PartitionSpec("x")))}
+TOGETHER = {"item": tree_json.to_json(SPREAD), "options": {}, "owners": [[0, 2, 3, 4], [1, 5, 6, 7]], "primary": 0, "array": {}, "barrier_prefix": None, "events": True}
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_durations_of_directories_and_commits(scratch, background):
+    """Both report how long it took to make the directory, and to give the checkpoint its name."""
+    with heard() as said, (ocp.AsyncCheckpointer if background else ocp.Checkpointer)(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(SPREAD))
+    assert said.count("/jax/orbax/write/directory_creation_secs") == 1
+    assert said.count(f"/jax/orbax/write/{'background_finalize_secs' if background else 'finalize_duration_secs'}") == 1
+    [got] = run([TOGETHER | {"op": "async_save" if background else "save", "dir": str(scratch / "ours")}])
+    parts = [event for event in got["events"] if event["event"] in ("save.directory_made", "save.committed", "save.finished")]
+    assert [event["event"] for event in parts] == ["save.directory_made", "save.committed", "save.finished"]
+    assert all(event["path"] == str(scratch / "ours") and event["seconds"] > 0 for event in parts)
+    assert parts[0]["seconds"] + parts[1]["seconds"] <= parts[2]["seconds"]
+
+
+def test_durations_of_barriers(scratch, monkeypatch):
+    """Each package reports each of its own barriers, and none in a job of one process."""
+    event, names = "/jax/checkpoint/sync_global_devices_duration_sec", []
+    with heard() as said, ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(SPREAD))
+        assert event not in said
+        monkeypatch.setattr(multihost, "should_skip_process_sync", lambda processes=None: names.append(processes))
+        checkpointer.save(scratch / "theirs2", args=ocp.args.PyTreeSave(SPREAD))
+    assert said.count(event) == len(names) > 0
+    job = TOGETHER | {"op": "save"}
+    alone, together = run([job | {"dir": str(scratch / "ours"), "owners": [list(range(8))]}, job | {"dir": str(scratch / "ours2")}])
+    met = [event for event in together["events"] if event["event"] == "processes.met"]
+    assert [event["name"] for event in met] == together["barriers"] and all(event["seconds"] > 0 and event["level"] == "debug" for event in met)
+    assert alone["barriers"] == [] == [event for event in alone["events"] if event["event"] == "processes.met"]

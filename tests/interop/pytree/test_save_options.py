@@ -273,7 +273,7 @@ def orbax_barriers(monkeypatch, folder, prefix, kind):
 
 @pytest.mark.parametrize("background", [False, True])
 def test_names_of_barriers(scratch, monkeypatch, background):
-    """Each side has collectives of its own under its own names, and puts the prefix in front of all: Orbax with an underscore, Cairn as it is."""
+    """Each side has collectives of its own under its own names, and puts the prefix in front of all, with an underscore."""
     kind = ocp.AsyncCheckpointer if background else ocp.Checkpointer
     plain, prefixed = [orbax_barriers(monkeypatch, scratch / f"theirs{prefix}", prefix, kind) for prefix in (None, "p")]
     assert [name.startswith("_") for name in plain[:2]] == [background] * 2  # an AsyncCheckpointer has an empty prefix
@@ -281,9 +281,11 @@ def test_names_of_barriers(scratch, monkeypatch, background):
     assert plain[:2] == ["Checkpointer:save_start", "next_awaitable_signal_operation_id:sync"]
     assert prefixed == [f"p_{name}" for name in plain]
     job = {"op": "async_save" if background else "save", "item": tree_json.to_json(TREE), "options": {}, "owners": [[0, 2, 3, 4], [1, 5, 6, 7]], "primary": 0, "array": {}}
-    answers = run([job | {"dir": str(scratch / f"ours{len(prefix)}"), "barrier_prefix": prefix} for prefix in ("", "p.")])
-    ours, ours_prefixed = [answer["barriers"] for answer in answers]
-    assert ours_prefixed == [f"p.{name}" for name in ours]
+    prefixes = [None, "", "p"]
+    answers = run([job | {"dir": str(scratch / f"ours{i}"), "barrier_prefix": prefix} for i, prefix in enumerate(prefixes)])
+    ours = answers[0]["barriers"]
+    for prefix, answer in zip(prefixes, answers):
+        assert answer["barriers"] == [multihost.unique_barrier_key(name, prefix=prefix) for name in ours]
     assert {name.partition(":")[0] for name in ours} == {"save"} and not set(ours) & set(plain), ours
 
 

@@ -451,7 +451,7 @@ def test_shardable_tensors_are_compared_and_printed_as_tensorflows():
     pick = lambda of: of[rng.integers(len(of))]
     tensors = []
     for _ in range(60):
-        made = tensor(str(pick(["k", "l/.ATTRIBUTES"])), str(pick(["float32", "qint8", "string"])), pick([[], [2], [2, 1]]), pick(["", "4 1 0,2:0,1"]), device=pick(DEVICES[:3]), name=pick(["n:0", "m:0"]))
+        made = tensor(str(pick(["k", "l/.ATTRIBUTES"])), str(pick(["float32", "qint8", "string"])), pick([[], [2], [2, 1]]), pick(["", "4 1 0,2:0,1"]), device=pick(DEVICES[:3] + ["/device:gpu:*", "/cpu:1"]), name=pick(["n:0", "m:0"]))
         tensors.append(made | {"trackable": pick([None, 1, 2])})
     tensors += tensors[:5]  # chance alone makes few equal pairs, at times none
     values, trackables = {}, {}
@@ -478,8 +478,8 @@ def test_shardable_tensors_are_compared_and_printed_as_tensorflows():
         members = lambda of: dict(re.findall(r"^  (\w+)=(.*)", of, re.M))
         want, got = members(repr(one)), members(text)
         assert list(got) == [name for name in want if name != "_tensor_save_spec"]
-        assert text.startswith("ShardableTensor:\n") and repr(one).startswith("\nShardableTensor:\n")
-        same = ["dtype", "name", "shape", "slice_spec", "checkpoint_key"]
+        assert text.startswith("\nShardableTensor:\n") and repr(one).startswith("\nShardableTensor:\n")
+        same = ["dtype", "device", "name", "shape", "slice_spec", "checkpoint_key"]
         assert [got[name] for name in same] == [want[name] for name in same]
         assert (got["trackable"] == "None") == (want["trackable"] == "None")
 

@@ -26,7 +26,8 @@
 //        "callbacks": true: of the ArrayHandler; "told" lists their calls, and when the save returned
 //        "validator": text: an array_metadata_validator that refuses with this text, or accepts if it is ""
 //        "priorities": {name: "synchronous" | "prioritized" | "deprioritized"}: by key_priority
-//        "barrier_prefix": text: the names of the collectives of process 0 are returned
+//        "numpy_only": true: the registry has only the handler of host arrays
+//        "barrier_prefix": text or null: the names of the collectives of process 0 are returned
 //        }]
 // Out: for each job {"tree": ..., "events": [...]}, {"done": true, "compared": [[[name, ...],
 // [name, ...]], ...], "copied": [[name, ...] before the save returned, [name, ...] later],
@@ -112,16 +113,17 @@ class NamedCalls : public Coordinator {
   JsonArray names_;
 };
 
-// Returns the names of the collectives of process 0.
-Json save_together(const Json& job) {
+// Returns the names of the collectives of process 0, whose events go to the observer.
+Json save_together(const Json& job, const Observer& observer) {
   const PyTreeSaveArgs whole = save_args_of(job);
   Json names;
-  const auto errors = run_as_processes(job.find("owners")->as_array()->size(),
-                                       [&](const std::shared_ptr<Coordinator>& mine) {
-                                         const auto named = std::make_shared<NamedCalls>(mine);
-                                         save_part(job, whole, named);
-                                         if (mine->process_index() == 0) names = named->names();
-                                       });
+  const auto errors = run_as_processes(
+      job.find("owners")->as_array()->size(), [&](const std::shared_ptr<Coordinator>& mine) {
+        const auto named = std::make_shared<NamedCalls>(mine);
+        const bool is_first = mine->process_index() == 0;
+        save_part(job, whole, named, is_first ? observer : Observer());
+        if (is_first) names = named->names();
+      });
   for (const auto& error : errors)
     if (error) throw Error(*error);
   return names;
@@ -177,6 +179,12 @@ std::shared_ptr<const TypeHandlerRegistry> registry_with_priorities(const Json& 
   };
   auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
   registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
+  return registry;
+}
+
+std::shared_ptr<const TypeHandlerRegistry> registry_without_devices() {
+  auto registry = std::make_shared<TypeHandlerRegistry>();
+  registry->add(typeid(Array), std::make_shared<NumpyHandler>());
   return registry;
 }
 
@@ -404,16 +412,18 @@ Json run(const Json& job) {
         registry_of(*array, callbacks.told(given(job, "callbacks") != nullptr));
   JsonArray calls;
   if (given(job, "calls")) options.type_handler_registry = counting_registry(calls);
+  if (given(job, "numpy_only")) options.type_handler_registry = registry_without_devices();
   if (given(job, "events")) options.observer = [&](const Event& event) { events.add(event); };
+  const Observer observer = options.observer;
   PyTreeCheckpointHandler handler(std::move(options));
   const std::string& op = *job.find("op")->as_string();
   const std::string& directory = *job.find("dir")->as_string();
   Json out;
   if (given(job, "closed")) handler.close();
   if (given(job, "owners")) {
-    Json names = save_together(job);
+    Json names = save_together(job, observer);
     out.set("done", true);
-    if (given(job, "barrier_prefix")) out.set("barriers", std::move(names));
+    if (job.find("barrier_prefix") != nullptr) out.set("barriers", std::move(names));
   } else if (op == "save_watched") {
     out.set("copied", save_watched(handler, directory, save_args_of(job)));
     out.set("done", true);

@@ -127,10 +127,11 @@ std::unordered_set<std::int64_t> devices_of(const Json& job, std::size_t process
 }
 
 void save_part(const Json& job, const PyTreeSaveArgs& whole,
-               const std::shared_ptr<Coordinator>& mine) {
+               const std::shared_ptr<Coordinator>& mine, const Observer& observer) {
   PyTreeSaveArgs args = whole;
   args.item = held_by(whole.item, devices_of(job, mine->process_index()));
   PyTreeCheckpointHandlerOptions options = options_of(*job.find("options"));
+  options.observer = observer;
   options.multiprocessing_options = {.coordinator = mine, .timeout = std::chrono::seconds(60)};
   if (const Json* prefix = given(job, "barrier_prefix"))
     options.multiprocessing_options.barrier_sync_key_prefix = *prefix->as_string();

@@ -37,6 +37,6 @@ Tree held_by(const Tree& tree, const std::unordered_set<std::int64_t>& devices);
 // Saves, or saves in the background and waits ("op" is "save" or "async_save"), one process's part
 // of "item". "barrier_prefix" is the prefix of the names of its collectives.
 void save_part(const Json& job, const PyTreeSaveArgs& whole,
-               const std::shared_ptr<Coordinator>& mine);
+               const std::shared_ptr<Coordinator>& mine, const Observer& observer = {});
 
 }  // namespace cairn::testing

@@ -40,6 +40,12 @@ struct ValueHash {
 
 std::string quoted(std::string_view text) { return "'" + visible_text(text) + "'"; }
 
+// The device as TensorFlow prints it; one that cannot be parsed as it is.
+std::string device_text(std::string_view device) {
+  const auto name = try_call([&] { return DeviceName::parse(device); });
+  return name ? visible_text(name.value().text()) : quoted(device);
+}
+
 void check_slots(std::span<const ShardableTensor> tensors) {
   std::unordered_set<TensorSlot, TensorSlotHash> slots;
   slots.reserve(tensors.size());
@@ -112,9 +118,9 @@ std::string ShardableTensor::text() const {
   std::string which = fmt::format("tensor {}", tensor.spec().source);
   if (const Box* part = tensor.part()) which += fmt::format(", from {}", shape_text(part->origin));
   return fmt::format(
-      "ShardableTensor:\n  tensor={}\n  dtype=tf.{}\n  device={}\n  name={}\n"
+      "\nShardableTensor:\n  tensor={}\n  dtype=tf.{}\n  device={}\n  name={}\n"
       "  shape=TensorShape([{}])\n  slice_spec={}\n  checkpoint_key={}\n  trackable={}",
-      which, dtype().name, quoted(device()), quoted(name()), fmt::join(shape(), ", "),
+      which, dtype().name, device_text(device()), quoted(name()), fmt::join(shape(), ", "),
       quoted(slice_spec), quoted(checkpoint_key), trackable == nullptr ? "None" : "an object");
 }
 

@@ -59,7 +59,8 @@ DeviceName DeviceName::parse(std::string_view text) {
     } else if (words.size() <= 2 && !short_type(first).empty()) {
       set_type(name, text, short_type(first), words.size() == 2 ? words[1] : "*");
     } else if (words.size() == 3 && first == "device") {
-      set_type(name, text, std::string(words[1]), words[2]);
+      const bool is_old = words[1] == "cpu" || words[1] == "gpu";  // lower case of old programs
+      set_type(name, text, is_old ? short_type(words[1]) : std::string(words[1]), words[2]);
     } else if (!first.empty()) {
       throw Error(
           Code::kInvalidArgument,
@@ -68,6 +69,15 @@ DeviceName DeviceName::parse(std::string_view text) {
     }
   }
   return name;
+}
+
+std::string DeviceName::text() const {
+  const auto number = [](std::optional<std::int64_t> value) {
+    return value ? std::to_string(*value) : "None";
+  };
+  const auto word = [](const std::string& value) { return value.empty() ? "None" : value; };
+  return fmt::format("<DeviceSpec(job={}, replica={}, task={}, device_type={}, device_index={})>",
+                     word(job), number(replica), number(task), word(type), number(index));
 }
 
 std::string DeviceName::task_name() const {

@@ -21,6 +21,8 @@ struct DeviceName {
   static DeviceName parse(std::string_view text);
   // The name of the task, without the device: tensors are saved by task.
   [[nodiscard]] std::string task_name() const;
+  // The parts as Python prints a DeviceSpec.
+  [[nodiscard]] std::string text() const;
 };
 
 }  // namespace cairn::inline v0
