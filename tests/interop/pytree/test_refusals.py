@@ -55,6 +55,13 @@ def test_trees_that_are_refused(scratch, tree, theirs, ours):
     both(error, got, ValueError, theirs, "invalid_argument", ours)
 
 
+@pytest.mark.parametrize("array", [np.array(["text", "x"]), np.array([b"text"]), np.array([{}, 1], object)], ids=["str", "bytes", "object"])
+def test_arrays_that_have_no_type(scratch, array):
+    _, error = outcome(lambda: saved(scratch / "theirs", {"a": array}))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json({"a": array})}])
+    both(error, got, ValueError, "Unsupported data type", "unimplemented", "a: ")
+
+
 def test_items_that_are_not_values(scratch):
     """Arguments in place of leaves, and the metadata of a stored tree."""
     path, handler = saved(scratch / "ckpt", {"a": np.arange(3)}), ocp.PyTreeCheckpointHandler()
