@@ -147,6 +147,21 @@ def test_missing_folders(scratch):
         both(error, got, kind, str(missing), "not_found", str(missing), "no such folder")
 
 
+def test_the_path_of_a_file(scratch):
+    """The handler takes it for a folder without a structure. A Checkpointer has errors of its own (in Cairn: pytree_errors_test)."""
+    file = epath.Path(scratch / "file")
+    file.write_text("x")
+    handler = ocp.PyTreeCheckpointHandler()
+    for op in ("restore", "metadata"):
+        _, error = outcome(lambda: getattr(handler, op)(file))
+        [got] = run([{"op": op, "dir": str(file)}])
+        both(error, got, FileNotFoundError, str(file), "not_found", str(file))
+    _, error = outcome(lambda: ocp.Checkpointer(handler).restore(file))
+    assert isinstance(error, ValueError) and "Found incomplete checkpoint" in str(error), error
+    _, error = outcome(lambda: ocp.Checkpointer(handler).metadata(file))
+    assert isinstance(error, NotADirectoryError), error
+
+
 def test_a_folder_without_metadata(scratch):
     handler = ocp.PyTreeCheckpointHandler()
     folder = epath.Path(scratch / "empty")
