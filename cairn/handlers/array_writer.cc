@@ -207,16 +207,9 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
       return;
     }
   }
-  std::vector<std::size_t> axes;
-  for (const std::int64_t axis : kind.shard_axes) {
-    if (axis < 0)
-      throw Error(Code::kInvalidArgument,
-                  "shard axis " + std::to_string(axis) + " is negative; axes count from 0");
-    axes.push_back(static_cast<std::size_t>(axis));
-  }
   made.chunk_shape =
       zarr::choose_chunk_shape(kind.shape, kind.piece, dtype_size(kind.dtype),
-                               {.bytes = kind.chunk_bytes, .shard_axes = std::move(axes)});
+                               {.bytes = kind.chunk_bytes, .shard_axes = kind.shard_axes});
 }
 
 std::string ArrayWriter::metadata_key(std::size_t array) const {

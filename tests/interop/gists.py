@@ -5,7 +5,7 @@ import re
 
 ENOUGH = 20  # errors, of which a share says something
 
-# Orbax's message -> (the code, words of Cairn's message), or several of them.
+# Orbax's message -> (the code, words of Cairn's message), or several of them. The words may refer to groups of the message.
 OF_TREES = {
     r"^'.*'$|^list index out of range$|Key \w+Key\(.* not found in": [("not_found", "which is not stored")],
     r"tree structures do not match|(Length|Type) mismatch at key path|truth value of an array": [("invalid_argument", "does not have the structure of the target")],
@@ -26,9 +26,32 @@ OF_LEAVES = {
     r"^NOT_FOUND: (?!chunk|.*_sharding\")|\"driver\":\"zarr": [("not_found", "no array of this name is stored"), ("not_found", "which is not stored")],
 }
 
+OF_TRANSFORMS = {
+    r'^Transformation key "(.*)" not found in origin tree': [("invalid_argument", r"the checkpoint has no '\1', which a transform needs")],
+    r"^(.*) not found in origin tree \(`use_fallback` requested\)": [("invalid_argument", r"the checkpoint has no '\1', which use_fallback needs")],
+    r"`multi_value_fn_input_args` were not": [("invalid_argument", "multi_value_fn needs multi_value_fn_input_args")],
+    r"^(unknown group name '\w+'|.* at position \d+)$": [("invalid_argument", r"\1")],  # of Python's re
+}
+OF_SPECS = {
+    r"^Bad string '(.*)' for Orbax/OCDBT process spec": [
+        ("invalid_argument", r'"\1" is not a process folder'), ("invalid_argument", r'folder "\1": OCDBT process id')],
+    r"^Invalid OCDBT process id: (.*)\. Must conform": [("invalid_argument", r'OCDBT process id "\1": expected letters and digits')],
+    r"^target_byte_size=(-?\d+) must be >= (\d+)": [("invalid_argument", r"chunks of at most \1 bytes cannot hold elements of \2")],
+    r"^global_shape=(\(.*\)) and write_shape=(\(.*\)) must have": [("invalid_argument", r"the shape \1 and the write shape \2 differ in rank")],
+    r"^All shard_axes=.* less than rank=(\d+)": [("invalid_argument", r"is out of range for an array of rank \1")],
+    r"OCDBT target_data_file_size must be >= 0.* got (-\d+)": [("invalid_argument", r"the OCDBT data file size is \1 bytes; it must not be negative")],
+    r"commit mode requires temporary metadata": [("invalid_argument", "to commit temporary OCDBT metadata, give its location in temporary_metadata")],
+    r"merge mode does not support temporary metadata": [("invalid_argument", "databases cannot be merged into temporary OCDBT metadata")],
+    r"^Checkpoint path should be absolute. Got (.*)$": [("invalid_argument", r'must be absolute (or gs://), not "\1"')],
+    r"^Invalid IPv6 URL$": [("invalid_argument", "no bucket in it; expected gs://bucket/path")],
+    r"^Unsupported scheme for GCS": [("invalid_argument", "expected gs://bucket/path")],
+    r'^Error parsing object member "limit": .* received: (-?\d+)$': [("invalid_argument", r"concurrency: \1 threads; expected at least 1")],
+}
+
 
 def gists_of(table, error):
-    return [gist for real, gists in table.items() if re.search(real, str(error), re.DOTALL) for gist in gists]
+    found = [(re.search(real, str(error), re.DOTALL), gists) for real, gists in table.items()]
+    return [(code, match.expand(words)) for match, gists in found if match for code, words in gists]
 
 
 def is_one(ours, gists):
@@ -63,6 +86,13 @@ class Tally:
 
 
 tally = Tally()
+
+
+def check_known(table, error, ours):
+    """Cairn fails for the reason that Orbax has; an error that the table does not have is a failure."""
+    known = gists_of(table, error)
+    assert known, ("gists.py does not know", type(error), str(error), ours)
+    assert is_one(ours, known), (error, ours)
 
 
 def check_error(error, ours):

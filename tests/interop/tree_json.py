@@ -17,6 +17,9 @@ def sharding_text(sharding):
 
 def array_json(array):
     array = np.asarray(array)
+    if array.dtype.kind in "USO":  # the elements of an object array have no bytes
+        size = array.dtype.itemsize
+        return {"element_size": size, "shape": list(array.shape), "hex": "00" * array.size * size if array.dtype.hasobject else array.tobytes().hex()}
     return {"dtype": array.dtype.name, "shape": list(array.shape), "hex": leaves.raw_bytes(array).hex()}
 
 
@@ -26,7 +29,15 @@ def sharded_json(array):
         key = str(jax.random.key_impl(array))
         array = jax.random.key_data(array)
         sharding = array.sharding
-    return array_json(array) | {"sharding": sharding_text(sharding), "key": key, "shards": len(array.addressable_shards)}
+    return array_json(array) | placement(array, sharding) | {"key": key, "shards": len(array.addressable_shards)}
+
+
+def placement(array, sharding):
+    """The sharding as it is stored, or the parts of one that has no stored form."""
+    if sharding_metadata.from_jax_sharding(sharding) is not None:
+        return {"sharding": sharding_text(sharding)}
+    bounds = [(shard.device.id, [part.indices(extent)[:2] for part, extent in zip(shard.index, array.shape)]) for shard in array.addressable_shards]
+    return {"parts": [[device, [low for low, _ in box], [high - low for low, high in box]] for device, box in bounds]}
 
 
 def zarr_json(zarr):

@@ -153,7 +153,7 @@ TEST(Transforms, GiveWhatOrbaxGives) {
        want({"a"}),
        {{"a", rename("x\\3")}},
        kStored,
-       "template 'x\\3': invalid group reference 3 at position 1"},
+       "template 'x\\3': invalid group reference 3 at position 2"},
       {"an empty node takes nothing",
        dict({{"e", dict({})}}),
        {{"e", rename("nope")}},

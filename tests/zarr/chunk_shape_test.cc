@@ -14,7 +14,7 @@ TEST(ChunkShape, AsOrbaxChooses) {
     Shape shape, write_shape;
     std::size_t element_size;
     std::optional<std::int64_t> bytes;
-    std::vector<std::size_t> axes;
+    std::vector<std::int64_t> axes;
     Shape expect;
   };
   const std::vector<Case> cases = {
@@ -59,6 +59,10 @@ TEST(ChunkShape, RefusesWhatCannotBe) {
   EXPECT_THAT(choose({4}, {4}, {.bytes = 3}), FailsWith(Code::kInvalidArgument, "elements of 4"));
   EXPECT_THAT(choose({4}, {4}, {.bytes = {}, .shard_axes = {1}}),
               FailsWith(Code::kInvalidArgument, "axis 1"));
+  EXPECT_THAT(choose({4}, {4}, {.bytes = {}, .shard_axes = {-1}}),
+              FailsWith(Code::kInvalidArgument, "axis -1"));
+  EXPECT_THAT(choose({4, 1}, {4}, {.bytes = {}, .shard_axes = {-1}}),
+              FailsWith(Code::kInvalidArgument, "rank"));
 }
 
 TEST(LeadingChunks, AreRunsOfElements) {

@@ -130,15 +130,9 @@ Shape chunk_shape_of(const ArrayWriteSpecOptions& options, DType stored, const J
 }  // namespace
 
 Shape choose_chunk_shape(const ChunkShapeOptions& options) {
-  zarr::ChunkTarget target{.bytes = options.target_byte_size, .shard_axes = {}};
-  for (const std::int64_t axis : options.shard_axes) {
-    if (axis < 0)
-      throw Error(Code::kInvalidArgument, "shard axis " + std::to_string(axis) +
-                                              " is negative: count from the first dimension");
-    target.shard_axes.push_back(static_cast<std::size_t>(axis));
-  }
-  return zarr::choose_chunk_shape(options.global_shape, options.write_shape, size_of(options.dtype),
-                                  target);
+  return zarr::choose_chunk_shape(
+      options.global_shape, options.write_shape, size_of(options.dtype),
+      {.bytes = options.target_byte_size, .shard_axes = options.shard_axes});
 }
 
 std::optional<std::int64_t> calculate_chunk_byte_size(const ChunkByteSizeOptions& options) {

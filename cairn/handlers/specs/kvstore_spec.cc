@@ -259,9 +259,9 @@ std::string get_sharding_tensorstore_spec(const std::string& directory,
 
 std::string get_ts_context(const TsContextOptions& options) {
   Json context;
+  handlers::set_limit("data_copy_concurrency", options.data_copy_concurrency_limit, context);
   handlers::set_limit("file_io_concurrency", options.file_io_concurrency_limit.value_or(128),
                       context);
-  handlers::set_limit("data_copy_concurrency", options.data_copy_concurrency_limit, context);
   if (options.use_ocdbt)
     context.set(handlers::kCachePool, handlers::object({{"total_bytes_limit", 100000000}}));
   return to_text(context);

@@ -73,19 +73,13 @@ std::function<void()> start_save(CheckpointSave save) {
   const Observer observer = save.options.observer;
   std::shared_ptr<CheckpointTransaction> transaction;
   auto write = reporting_failure(observer, "save.failed", save.path, [&] {
-<<<<<<< HEAD
     return with_cancellation(cancellation, save.path, [&] {
       transaction = std::make_shared<CheckpointTransaction>(save.path, save.options, save.content,
                                                             std::move(save.group));
+      observe(observer, EventLevel::kDebug, "save.directory_made", {{"path", save.path}},
+              watch.elapsed());
       return save.prepare(transaction->folder());
     });
-=======
-    transaction = std::make_shared<CheckpointTransaction>(save.path, save.options, save.content,
-                                                          std::move(save.group));
-    observe(observer, EventLevel::kDebug, "save.directory_made", {{"path", save.path}},
-            watch.elapsed());
-    return save.prepare(transaction->folder());
->>>>>>> m16
   });
   const auto finish = [transaction, write = std::move(write), finalize = std::move(save.finalize),
                        gives_up = save.gives_up, synced = std::move(save.synced), observer,

@@ -9,12 +9,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 namespace cairn::inline v0 {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 std::string hex_escape(std::uint32_t value) {
   constexpr std::string_view kDigits = "0123456789abcdef";
@@ -23,6 +22,8 @@ std::string hex_escape(std::uint32_t value) {
   while ((value /= 16) != 0);
   return "\\x{" + digits + "}";
 }
+
+constexpr std::string_view kFlags = "aimsuxL";
 
 // The character that \a, \f, \n, ... denote.
 std::optional<char> control_escape(char c) {
@@ -53,8 +54,11 @@ class Parser {
   enum class Last : std::uint8_t { kNothing, kAtom, kAnchor, kRepeat };
   struct Group {
     std::size_t position;
-    std::size_t number;  // 0: it does not capture
+    std::size_t number;         // 0: it does not capture
+    std::size_t branches_left;  // how many more a '|' may begin; of conditions
   };
+
+  static constexpr std::size_t kMaxBranches = std::numeric_limits<std::size_t>::max();
 
   [[noreturn]] void fail(std::size_t byte, const std::string& why) const {
     fail_regex("regular expression", p_, byte, why);
@@ -85,9 +89,7 @@ class Parser {
       case ')':
         return close_group();
       case '|':
-        emit("|");
-        last_ = Last::kNothing;
-        return;
+        return branch();
       case '^':
       case '$':
         emit(std::string_view(&c, 1));
@@ -109,6 +111,13 @@ class Parser {
     last_ = Last::kAtom;
   }
 
+  void branch() {
+    if (!open_.empty() && open_.back().branches_left-- == 0)
+      fail(start_, "conditional backref with more than two branches");
+    emit("|");
+    last_ = Last::kNothing;
+  }
+
   void repeat(const std::string& quantifier) {
     if (last_ == Last::kNothing || last_ == Last::kAnchor) fail(start_, "nothing to repeat");
     if (last_ == Last::kRepeat) fail(start_, "multiple repeat");
@@ -118,6 +127,12 @@ class Parser {
     else if (accept("+"))
       emit("+");
     last_ = Last::kRepeat;
+  }
+
+  static bool is_less(std::string_view a, std::string_view b) {
+    a.remove_prefix(std::min(a.find_first_not_of('0'), a.size()));
+    b.remove_prefix(std::min(b.find_first_not_of('0'), b.size()));
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
   }
 
   // {m}, {m,}, {,n}, {m,n}; anything else is literal text.
@@ -135,6 +150,8 @@ class Parser {
       if (accept("}")) {
         std::string quantifier = "{" + (low.empty() ? "0" : low);
         if (comma) quantifier += "," + high;
+        if (!high.empty() && is_less(high, low))
+          fail(start_ + 1, "min repeat greater than max repeat");
         return repeat(quantifier + "}");
       }
     }
@@ -177,7 +194,7 @@ class Parser {
     auto value = static_cast<std::uint32_t>(first - '0');
     for (int i = 1; i < most && at_ < p_.size() && is_octal(p_[at_]); ++i)
       value = value * 8 + static_cast<std::uint32_t>(p_[at_++] - '0');
-    if (value > 0377) fail(start_, "octal escape value outside of range 0-0o377");
+    if (value > 0377) fail(start_, octal_range(p_.substr(start_, at_ - start_)));
     emit(hex_escape(value));
   }
 
@@ -216,13 +233,13 @@ class Parser {
         return octal(c, 3);
       number = number * 10 + static_cast<std::size_t>(p_[at_++] - '0');
     }
-    check_reference(number);
+    if (number > groups_) fail(start_ + 1, "invalid group reference " + std::to_string(number));
+    check_closed(number, start_);
     emit("\\g{" + std::to_string(number) + "}");
   }
-  void check_reference(std::size_t number) const {
-    if (number > groups_) fail(start_, "invalid group reference " + std::to_string(number));
+  void check_closed(std::size_t number, std::size_t reference) const {
     for (const Group& group : open_)
-      if (group.number == number) fail(start_, "cannot refer to an open group");
+      if (group.number == number) fail(reference, "cannot refer to an open group");
   }
 
   void char_class() {
@@ -258,19 +275,17 @@ class Parser {
   std::string name(char end) {
     const std::size_t first = at_;
     while (at_ < p_.size() && p_[at_] != end) ++at_;
+    if (at_ == first) fail(first, "missing group name");
     if (at_ == p_.size()) fail(first, std::string("missing ") + end + ", unterminated name");
     std::string text(p_.substr(first, at_++ - first));
-    const bool good = !text.empty() && !is_digit(text[0]) &&
-                      std::all_of(text.begin(), text.end(),
-                                  [](char c) { return is_letter(c) || is_digit(c) || c == '_'; });
-    if (!good)
+    if (!is_group_name(text))
       fail(first,
            "bad character in group name '" + text + "': expected ASCII letters, digits and '_'");
     return text;
   }
 
   void begin_group(const std::string& text, bool captures) {
-    open_.push_back({start_, captures ? ++groups_ : 0});
+    open_.push_back({start_, captures ? ++groups_ : 0, kMaxBranches});
     emit(text);
     last_ = Last::kNothing;
   }
@@ -278,15 +293,19 @@ class Parser {
   void open_group() {
     if (!accept("?")) return begin_group("(", true);
     if (accept("P<")) {
+      const std::size_t first = at_;
       const std::string group = name('>');
       for (const auto& [known, number] : names_)
-        if (known == group) fail(start_, "redefinition of group name '" + group + "'");
+        if (known == group)
+          fail(first, "redefinition of group name '" + group + "' as group " +
+                          std::to_string(groups_ + 1) + "; was group " + std::to_string(number));
       names_.emplace_back(group, groups_ + 1);
       return begin_group("(?P<" + group + ">", true);
     }
     if (accept("P=")) {
+      const std::size_t first = at_;
       const std::string group = name(')');
-      check_reference(number_of(group));
+      check_closed(number_of(group, first), first);
       emit("(?P=" + group + ")");
       last_ = Last::kAtom;
       return;
@@ -302,55 +321,96 @@ class Parser {
     if (accept("(")) return condition();
     flags();
   }
-  [[nodiscard]] std::size_t number_of(const std::string& group) const {
+  [[nodiscard]] std::size_t number_of(const std::string& group, std::size_t reference) const {
     for (const auto& [known, number] : names_)
       if (known == group) return number;
-    fail(start_, "unknown group name '" + group + "'");
+    fail(reference, "unknown group name '" + group + "'");
   }
 
   // Parses (?(1)yes|no): whether group 1, which may come later, took part in the match.
   void condition() {
+    const std::size_t first = at_;
     const std::size_t end = std::min(p_.find(')', at_), p_.size());
     const std::string_view text = p_.substr(at_, end - at_);
     std::size_t number = 0;
-    if (!text.empty() && text.size() < 4 && std::all_of(text.begin(), text.end(), is_digit)) {
+    if (end < p_.size() && !text.empty() && text.size() < 4 &&
+        std::all_of(text.begin(), text.end(), is_digit)) {
       for (const char c : text) number = number * 10 + static_cast<std::size_t>(c - '0');
-      if (number == 0) fail(start_, "bad group number");
+      if (number == 0) fail(first, "bad group number");
       at_ = end + 1;
     } else {
-      number = number_of(name(')'));
+      number = number_of(name(')'), first);
     }
-    asked_.push_back({start_, number});
+    asked_.push_back({first, number, 0});
     begin_group("(?(" + std::to_string(number) + ")", false);
+    open_.back().branches_left = 1;
+  }
+
+  // `first` is behind the "(?" of a group that is not a known one.
+  [[noreturn]] void fail_extension(std::size_t first) const {
+    std::size_t end = first;
+    if (end < p_.size() && (p_[end] == 'P' || p_[end] == '<')) ++end;
+    if (end < p_.size() && p_[end] == '\\') ++end;
+    if (end == p_.size()) fail(end, "unexpected end of pattern");
+    end += decode_utf8(p_.substr(end)).length;
+    fail(start_ + 1, "unknown extension ?" + std::string(p_.substr(first, end - first)));
+  }
+
+  // Reads one flag. `otherwise`: what else could be here.
+  char flag(const std::string& otherwise) {
+    if (at_ == p_.size()) fail(at_, "missing " + otherwise);
+    const char c = p_[at_];
+    const bool letter = is_letter(c) || static_cast<unsigned char>(c) >= 0x80;
+    if (kFlags.find(c) == std::string_view::npos)
+      fail(at_, letter ? "unknown flag" : "missing " + otherwise);
+    ++at_;
+    return c;
+  }
+  std::string flags_to_turn_on() {
+    std::string on;
+    while (!next_is(')') && !next_is('-') && !next_is(':')) {
+      on += flag("-, : or )");
+      if (on.back() == 'L') fail(at_, "bad inline flags: cannot use 'L' flag with a str pattern");
+      if (on.find('a') != std::string::npos && on.find('u') != std::string::npos)
+        fail(at_, "bad inline flags: flags 'a', 'u' and 'L' are incompatible");
+    }
+    return on;
+  }
+  std::string flags_to_turn_off() {
+    std::string off;
+    do {
+      off += flag(off.empty() ? "flag" : ":");
+      if (std::string_view("auL").find(off.back()) != std::string_view::npos)
+        fail(at_, "bad inline flags: cannot turn off flags 'a', 'u' and 'L'");
+    } while (!accept(":"));
+    return off;
   }
 
   // Parses (?i) at the start of the expression, or (?i-s:...) anywhere.
   void flags() {
     const std::size_t first = at_;
-    std::string text;
-    while (at_ < p_.size() && p_[at_] != ')' && p_[at_] != ':') text += p_[at_++];
-    if (text.empty() || at_ == p_.size() || text.find_first_not_of("aimsuxL-") != std::string::npos)
-      fail(start_ + 1,
-           "unknown extension (?" +
-               std::string(
-                   p_.substr(first, first < p_.size() ? decode_utf8(p_.substr(first)).length : 0)));
-    if (text.find_first_of("xL") != std::string::npos)
-      fail(first, "the flags x and L are not supported here");
-    if (p_[at_++] == ':') {
-      if (text.find_first_not_of("ims-") != std::string::npos ||
-          std::count(text.begin(), text.end(), '-') > 1 || text.back() == '-')
-        fail(first,
-             "only the flags i, m and s are supported for a group, as in  (?i:...) and (?i-s:...)");
-      return begin_group("(?" + text + ":", false);
-    }
-    if (start_ != 0 || text.find('-') != std::string::npos)
+    if (at_ == p_.size() || (p_[at_] != '-' && kFlags.find(p_[at_]) == std::string_view::npos))
+      fail_extension(first);
+    const std::string on = flags_to_turn_on();
+    const char end = p_[at_++];
+    const std::string off = end == '-' ? flags_to_turn_off() : "";
+    if (on.find_first_of(off) != std::string::npos)
+      fail(at_ - 1, "bad inline flags: flag turned on and off");
+    if (end == ')' && !out_.pcre.empty())
       fail(start_, "global flags not at the start of the expression");
-    const auto has = [&](char c) { return text.find(c) != std::string::npos; };
-    if (has('a') && has('u')) fail(first, "the flags a and u exclude each other");
-    out_.ignore_case = has('i');
-    out_.multi_line = has('m');
-    out_.dot_all = has('s');
-    out_.ascii = has('a');
+    if ((on + off).find('x') != std::string::npos) fail(first, "the flag x is not supported here");
+    if (end == ')') return turn_on(on);
+    if (on.find_first_of("au") != std::string::npos)
+      fail(first,
+           "only the flags i, m and s are supported for a group, as in  (?i:...) and (?i-s:...)");
+    begin_group("(?" + on + (off.empty() ? "" : "-" + off) + ":", false);
+  }
+  void turn_on(const std::string& flags) {
+    const auto has = [&](char c) { return flags.find(c) != std::string::npos; };
+    out_.ignore_case |= has('i');
+    out_.multi_line |= has('m');
+    out_.dot_all |= has('s');
+    out_.ascii |= has('a');
   }
 
   void close_group() {
@@ -372,6 +432,16 @@ class Parser {
 };
 
 }  // namespace
+
+bool is_group_name(std::string_view text) {
+  return !text.empty() && !is_digit(text[0]) && std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter(c) || is_digit(c) || c == '_';
+  });
+}
+
+std::string octal_range(std::string_view escape) {
+  return "octal escape value " + std::string(escape) + " outside of range 0-0o377";
+}
 
 void fail_regex(std::string_view what, std::string_view text, std::size_t byte,
                 const std::string& why) {

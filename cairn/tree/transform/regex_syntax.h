@@ -23,12 +23,18 @@ struct RegexSyntax {
 // \N{...}, (?x), (?L), (?a:...), group names beyond ASCII.
 RegexSyntax parse_regex_syntax(std::string_view pattern);
 
-// Digits of patterns and templates are those of ASCII.
+// Digits and letters of patterns and templates are those of ASCII.
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 inline bool is_octal(char c) { return c >= '0' && c <= '7'; }
+inline bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+// Whether a group can have this name.
+bool is_group_name(std::string_view text);
+
+// The reason to refuse an octal escape of three digits, in Python's words.
+std::string octal_range(std::string_view escape);
 
 // Throws invalid_argument for the pattern or template `text` (`what` tells which), with the
-// position of `byte` and the reason.
+// position of `byte` and the reason. Reasons and positions are those of Python 3.11.
 [[noreturn]] void fail_regex(std::string_view what, std::string_view text, std::size_t byte,
                              const std::string& why);
 

@@ -29,15 +29,18 @@ class Expander {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& why) const { fail_regex("template", t_, start_, why); }
+  [[noreturn]] void fail(std::size_t byte, const std::string& why) const {
+    fail_regex("template", t_, byte, why);
+  }
 
-  void group(std::size_t number) {
-    if (number >= groups_.size()) fail("invalid group reference " + std::to_string(number));
+  // `first`: where the number or name begins.
+  void group(std::size_t number, std::size_t first) {
+    if (number >= groups_.size()) fail(first, "invalid group reference " + std::to_string(number));
     if (groups_[number]) out_ += *groups_[number];
   }
 
   void escape() {
-    if (at_ == t_.size()) fail("bad escape (end of pattern)");
+    if (at_ == t_.size()) fail(start_, "bad escape (end of pattern)");
     const char c = t_[at_++];
     if (c == 'g') return named();
     if (c == '0') return octal(2);
@@ -48,7 +51,7 @@ class Expander {
       out_ += kValues[known];
       return;
     }
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) fail(std::string("bad escape \\") + c);
+    if (is_letter(c)) fail(start_, std::string("bad escape \\") + c);
     out_ += '\\';  // any other character stands for itself, and keeps its backslash
     out_ += c;
   }
@@ -58,7 +61,7 @@ class Expander {
     std::uint32_t value = static_cast<std::uint32_t>(t_[at_ - 1] - '0');
     for (; more > 0 && at_ < t_.size() && is_octal(t_[at_]); --more)
       value = value * 8 + static_cast<std::uint32_t>(t_[at_++] - '0');
-    if (value > 0377) fail("octal escape value outside of range 0-0o377");
+    if (value > 0377) fail(start_, octal_range(t_.substr(start_, at_ - start_)));
     append_utf8(out_, value);
   }
 
@@ -69,24 +72,26 @@ class Expander {
         return octal(2);
       number = number * 10 + static_cast<std::size_t>(t_[at_++] - '0');
     }
-    group(number);
+    group(number, start_ + 1);
   }
 
   // \g<1> or \g<name>
   void named() {
-    if (at_ == t_.size() || t_[at_] != '<') fail("missing <");
-    const std::size_t end = t_.find('>', ++at_);
-    if (end == std::string_view::npos) fail("missing >, unterminated name");
-    const std::string_view name = t_.substr(at_, end - at_);
+    if (at_ == t_.size() || t_[at_] != '<') fail(at_, "missing <");
+    const std::size_t first = ++at_;
+    const std::size_t end = std::min(t_.find('>', first), t_.size());
+    const std::string name(t_.substr(first, end - first));
+    if (name.empty()) fail(first, "missing group name");
+    if (end == t_.size()) fail(first, "missing >, unterminated name");
     at_ = end + 1;
-    if (name.empty()) fail("missing group name");
     if (std::all_of(name.begin(), name.end(), is_digit)) {
-      if (name.size() > 4) fail("invalid group reference " + std::string(name));
-      return group(std::stoul(std::string(name)));
+      if (name.size() > 4) fail(first, "invalid group reference " + name);
+      return group(std::stoul(name), first);
     }
+    if (!is_group_name(name)) fail(first, "bad character in group name '" + name + "'");
     for (const auto& [known, number] : names_)
-      if (known == name) return group(number);
-    fail("unknown group name '" + std::string(name) + "'");
+      if (known == name) return group(number, first);
+    fail(first, "unknown group name '" + name + "'");
   }
 
   std::string_view t_;

@@ -51,8 +51,8 @@ class ChunkCursor {
 
 // The wanted properties of a chunk. Without either, the chunk is as large as allowed.
 struct ChunkTarget {
-  std::optional<std::int64_t> bytes;    // the largest size in bytes
-  std::vector<std::size_t> shard_axes;  // these dimensions are cut into single elements first
+  std::optional<std::int64_t> bytes;     // the largest size in bytes
+  std::vector<std::int64_t> shard_axes;  // these dimensions are cut into single elements first
 };
 
 // Returns the chunk shape that Orbax chooses for an array of `shape` that is written in pieces of

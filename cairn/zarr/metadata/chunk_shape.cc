@@ -79,12 +79,12 @@ Shape choose_chunk_shape(const Shape& shape, const Shape& write_shape, std::size
   Shape piece = write_shape;
   for (std::int64_t& extent : piece) extent = std::max<std::int64_t>(extent, 1);
   Cutter cutter(shape, std::move(piece));
-  for (const std::size_t axis : target.shard_axes) {
-    if (axis >= shape.size())
+  for (const std::int64_t axis : target.shard_axes) {
+    if (axis < 0 || static_cast<std::size_t>(axis) >= shape.size())
       throw Error(Code::kInvalidArgument, "shard axis " + std::to_string(axis) +
                                               " is out of range for an array of rank " +
                                               std::to_string(shape.size()));
-    cutter.cut_to_one(axis);
+    cutter.cut_to_one(static_cast<std::size_t>(axis));
   }
   if (!target.bytes) return cutter.chunk();
   const auto size = static_cast<std::int64_t>(element_size);

@@ -9,6 +9,7 @@ import pytest
 
 import cairn_cli
 import test_golden
+import test_msgpack_write
 import two_process
 
 
@@ -38,3 +39,15 @@ def test_both_processes_wrote(saved):
         assert sum(file.stat().st_size for file in data) > 1000
         assert list((root / "replica_folders" / f"ocdbt.process_replica_{process}" / "d").iterdir())
     assert sum(file.stat().st_size for file in (root / "controller" / "ocdbt.process_controller" / "d").iterdir()) > 5000
+
+
+def test_msgpack_refuses_arrays_that_are_not_all_here(saved, scratch):
+    root, _ = saved
+    refused = json.loads((root / "refused.json").read_text())
+    tool = test_msgpack_write.Tool(scratch)
+    part = ["sharded", "float32", [8, 8], "00" * 256, [[0, [0, 0], [4, 8]]]]
+    for dialect, error in refused.items():
+        got = tool.ask((dialect, True), tree=["dict", [["w", part]]])
+        assert error.startswith("RuntimeError: ") and "non-addressable" in error, (dialect, error)
+        assert got["code"] == "failed_precondition" and got["error"].startswith("w: "), (dialect, got)
+    assert sorted(refused) == ["flax", "flax-state", "orbax"]

@@ -87,6 +87,20 @@ def save(path, tree, chunk_byte_size=None, replica_folders=False, ocdbt_process_
         checkpointer.save(path, args=ocp.args.PyTreeSave(tree, save_args=args))
 
 
+def msgpack_refusals(array):
+    """What the writers of msgpack say of an array with parts in the other process."""
+    import flax.serialization
+    from orbax.checkpoint import msgpack_utils
+
+    said = {}
+    for name, write in {"flax": flax.serialization.msgpack_serialize, "flax-state": flax.serialization.to_bytes, "orbax": msgpack_utils.msgpack_serialize}.items():
+        try:
+            write({"w": array})
+        except Exception as error:  # noqa: BLE001 -- which kind is what is compared
+            said[name] = f"{type(error).__name__}: {error}"
+    return said
+
+
 def run_rank(options):
     sys.path[:0] = map(str, pathlib.Path(__file__).resolve().parents[:2])
     import jax
@@ -100,6 +114,7 @@ def run_rank(options):
         found[name] = expected(tree, host)
     if options.rank == 0:
         (options.root / "expected.json").write_text(json.dumps(found))
+        (options.root / "refused.json").write_text(json.dumps(msgpack_refusals(tree["layer0"]["w"])))
 
 
 def free_port():

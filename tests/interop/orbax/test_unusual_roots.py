@@ -127,3 +127,27 @@ def test_all_items_damaged(two_items):
     (two_items / "5" / "params" / "_METADATA").write_text("[")
     refused = cairn_cli.run("ls", two_items, status=cairn_cli.IO)
     assert b"_METADATA" in refused.stderr and refused.stdout == b""
+
+
+def test_a_step_that_is_missing(root):
+    """Both name it, and neither takes another step for it. Only Orbax's manager looks for a folder."""
+    with ocp.CheckpointManager(root) as manager, pytest.raises(FileNotFoundError, match="9 not found"):
+        manager.restore(9)
+    with pytest.raises(ValueError, match="No step path found"):
+        ocp.step.standard_name_format().find_step(root, 9)
+    assert b"step 9" in cairn_cli.run("ls", "--step", 9, root, status=cairn_cli.IO).stderr
+    with pytest.raises(FileNotFoundError, match="not found"):
+        ocp.StandardCheckpointer().restore(root / "none")
+    assert b"no such file" in cairn_cli.run("ls", root / "none", status=cairn_cli.IO).stderr
+
+
+@pytest.mark.parametrize("name", ["x", "step", "1.tmp", "-1", "1e3", "12"])
+def test_names_that_are_not_steps(root, name):
+    """Orbax raises for one name and passes over it in a root; Cairn passes over it."""
+    (root / "2").rename(root / name)
+    try:
+        step = ocp.step.step_from_checkpoint_name(name)
+    except ValueError:
+        step = None
+    assert step == (12 if name == "12" else None)
+    assert latest_of_orbax(root)[0] == latest_of_cairn(root) == max(1, step or 1)

@@ -16,6 +16,7 @@ from orbax.checkpoint import msgpack_utils
 from orbax.checkpoint._src.metadata.value_metadata_entry import ValueMetadataEntry
 from orbax.checkpoint.transform_utils import RestoreTransform, Transform
 import draws
+import gists
 import test_legacy
 import test_pytree_handler as handler_test
 import tree_json
@@ -208,9 +209,9 @@ def test_transforms_through_the_handler(scratch, seed):
             is_missing = isinstance(error, FileNotFoundError) or "NOT_FOUND" in str(error)
             if is_missing and "tree" in got:
                 continue
-            assert got.get("code") in (["not_found", "invalid_argument"] if is_missing else ["invalid_argument"]), (job["transforms"], error, got)
-            for gist in re.findall(r'"([^"]*)" not found in origin|^(\S+) not found in origin', str(error)):
-                assert "".join(gist) in got["error"], (error, got)
+            assert "error" in got, (job["transforms"], error, got)
+            if not (is_missing and gists.is_one(got, [("invalid_argument", "the checkpoint has no '")])):
+                gists.check_known(gists.OF_LEAVES if is_missing else gists.OF_TRANSFORMS, error, got)
             continue
         assert "tree" in got, (job["transforms"], got)
         differs = handler_test.difference(plain(tree_json.normal(got["tree"]), aggregated), plain(tree_json.normal(tree_json.to_json(want)), aggregated))

@@ -4,6 +4,7 @@ Only the events that mean something to both are compared. docs/observer.md lists
 """
 
 import contextlib
+import json
 import os
 import shutil
 import warnings
@@ -14,6 +15,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 from absl import logging
+from jax._src import sharding_impls  # the one sharding without a stored form has no public name
 from orbax.checkpoint import msgpack_utils, type_handlers
 from orbax.checkpoint._src.handlers import base_pytree_checkpoint_handler
 from orbax.checkpoint._src.multihost import multihost
@@ -101,6 +103,20 @@ def test_warnings_of_restores(scratch, args, older, want):
             checkpointer.restore(path, args=ocp.args.PyTreeRestore(TREE, args))
     [got] = run([{"op": "restore", "dir": str(path), "item": tree_json.to_json(TREE), "restore_args": tree_json.to_json(args), "events": True}])
     assert theirs(said) == ours(got["events"]) == want
+
+
+def test_shardings_without_a_stored_form(scratch, caplog):
+    """Both leave them out of the file of shardings and say so; what they store is the same."""
+    split = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:2]), "x"), jax.sharding.PartitionSpec("x"))
+    unnamed = sharding_impls.GSPMDSharding(split._device_assignment, split._to_xla_hlo_sharding(2))
+    tree = {"kept": jax.device_put(jnp.arange(4.0), split), "lost": jax.device_put(jnp.arange(6.0).reshape(2, 3), unnamed)}
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree))
+        assert "Conversion for" in caplog.text  # through the root logger, which heard() does not hear
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json(tree), "events": True}])
+    assert [(event["event"], event["leaf"]) for event in got["events"] if event["level"] == "warning"] == [("save.sharding_not_stored", "lost")]
+    stored = [json.loads((scratch / side / "_sharding").read_text()) for side in ("theirs", "ours")]
+    assert stored[0] == stored[1] and len(stored[0]) == 1
 
 
 class Later(types.DefaultSerializationStatusCallback):

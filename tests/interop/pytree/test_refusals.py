@@ -55,6 +55,13 @@ def test_trees_that_are_refused(scratch, tree, theirs, ours):
     both(error, got, ValueError, theirs, "invalid_argument", ours)
 
 
+@pytest.mark.parametrize("array", [np.array(["text", "x"]), np.array([b"text"]), np.array([{}, 1], object)], ids=["str", "bytes", "object"])
+def test_arrays_that_have_no_type(scratch, array):
+    _, error = outcome(lambda: saved(scratch / "theirs", {"a": array}))
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json({"a": array})}])
+    both(error, got, ValueError, "Unsupported data type", "unimplemented", "a: ")
+
+
 def test_items_that_are_not_values(scratch):
     """Arguments in place of leaves, and the metadata of a stored tree."""
     path, handler = saved(scratch / "ckpt", {"a": np.arange(3)}), ocp.PyTreeCheckpointHandler()
@@ -138,6 +145,21 @@ def test_missing_folders(scratch):
     for (op, kind), got in zip(kinds.items(), run([{"op": op, "dir": str(missing)} for op in kinds])):
         _, error = outcome(functools.partial(getattr(handler, op), missing))
         both(error, got, kind, str(missing), "not_found", str(missing), "no such folder")
+
+
+def test_the_path_of_a_file(scratch):
+    """The handler takes it for a folder without a structure. A Checkpointer has errors of its own (in Cairn: pytree_errors_test)."""
+    file = epath.Path(scratch / "file")
+    file.write_text("x")
+    handler = ocp.PyTreeCheckpointHandler()
+    for op in ("restore", "metadata"):
+        _, error = outcome(lambda: getattr(handler, op)(file))
+        [got] = run([{"op": op, "dir": str(file)}])
+        both(error, got, FileNotFoundError, str(file), "not_found", str(file))
+    _, error = outcome(lambda: ocp.Checkpointer(handler).restore(file))
+    assert isinstance(error, ValueError) and "Found incomplete checkpoint" in str(error), error
+    _, error = outcome(lambda: ocp.Checkpointer(handler).metadata(file))
+    assert isinstance(error, NotADirectoryError), error
 
 
 def test_a_folder_without_metadata(scratch):

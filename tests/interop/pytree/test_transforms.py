@@ -1,5 +1,6 @@
 """Transforms, structure checks and regular expressions: Cairn's beside the real Orbax's and Python's, on random checkpoints and rules."""
 
+import ast
 import itertools
 import json
 import os
@@ -16,6 +17,7 @@ from orbax.checkpoint._src.metadata.value_metadata_entry import ValueMetadataEnt
 from orbax.checkpoint.transform_utils import RestoreTransform
 import cairn_cli
 import draws
+import gists
 
 TOOL = str(cairn_cli.TOOLS / "transform_tool")
 SEEDS = [1, 2, 3, int(os.environ["CAIRN_FRESH_SEED"])]
@@ -200,11 +202,11 @@ class Checkpoints:
             self.trees.append((path, saved))
 
     def restore(self, path, **options):
-        """("ok", encoded tree) or ("error", text)"""
+        """("ok", encoded tree) or ("error", exception)"""
         try:
             return "ok", encode(self.handler.restore(path, args=ocp.args.PyTreeRestore(**options)))
-        except (ValueError, TypeError, AssertionError, re.error, IndexError) as e:
-            return "error", f"{type(e).__name__}: {e}"
+        except (ValueError, TypeError, re.error, IndexError) as error:
+            return "error", error
 
 
 def matches_empty_node(regex, target):
@@ -237,12 +239,56 @@ def regexes(transforms):
     return [*transforms, *(regex for spec in transforms.values() for regex, _ in spec.get("inputs", []))]
 
 
-def is_no_regex(text):
+def is_invalid_regex(ours, transforms):
+    """Whether Cairn refuses an expression as Python does, which Orbax need not have come to (docs/compatibility.md)."""
+    def refused(regex):
+        try:
+            re.compile(regex)
+        except re.error as error:
+            return ours["error"] == f"regular expression '{regex}': {error}"
+        return False
+
+    return ours["code"] == "invalid_argument" and any(map(refused, regexes(transforms)))
+
+
+class Clash(Exception):
+    """A transform with fields that exclude each other: Orbax asserts without a word."""
+
+    def __init__(self, key, spec):
+        first, second = [name for name in ("original_key", "use_fallback", "value_fn", "multi_value_fn", "inputs") if name in spec]
+        why = "multi_value_fn_input_args without multi_value_fn" if second == "inputs" else f"{first} and {second} exclude each other"
+        super().__init__(f"transform '{key}': {why}")
+
+
+def real_transforms(transforms):
+    made = {}
+    for key, spec in sorted(transforms.items()):
+        try:
+            made[key] = real_transform(spec)
+        except AssertionError:
+            raise Clash(key, spec) from None
+    return made
+
+
+def restore_transformed(checkpoints, job, target, transforms):
+    args = jax.tree.unflatten(jax.tree.structure(target), [restore_args(dtype) for dtype in job["dtypes"]])
     try:
-        re.compile(text)
-    except re.error:
-        return True
-    return False
+        return checkpoints.restore(job["checkpoint"], item=target, restore_args=args, transforms=real_transforms(transforms),
+                                   transforms_default_to_original=job["to_stored"])
+    except Clash as clash:
+        return "error", clash
+
+
+def check_refusal(theirs, ours, refused_alone):
+    """Both refuse for one reason. Where several transforms are at fault, Orbax may meet another one first: with only one of them it gives Cairn's reason."""
+    if isinstance(theirs, Clash):
+        assert (ours["code"], ours["error"]) == ("invalid_argument", str(theirs)), ours
+        return
+    known = gists.gists_of(gists.OF_TRANSFORMS, theirs)
+    assert known, ("gists.py does not know", type(theirs), str(theirs), ours)
+    if not gists.is_one(ours, known):
+        alone = [error for kind, error in refused_alone() if kind == "error"]
+        assert any(gists.is_one(ours, gists.gists_of(gists.OF_TRANSFORMS, error)) for error in alone), (theirs, ours)
 
 
 def count(cases, outcome):
@@ -258,22 +304,53 @@ def test_transforms_are_orbax_s(scratch, seed):
 
     def draw():
         job, target, transforms = random_job(rng, *next(turns))
-        args = jax.tree.unflatten(jax.tree.structure(target), [restore_args(d) for d in job["dtypes"]])
-        try:
-            real = {key: real_transform(spec) for key, spec in transforms.items()}
-            return job, transforms, checkpoints.restore(job["checkpoint"], item=target, restore_args=args, transforms=real,
-                                                        transforms_default_to_original=job["to_stored"])
-        except AssertionError:
-            return job, transforms, ("error", "AssertionError")
+        return job, target, transforms, restore_transformed(checkpoints, job, target, transforms)
 
     cases = draws.until(lambda drawn: count(drawn, "ok") > 60 and count(drawn, "error") > 20, draw, 250)
-    for (job, transforms, (kind, theirs)), ours in zip(cases, tool([job for job, *_ in cases])):
-        if kind != "ok":
-            assert "error" in ours, (job, theirs, ours)
-            assert ours["code"] == "invalid_argument", ours
-        elif not ("error" in ours and any(map(is_no_regex, regexes(transforms)))):  # which Orbax need not have come to
-            assert "ok" in ours, (job, theirs, ours)
+    for (job, target, transforms, (kind, theirs)), ours in zip(cases, tool([job for job, *_ in cases])):
+        if "error" in ours and is_invalid_regex(ours, transforms):
+            continue
+        assert kind in ours, (job, theirs, ours)
+        if kind == "ok":
             assert same(ours["ok"], theirs), (job, theirs, ours)
+        else:
+            check_refusal(theirs, ours, lambda: [restore_transformed(checkpoints, job, target, {key: spec}) for key, spec in transforms.items()])
+
+
+# ---- structures that differ ----
+
+
+def differences(error):
+    """What Orbax says differs: (path, whether the target has nothing there, whether the checkpoint has nothing there)."""
+    found = re.findall(r"^([^\n]+):\n {4}- Source: (MISSING$)?.*?\n {4}- Target: (MISSING$)?", str(error), re.MULTILINE | re.DOTALL)
+    return {("the root" if path == "Mismatch" else re.sub(r"\[(\d+)\]", r".\1", path), bool(item), bool(stored)) for path, item, stored in found}
+
+
+def check_structures(fit, error, ours):
+    assert ours["code"] == "invalid_argument", (error, ours)
+    told = {path: (stored, target) for path, stored, target in re.findall(r"^  (.+?): source: (.*), target: (.*)$", ours["error"], re.MULTILINE)}
+    assert told and f"they differ at {len(told)} path" in ours["error"], ours
+    text = str(error)
+    if fit == "exact":
+        if "truth value of an array" in text:  # from Orbax's attempt to write the message
+            return
+        assert "tree structures do not match" in text, (error, ours)
+        theirs = differences(error)
+        expected = {(path, target == "nothing" or (stored, target) == ("nothing", "None"), stored == "nothing") for path, (stored, target) in told.items()}
+        # A placeholder in the target that is not stored is no difference, but Orbax lists it where there are others.
+        assert expected <= theirs and all(item and stored for _, item, stored in theirs - expected), (error, ours)
+        return
+    # Orbax names the first, Cairn all.
+    kind, path, rest = re.match(r"(Type|Length) mismatch at key path (\(.*?\)): (.*)", text).groups()
+    stored, target = told[".".join(map(str, ast.literal_eval(path))) or "the root"]
+    if kind == "Length":
+        has, needs = re.match(r"template has length (\d+), but structure has length (\d+)", rest).groups()
+        assert target.endswith(f" of {has}") and stored.endswith(f" of {needs}"), (error, ours)
+
+
+def stumbles(theirs):
+    """Orbax fails over a list on the way to a placeholder that is not stored; Cairn leaves it what it is."""
+    return isinstance(theirs, TypeError) and "list indices must be integers" in str(theirs)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -291,9 +368,13 @@ def test_structures_fit_as_in_orbax(scratch, seed, fit):
 
     cases = draws.until(lambda drawn: count(drawn, "ok") > 20 and count(drawn, "error") > 10, draw, 150)
     for (job, (kind, theirs)), ours in zip(cases, tool([job for job, _ in cases])):
+        if stumbles(theirs):
+            continue
         assert kind in ours, (job, theirs, ours)
         if kind == "ok":
             assert same(ours["ok"], theirs), (job, theirs, ours)
+        else:
+            check_structures(fit, theirs, ours)
 
 
 @pytest.mark.parametrize("fit", ["exact", "partial"])
@@ -309,7 +390,10 @@ def test_every_kind_of_node_fits_as_in_orbax(scratch, fit):
     for i, (job, ours) in enumerate(zip(jobs, tool(jobs))):
         kind, theirs = checkpoints.restore(job["checkpoint"], item={"always": 1, "n": targets[i % len(targets)]}, partial_restore=fit == "partial")
         assert kind in ours, (stored[i // len(targets)], job, theirs, ours)
-        assert kind == "error" or same(ours["ok"], theirs), (stored[i // len(targets)], job, theirs, ours)
+        if kind == "ok":
+            assert same(ours["ok"], theirs), (stored[i // len(targets)], job, theirs, ours)
+        else:
+            check_structures(fit, theirs, ours)
 
 
 def python_regex(job):
@@ -318,20 +402,28 @@ def python_regex(job):
         try:
             match = re.fullmatch(job["regex"], job["text"])
             return {"ok": match and [[match.group(), *match.groups()], match.expand(job["template"])]}
-        except (re.error, IndexError, OverflowError) as e:
-            return {"error": str(e)}
+        except (re.error, IndexError) as error:
+            return {"error": str(error)}
 
 
 PIECES = ["a", "b", "/", ".", "x", "1", "é", "\\d", "\\w", "\\s", "\\.", "\\Z", "\\A", "\\b", "\\B", "\\n", "\\x61", "\\u0062", "\\141", "\\0",
           "\\1", "\\2", "\\8", "\\q", "[ab]", "[^a]", "[]a]", "[a-c]", "[\\d/]", "[[:alpha:]]", "[b", "^", "$", "|", "(", "(", ")", ")", "(?:", "(?P<n>",
-          "(?P=n)", "(?=", "(?!", "(?>", "(?<=a)", "(?#c)", "(?i:", "(?(1)", "*", "+", "?", "*?", "++", "{2}", "{,2}", "{1,}", "{,}", "{", "}", "{a}", "]"]
-WHOLE = ["(a)*", "(a|b)*/(.*)", "(.*)(.*)", "(?P<n>a+)/(?P=n)", "(a)?(b)?/?", "(?i)AB", "(?s).*", "((a)|b)+", "(?P<n>.*)/([^/]*)", "(a*)*", "(?:a?)*b"]
+          "(?P=n)", "(?=", "(?!", "(?>", "(?<=a)", "(?#c)", "(?i:", "(?(1)", "(?", "(?i)", "*", "+", "?", "*?", "++", "{2}", "{3,1}", "{,2}", "{1,}", "{,}", "{", "}", "{a}", "]"]
+WHOLE = ["(a)*", "(?i-s:A.)", "(a|b)*/(.*)", "(.*)(.*)", "(?P<n>a+)/(?P=n)", "(a)?(b)?/?", "(?i)AB", "(?s).*", "((a)|b)+", "(?P<n>.*)/([^/]*)", "(a*)*", "(?:a?)*b"]
+NAME_RULE = ": expected ASCII letters, digits and '_'"  # what Cairn's message has beyond Python's
 TEMPLATES = ["", "\\1", "\\g<n>", "\\2/\\1", "\\g<0>", "\\.\\n\\\\", "\\07\\141", "\\g<2>", "\\q", "\\", "\\g<", "\\99", "x\\g<1>y", "\\400"]
+WRONG = ["(?i-", "(?-a:b)", "(?i-b:a)", "(?i-s)", "(?s-s:a)", "(?L)a", "(?au)a", "(?i"]
+WRONG_TEMPLATES = ["\\g", "\\g<a", "\\g<>", "\\g<a/>", "\\g<99>"]
 TEXTS = ["", "a", "b", "ab", "aa", "a/b", "b/a", "aab", "a/a", "ab/ab", "1", "x1", "é", "a\n", "{", "{a}", "a]", "[", "abc", "AB", "/"]
 
 
 def unsupported(error):
     return "not supported" in error or "are supported for a group" in error
+
+
+def is_unplaced(told, error):
+    """Python gives no position for a name in a template."""
+    return re.fullmatch(rf"template .*: {re.escape(error)} at position \d+", told, re.DOTALL) and error.startswith("unknown group name")
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -342,12 +434,17 @@ def test_regular_expressions_are_python_s(seed):
         regex = rng.choice(WHOLE) if rng.random() < 0.4 else "".join(rng.choices(PIECES, k=rng.randrange(1, 7)))
         if rng.random() < 0.3:
             regex = f"({regex})"
-        jobs.append({"regex": regex, "text": rng.choice(TEXTS), "template": rng.choice(TEMPLATES)})
+        if rng.random() < 0.03:
+            regex = rng.choice(WRONG)
+        jobs.append({"regex": regex, "text": rng.choice(TEXTS), "template": rng.choice(TEMPLATES if rng.random() < 0.95 else WRONG_TEMPLATES)})
     outcomes = {"match": 0, "no": 0, "error": 0}
     for job, ours in zip(jobs, tool(jobs)):
         theirs = python_regex(job)
         if "error" in theirs:
-            assert "error" in ours, (job, theirs, ours)
+            told = ours.get("error", "").replace(NAME_RULE, "")
+            named = re.match(r"bad character in group name .*(?= at position)", theirs["error"])  # Python escapes backslashes in it
+            assert told.endswith(theirs["error"][named.end():] if named else theirs["error"]) or is_unplaced(told, theirs["error"]), (job, theirs, ours)
+            assert named is None or "bad character in group name" in told, (job, theirs, ours)
             outcomes["error"] += 1
         elif "error" in ours:
             assert unsupported(ours["error"]), (job, theirs, ours)

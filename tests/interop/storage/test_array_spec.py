@@ -12,6 +12,7 @@ from orbax.checkpoint._src.arrays import subchunking
 from orbax.checkpoint._src.serialization import ocdbt_process_spec
 from orbax.checkpoint._src.serialization import tensorstore_utils as orbax
 import cairn_cli
+import gists
 
 DTYPES = ["bool", "int4", "int8", "uint16", "int32", "uint64", "float8_e4m3fn", "bfloat16", "float16", "float32", "float64", "complex64"]
 DIRECTORIES = ["/ckpt", "/ckpt/", "/a//b/./c/../d", "//two/slashes", "///three", "/", "/..", "/with space/é", "/back\\slash", "/a\\..\\b", "/logs:/x", "/gs:/x", "/a?b#c",
@@ -41,7 +42,7 @@ def plain(value):
 
 
 def compare(jobs, make):
-    """`make(options)` is the real package's answer; a ValueError (or the AssertionError of a bad gs:// path) must be one of Cairn's."""
+    """`make(options)` is the real package's answer; a ValueError (or the AssertionError of a bad gs:// path) must be the same one in Cairn."""
     failures = 0
     for job, got in zip(jobs, run(jobs), strict=True):
         (options,) = job.values()
@@ -49,7 +50,8 @@ def compare(jobs, make):
             want = plain(make(options))
         except (ValueError, AssertionError) as error:
             failures += 1
-            assert isinstance(got, dict) and got.get("error", "").startswith("invalid_argument: "), (job, str(error), got)
+            assert isinstance(got, dict) and "error" in got, (job, str(error), got)
+            gists.check_known(gists.OF_SPECS, error, got)
         else:
             assert got == want, (job, got, want)
     return failures

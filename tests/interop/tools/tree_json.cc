@@ -49,7 +49,12 @@ DType dtype_of(const Json& json) {
 }
 
 Array array_of(const Json& json) {
-  Array array = Array::allocate(dtype_of(member(json, "dtype")), shape_of(member(json, "shape")));
+  const Shape shape = shape_of(member(json, "shape"));
+  const Json* opaque = given(json, "element_size");
+  Array array = opaque
+                    ? Array::allocate(DType::kOpaque,
+                                      static_cast<std::size_t>(opaque->as_int64().value()), shape)
+                    : Array::allocate(dtype_of(member(json, "dtype")), shape);
   const Bytes bytes = from_hex(text(json, "hex"));
   if (bytes.size() != array.bytes().size()) fail("bytes of an array");
   if (!bytes.empty()) std::memcpy(array.mutable_view().data, bytes.data(), bytes.size());
@@ -134,9 +139,20 @@ Tree single_replica_restore_args(const Json& json) {
   return Tree(args);
 }
 
+ExplicitSharding explicit_sharding(const Json& parts) {
+  ExplicitSharding out;
+  for (const Json& part : *parts.as_array()) {
+    const JsonArray& fields = *part.as_array();
+    out.parts.push_back({fields[0].as_int64().value(), {shape_of(fields[1]), shape_of(fields[2])}});
+  }
+  return out;
+}
+
 Tree sharded(const Json& json) {
+  const Json* parts = given(json, "parts");
   ShardedArray array =
-      ShardedArray::from_array(array_of(json), parse_sharding(text(json, "sharding")));
+      ShardedArray::from_array(array_of(json), parts ? Sharding(explicit_sharding(*parts))
+                                                     : parse_sharding(text(json, "sharding")));
   if (const Json* key = given(json, "key")) array.random_key_impl = *key->as_string();
   return Tree(std::move(array));
 }

@@ -6,7 +6,9 @@
 //   {"complex": "<hex of 16 bytes>"}  {"str": "s"}  {"bytes": "<hex>"}  {"numpy": {"dtype":
 //                                                   "float32", "hex": "..."}}
 //   {"array": {"dtype": "int8", "shape": [2], "hex": "0102"}}
+//   {"array": {"element_size": 8, "shape": [1], "hex": "..."}}  of a type without a name
 //   {"sharded": {"dtype", "shape", "hex", "sharding": "<as in _sharding>", "key": "threefry2x32"}}
+//   {"sharded": {"dtype", "shape", "hex", "parts": [[device, origin, shape], ...]}}
 //   {"abstract": {"dtype", "shape", "sharding": "..." | null}}
 //   {"dict": [["key", node], ...]}  {"list": [node, ...]}  {"tuple": [node, ...]}
 //   {"named": {"module": "m", "name": "State", "fields": [["mu", node], ...]}}

@@ -119,8 +119,7 @@ Json choose(const Json& job) {
   ChunkTarget target;
   if (const Json* bytes = job.find("bytes"); bytes && !bytes->is_null())
     target.bytes = bytes->as_int64();
-  for (const std::int64_t axis : integers(job.find("axes")))
-    target.shard_axes.push_back(static_cast<std::size_t>(axis));
+  target.shard_axes = integers(job.find("axes"));
   const Shape chosen =
       choose_chunk_shape(integers(job.find("shape")), integers(job.find("write_shape")),
                          static_cast<std::size_t>(number(job, "size", 1)), target);
