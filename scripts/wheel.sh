@@ -31,8 +31,8 @@ while read -r version python; do
   venv=build/wheel-venv/$version
   scripts/test-env.sh "$venv" "$requirements" "$python"
   "$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
-    -w build/wheel -C cmake.source-dir=python -C cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" \
-    -C build-dir="build/python/wheel-$version" -C build.targets=cairn_python
+    -w build/wheel --config-settings cmake.source-dir=python --config-settings cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" \
+    --config-settings build-dir="build/python/wheel-$version" --config-settings build.targets=cairn_python
 done <<<"$pythons"
 
 # The last environment has the tools for all wheels.
