@@ -12,14 +12,19 @@ prefix=build/python/prefix
 
 pythons=$(scripts/pythons.sh)
 [ $# -eq 0 ] || pythons=$(awk -v wanted=" $* " 'index(wanted, " " $1 " ")' <<<"$pythons")
-[ -n "$pythons" ] || { echo "wheel.sh: found no CPython ${*:-of 3.10 or later} with headers and venv" >&2; exit 1; }
+if [ -z "$pythons" ]; then
+  echo "wheel.sh: found no CPython ${*:-of 3.10 or later} with its headers and venv" >&2
+  exit 1
+fi
 # Of the versions that share the stable ABI, the first is enough.
 pythons=$(awk '{ split($1, version, ".") } version[2] < 12 || !stable++' <<<"$pythons")
 
 cmake --install build/release --prefix "$prefix" >/dev/null
-sources=$(git ls-files --cached --others --exclude-standard cairn cli cmake python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh "$requirements")
+sources=$(git ls-files --cached --others --exclude-standard \
+  cairn cli cmake python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh "$requirements")
 # shellcheck disable=SC2086  # a list of words
-stamp=$dist/.$({ cat $sources "$(find "$prefix" -name libcairn.a)"; echo "$pythons"; } | sha256sum | cut -c1-16).stamp
+state=$({ cat $sources "$(find "$prefix" -name libcairn.a)"; echo "$pythons"; } | sha256sum)
+stamp=$dist/.${state:0:16}.stamp
 if [ -f "$stamp" ]; then
   echo "Up to date:" "$dist"/*
   exit 0
@@ -30,16 +35,19 @@ mkdir -p "$dist" build/wheel
 while read -r version python; do
   venv=build/wheel-venv/$version
   scripts/test-env.sh "$venv" "$requirements" "$python"
-  "$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps . \
-    -w build/wheel --config-settings cmake.source-dir=python --config-settings cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" \
-    --config-settings build-dir="build/python/wheel-$version" --config-settings build.targets=cairn_python
+  "$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation \
+    --no-deps --wheel-dir build/wheel . \
+    --config-settings cmake.source-dir=python \
+    --config-settings cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" \
+    --config-settings build-dir="build/python/wheel-$version" \
+    --config-settings build.targets=cairn_python
 done <<<"$pythons"
 
 # The last environment has the tools for all wheels.
 PATH=$PWD/$venv/bin:$PATH
 auditwheel repair --wheel-dir "$dist" build/wheel/*.whl >build/wheel/auditwheel.log 2>&1 ||
   { cat build/wheel/auditwheel.log >&2; exit 1; }
-"$venv/bin/python" -c "from scikit_build_core.build import build_sdist; build_sdist('$dist')" >build/wheel/sdist.log 2>&1 ||
-  { cat build/wheel/sdist.log >&2; exit 1; }
+"$venv/bin/python" -c "from scikit_build_core.build import build_sdist; build_sdist('$dist')" \
+  >build/wheel/sdist.log 2>&1 || { cat build/wheel/sdist.log >&2; exit 1; }
 touch "$stamp"
 ls "$dist"/*

@@ -1,11 +1,10 @@
-"""The wheels and the sdist that `make wheel` has built: installed into empty environments, and used.
+"""The wheels and the sdist of `make wheel`: installed into empty environments, and used.
 
 Each CPython of 3.10 or later that scripts/pythons.sh finds is tested, and 3.11 must be among them.
 """
 
 import os
 import re
-import tarfile
 import zipfile
 
 import pytest
@@ -17,8 +16,8 @@ PYTHONS = dict(line.split(" ", 1) for line in good(ROOT / "scripts/pythons.sh").
 ABSENT = [version for version in ("3.10", "3.11", "3.12", "3.13") if version not in PYTHONS]
 TOOLS = ROOT / "build/wheel-venv/3.11/bin/python"
 # What any Linux with the wheel's version of glibc has: the rest must be in the wheel.
-SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1", "ld-linux-x86-64.so.2",
-          "ld-linux-aarch64.so.1"}
+SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1",
+          "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
 USE = """
 import sys, cairn, numpy as np
@@ -60,7 +59,8 @@ def install_and_use(version, source, folder):
     good(PYTHONS[version], "-m", "venv", "--without-pip", folder / "env")
     python = folder / "env/bin/python"
     pip = [TOOLS, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-    good(*pip, "install", "--quiet", "--only-binary", ":all:", "-c", ROOT / "scripts/demo-requirements.txt", source)
+    good(*pip, "install", "--quiet", "--only-binary", ":all:",
+         "-c", ROOT / "scripts/demo-requirements.txt", source)
     listed = good(*pip, "list", "--format=freeze")
     assert set(re.findall("^([^=]+)==", listed, re.M)) == {"cairn", "numpy"}
     # Nothing of this machine: no variable, and another folder than the clone.
@@ -71,7 +71,10 @@ def install_and_use(version, source, folder):
         assert "good" in good(*command, "verify", folder / "saved", **environment)
 
 
-@pytest.mark.parametrize("machine", [f"has {' '.join(PYTHONS)}, lacks {' '.join(ABSENT) or 'none'}"])
+FOUND = f"has {' '.join(PYTHONS)}, lacks {' '.join(ABSENT) or 'none'}"
+
+
+@pytest.mark.parametrize("machine", [FOUND])
 def test_this_machine_has_the_python_that_is_always_tested(machine):
     assert "3.11" in PYTHONS, machine
 
@@ -84,24 +87,25 @@ def test_a_wheel_works_in_an_empty_environment(version, tmp_path):
 def test_an_unpacked_sdist_builds_and_works_in_an_empty_environment(tmp_path):
     """The sdist has the same sources as a clone, so that this is `pip install .`, too."""
     (sdist,) = DIST.glob("*.tar.gz")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(tmp_path / "source", filter="data")
-    (source,) = (tmp_path / "source").iterdir()
+    good("tar", "-xzf", sdist, "-C", tmp_path)
+    source = tmp_path / sdist.name.removesuffix(".tar.gz")
     folders = ("cairn", "cli", "cmake", "python")
-    tracked = good("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders, cwd=ROOT).splitlines()
-    unpacked = {path.relative_to(source).as_posix() for name in folders for path in (source / name).rglob("*") if path.is_file()}
-    assert unpacked == set(tracked)
+    files = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
+    listed = good("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders, cwd=ROOT)
+    assert {path.relative_to(source).as_posix() for path in files} == set(listed.splitlines())
 
     # ccache knows the sources from `make build`, if the compiler has the same name. The tools come
     # from the environment of `make wheel`, whose place stays the same.
-    good(TOOLS, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-build-isolation",
-         "--no-deps", "--wheel-dir", tmp_path, ".", cwd=source, env=os.environ | {"CXX": "c++"}, timeout=900)
+    good(TOOLS, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps",
+         "--no-build-isolation", "--wheel-dir", tmp_path, ".", cwd=source,
+         env=os.environ | {"CXX": "c++"}, timeout=900)
     (wheel,) = tmp_path.glob("*.whl")
     install_and_use("3.11", wheel, tmp_path)
 
 
 def test_there_is_one_wheel_for_each_abi():
-    abis = {f"cp{version.replace('.', '')}" if int(version[2:]) < 12 else "abi3" for version in PYTHONS}
+    abis = {"abi3" if int(version[2:]) >= 12 else f"cp{version.replace('.', '')}"
+            for version in PYTHONS}
     assert sorted(re.search(r"-cp\d+-(\w+)-", wheel.name)[1] for wheel in wheels()) == sorted(abis)
 
 
@@ -124,6 +128,7 @@ def test_a_wheel_is_self_contained(version, tmp_path):
 
 
 def test_what_builds_the_wheels_is_what_pip_would_take():
-    (build,) = re.findall(r"^requires = \[(.*)\]", (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    project = (ROOT / "pyproject.toml").read_text()
+    (build,) = re.findall(r"^requires = \[(.*)\]", project, re.MULTILINE)
     pinned = (ROOT / "scripts/wheel-requirements.txt").read_text().splitlines()
     assert set(re.findall(r'"([^"]+)"', build)) <= set(pinned)

@@ -16,6 +16,7 @@ METRIC_ITEM_NAME = "metrics"
 
 __getattr__ = _hints(__name__)
 
+
 def is_async_checkpointer(checkpointer: Any) -> bool:
     """Whether a checkpointer saves in the background."""
     return isinstance(checkpointer, AsyncCheckpointer)
