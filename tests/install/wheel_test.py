@@ -91,7 +91,8 @@ def test_an_unpacked_sdist_builds_and_works_in_an_empty_environment(tmp_path):
     source = tmp_path / sdist.name.removesuffix(".tar.gz")
     folders = ("cairn", "cli", "cmake", "python")
     files = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
-    listed = good("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders, cwd=ROOT)
+    sources = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = good(*sources, *folders, cwd=ROOT)
     assert {path.relative_to(source).as_posix() for path in files} == set(listed.splitlines())
 
     # ccache knows the sources from `make build`, if the compiler has the same name. The tools come

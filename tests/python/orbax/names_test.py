@@ -87,7 +87,9 @@ def test_all_temporary_paths(tmp_path):
 
 @pytest.mark.parametrize("zarr3", [False, True])
 @pytest.mark.parametrize("ocdbt", [False, True])
-@pytest.mark.parametrize("options", [{}, {"metadata_key": "m"}, {"raise_array_data_missing_error": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"metadata_key": "m"}, {"raise_array_data_missing_error": False}]
+)
 def test_get_json_tspec_read(zarr3, ocdbt, options, tmp_path):
     from etils import epath
 
