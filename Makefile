@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps deps-build cli build python static deb demo test check bench format lint install clean venv \
+.PHONY: help deps deps-build cli build python wheel static deb demo test check bench format lint install clean venv \
         docs test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -34,6 +34,11 @@ build: deps cli  ## the command, the library, and all that tests them
 
 python: build venv  ## the Python package, in build/venv (pip install . installs it anywhere)
 	@scripts/python-package.sh $(VENV)
+
+wheel: cli  ## self-contained wheels for the CPythons of this machine, and the sdist, in build/dist
+	@scripts/install-deps.sh python
+	@cmake --build --preset release -j $(JOBS)
+	@scripts/wheel.sh
 
 static: deps-build  ## build/static/bin/cairn, a static program that runs on any Linux
 	@scripts/configure.sh static
@@ -71,7 +76,7 @@ test-layering: deps  ## includes point down; every public header compiles alone
 test-consumer: build  ## install, then build and run a program that uses find_package(cairn)
 	@tests/consumer/run.sh
 
-test-interop: build static python  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
+test-interop: build static python wheel  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) --dist worksteal tests/interop tests/cli tests/install tests/python
 
 docs: deps  ## the documentation site with the C++ API, in build/site

@@ -19,7 +19,10 @@ PY
 )
 # shellcheck disable=SC2086  # a list of words
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $requirements
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall . \
-  -C cmake.source-dir=python -C cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" -C build-dir="build/python/$(basename "$venv")" \
-  -C build.targets=cairn_python
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation \
+  --no-deps --force-reinstall . \
+  --config-settings cmake.source-dir=python \
+  --config-settings cmake.define.CMAKE_PREFIX_PATH="$PWD/$prefix" \
+  --config-settings build-dir="build/python/$(basename "$venv")" \
+  --config-settings build.targets=cairn_python
 touch "$stamp"

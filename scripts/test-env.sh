@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a virtual environment of Python packages: test-env.sh FOLDER REQUIREMENTS. Does nothing if it is up to date.
+# Makes a virtual environment of Python packages: test-env.sh FOLDER REQUIREMENTS [PYTHON]. Does
+# nothing if it is up to date.
 set -euo pipefail
 folder=$1
 requirements=$2
@@ -7,7 +8,7 @@ stamp=$folder/$(sha256sum "$requirements" | cut -c1-16).stamp
 [ -f "$stamp" ] && exit 0
 
 # The first Python that can make environments and speak TLS: a self-built one may lack either.
-for python in python3 /usr/bin/python3; do
+for python in ${3:-python3 /usr/bin/python3}; do
   if "$python" -c 'import ssl, venv, ensurepip' 2>/dev/null; then break; fi
   python=
 done

@@ -85,7 +85,7 @@ def test_purposes(machine):
     assert machine(["nonsense"])[0].returncode == 2
 
 
-@pytest.mark.parametrize("target", ["cli", "install", "demo", "static", "deb"])
+@pytest.mark.parametrize("target", ["cli", "install", "demo", "wheel", "static", "deb"])
 def test_targets_of_users_build_no_tests(target):
     plan = good("make", "-n", target, cwd=ROOT)
     assert "scripts/install-deps.sh build" in plan

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.processes import Group, is_primary_host, process_index
+from cairn.orbax._impl.processes import Group, is_primary_host, process_index, reached_preemption
 
 __getattr__ = _hints(
     __name__,
@@ -40,5 +40,6 @@ __all__ = [
     "is_primary_host",
     "process_count",
     "process_index",
+    "reached_preemption",
     "sync_global_processes",
 ]

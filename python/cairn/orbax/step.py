@@ -2,6 +2,7 @@
 
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
+from cairn.orbax._impl.paths import all_temporary_paths
 from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.paths import is_finalized as is_path_finalized
 from cairn.orbax._impl.paths import is_temporary as is_path_temporary
@@ -27,12 +28,13 @@ from cairn.orbax._impl.steps.step_names import (
     tmp_checkpoints,
 )
 
-__getattr__ = _hints(__name__, {"all_temporary_paths": "tmp_checkpoints() has their names"})
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "TMP_DIR_SUFFIX",
     "Metadata",
     "NameFormat",
+    "all_temporary_paths",
     "any_checkpoint_step",
     "build_step_metadatas",
     "build_step_path",

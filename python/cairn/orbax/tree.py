@@ -1,21 +1,24 @@
 """Trees as plain containers, and as flat dicts."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from cairn._leaves import key_text
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.transforms import merge_trees as _merge
+from cairn.orbax._impl.tree_difference import tree_difference
 from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf
 from cairn.orbax.arrays import to_shape_dtype_struct
 
 __getattr__ = _hints(
     __name__,
     {
-        "tree_difference": "compare the results of to_flat_dict()",
         "tree_trim": "cairn.orbax.args.PyTreeRestore(partial_restore=True) restores a part",
     },
 )
+
+PyTree: TypeAlias = Any  # in annotations, as in Orbax
+JsonType: TypeAlias = "list[Any] | dict[str, Any]"
 
 
 def get_key_name(key: Any) -> Any:
@@ -180,6 +183,8 @@ def is_empty_node(x: Any) -> bool:
 
 
 __all__ = [
+    "JsonType",
+    "PyTree",
     "deserialize_tree",
     "from_flat_dict",
     "from_flattened_with_keypath",
@@ -195,5 +200,6 @@ __all__ = [
     "str_keypath",
     "to_flat_dict",
     "to_shape_dtype_struct",
+    "tree_difference",
     "tuple_path_from_keypath",
 ]

@@ -11,11 +11,17 @@ from cairn.orbax._impl.leaves.leaf_args import (
     is_placeholder,
 )
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.trees import is_empty as _is_empty
 from cairn.orbax._impl.types.standard_types import (
     ArrayHandler,
     NumpyHandler,
     ScalarHandler,
     StringHandler,
+)
+from cairn.orbax._impl.types.tensorstore_specs import (
+    get_cast_tspec_deserialize,
+    get_cast_tspec_serialize,
+    get_json_tspec_read,
 )
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler, check_input_arguments
 from cairn.orbax._impl.types.type_registry import (
@@ -29,6 +35,9 @@ from cairn.orbax._impl.types.type_registry import (
 
 _MISSING = {
     "SingleReplicaArrayHandler": "each process reads what its devices need; nothing is broadcast",
+    "get_json_tspec_write": "arrays are written by Cairn's native code",
+    "get_ts_context": "call tensorstore.Context()",
+    "merge_ocdbt_per_process_files": "the processes of a save merge their databases themselves",
     "register_standard_handlers_with_options": "the native part has no such options",
 }
 
@@ -48,6 +57,20 @@ def supported_types() -> "list[Any]":
     return [kind for kind, _ in default_types()]
 
 
+def is_supported_empty_value(value: Any) -> bool:
+    """Whether a value is None, or an empty container that is not a named tuple."""
+    return _is_empty(value) and not hasattr(value, "_fields")
+
+
+def is_supported_type(value: Any) -> bool:
+    """Whether a value is stored without a handler of the caller."""
+    import jax
+    import numpy as np
+
+    kinds = (str, int, float, bytes, np.number, np.ndarray, jax.Array)
+    return isinstance(value, kinds) or is_supported_empty_value(value)
+
+
 __all__ = [
     "PLACEHOLDER",
     "ArrayHandler",
@@ -63,10 +86,15 @@ __all__ = [
     "TypeHandlerRegistry",
     "check_input_arguments",
     "create_type_handler_registry",
+    "get_cast_tspec_deserialize",
+    "get_cast_tspec_serialize",
+    "get_json_tspec_read",
     "get_type_handler",
     "has_type_handler",
     "is_ocdbt_checkpoint",
     "is_placeholder",
+    "is_supported_empty_value",
+    "is_supported_type",
     "register_type_handler",
     "supported_types",
 ]

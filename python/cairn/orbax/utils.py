@@ -19,6 +19,7 @@ from cairn.orbax._impl.steps.step_names import (
 from cairn.orbax.arrays import to_shape_dtype_struct
 from cairn.orbax.multihost import broadcast_one_to_all, sync_global_processes
 from cairn.orbax.tree import (
+    PyTree,
     deserialize_tree,
     from_flat_dict,
     from_flattened_with_keypath,
@@ -40,6 +41,18 @@ _PREFIX = "PLACEHOLDER://"
 def leaf_is_placeholder(leaf: Any) -> bool:
     """Whether a leaf stands for one that is stored elsewhere."""
     return isinstance(leaf, str) and leaf.startswith(_PREFIX)
+
+
+def all_leaves_are_placeholders(tree: Any) -> bool:
+    """Whether every leaf of a tree stands for one that is stored elsewhere."""
+    import jax
+
+    return all(leaf_is_placeholder(leaf) for leaf in jax.tree_util.tree_leaves(tree))
+
+
+def is_pathways_backend() -> bool:
+    """False: Pathways is not available."""
+    return False
 
 
 def leaf_placeholder(name: str) -> str:
@@ -73,7 +86,9 @@ def sync_global_devices(name: str, **options: Any) -> None:
 
 __all__ = [
     "PLACEHOLDER",
+    "PyTree",
     "TMP_DIR_SUFFIX",
+    "all_leaves_are_placeholders",
     "any_checkpoint_step",
     "broadcast_one_to_all",
     "checkpoint_steps",
@@ -88,6 +103,7 @@ __all__ = [
     "is_empty_node",
     "is_empty_or_leaf",
     "is_gcs_path",
+    "is_pathways_backend",
     "is_primary_host",
     "is_scalar",
     "is_sequence_key",

@@ -68,9 +68,21 @@ struct Numpy {
 };
 Numpy& numpy() { return made_once<Numpy>(); }
 
+// Not a dependency of the package, so it may be absent.
+nb::object ml_dtypes() {
+  try {
+    return nb::module_::import_("ml_dtypes");
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_ModuleNotFoundError)) throw;
+    nb::raise_from(error, PyExc_ModuleNotFoundError,
+                   "NumPy has bfloat16, float8 and int4 only through the package ml_dtypes, which "
+                   "is not installed; run: pip install ml_dtypes");
+  }
+}
+
 // The types that NumPy lacks. A program that has none of them need not import the module.
 struct MlDtypes {
-  DTypeObjects dtypes = dtypes_of(nb::module_::import_("ml_dtypes"), numpy().dtype);
+  DTypeObjects dtypes = dtypes_of(ml_dtypes(), numpy().dtype);
 };
 
 // NumPy's object for the type.

@@ -74,6 +74,7 @@ def test_a_missing_name_has_a_hint(name):
         lambda: ocp.type_handlers.ArrayHandler(metadata_key="x"),
         lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler(), temporary_path_class=object),
         lambda: ocp.CheckpointManager("gs://bucket/x"),
+        lambda: ocp.StandardCheckpointer().cancel(),
     ],
 )
 def test_what_is_not_available_is_refused(make):

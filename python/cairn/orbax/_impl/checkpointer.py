@@ -247,6 +247,12 @@ class AsyncCheckpointer(Checkpointer):
             self._error = error
             commit.abandon()
 
+    def cancel(self) -> None:
+        """Not available: raises NotImplementedError."""
+        raise NotImplementedError(
+            "cancel: a save in the background cannot be stopped; call wait_until_finished()"
+        )
+
     def wait_until_finished(self) -> None:
         """Waits until the save is durable. Raises its error, once."""
         if self._thread is not None:

@@ -1,0 +1,135 @@
+"""The wheels and the sdist of `make wheel`: installed into empty environments, and used.
+
+Each CPython of 3.10 or later that scripts/pythons.sh finds is tested, and 3.11 must be among them.
+"""
+
+import os
+import re
+import zipfile
+
+import pytest
+
+from places import GOLDEN, ROOT, good
+
+DIST = ROOT / "build/dist"
+PYTHONS = dict(line.split(" ", 1) for line in good(ROOT / "scripts/pythons.sh").splitlines())
+ABSENT = [version for version in ("3.10", "3.11", "3.12", "3.13") if version not in PYTHONS]
+TOOLS = ROOT / "build/wheel-venv/3.11/bin/python"
+# What any Linux with the wheel's version of glibc has: the rest must be in the wheel.
+SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1",
+          "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+USE = """
+import sys, cairn, numpy as np
+assert cairn.__file__.startswith(sys.prefix), cairn.__file__
+tree = {"w": np.arange(12.0).reshape(3, 4), "step": 3, "names": ["a", None]}
+for name in ("saved", "saved.safetensors"):
+    arrays = tree if name == "saved" else {"w": tree["w"]}
+    cairn.save(name, arrays)
+    loaded = cairn.load(name)
+    assert loaded.keys() == arrays.keys() and (loaded["w"] == tree["w"]).all()
+    assert cairn.verify(name)
+assert (cairn.open("saved")["w"][1:2] == tree["w"][1:2]).all()
+assert cairn.load(sys.argv[1], include="opt_state*")["opt_state"][0]["count"] >= 0
+try:
+    cairn.load(sys.argv[1])
+except ModuleNotFoundError as error:
+    assert "bfloat16" in str(error) and "pip install ml_dtypes" in str(error)
+else:
+    raise AssertionError("bfloat16 without ml_dtypes")
+assert not {"jax", "torch", "tensorflow", "ml_dtypes"} & set(sys.modules)
+print(cairn.__version__)
+"""
+
+
+def wheels():
+    return sorted(DIST.glob("*.whl"))
+
+
+def wheel_of(version):
+    """The wheel for a Python: its own, or that of the stable ABI."""
+    major, minor = map(int, version.split("."))
+    tag = f"cp{major}{minor}-cp{major}{minor}" if minor < 12 else "cp312-abi3"
+    (wheel,) = DIST.glob(f"*-{tag}-manylinux_*.whl")
+    return wheel
+
+
+def install_and_use(version, source, folder):
+    """Installs into an environment that has nothing else, and uses the package and the command."""
+    good(PYTHONS[version], "-m", "venv", "--without-pip", folder / "env")
+    python = folder / "env/bin/python"
+    pip = [TOOLS, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    good(*pip, "install", "--quiet", "--only-binary", ":all:",
+         "-c", ROOT / "scripts/demo-requirements.txt", source)
+    listed = good(*pip, "list", "--format=freeze")
+    assert set(re.findall("^([^=]+)==", listed, re.M)) == {"cairn", "numpy"}
+    # Nothing of this machine: no variable, and another folder than the clone.
+    environment = {"cwd": folder, "env": {}}
+    expected = good(python, "-I", "-c", USE, GOLDEN / "orbax/demo", **environment).strip()
+    for command in ([folder / "env/bin/cairn"], [python, "-I", "-m", "cairn"]):
+        assert good(*command, "--version", **environment).split() == ["cairn", expected]
+        assert "good" in good(*command, "verify", folder / "saved", **environment)
+
+
+FOUND = f"has {' '.join(PYTHONS)}, lacks {' '.join(ABSENT) or 'none'}"
+
+
+@pytest.mark.parametrize("machine", [FOUND])
+def test_this_machine_has_the_python_that_is_always_tested(machine):
+    assert "3.11" in PYTHONS, machine
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_wheel_works_in_an_empty_environment(version, tmp_path):
+    install_and_use(version, wheel_of(version), tmp_path)
+
+
+def test_an_unpacked_sdist_builds_and_works_in_an_empty_environment(tmp_path):
+    """The sdist has the same sources as a clone, so that this is `pip install .`, too."""
+    (sdist,) = DIST.glob("*.tar.gz")
+    good("tar", "-xzf", sdist, "-C", tmp_path)
+    source = tmp_path / sdist.name.removesuffix(".tar.gz")
+    folders = ("cairn", "cli", "cmake", "python")
+    files = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
+    sources = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = good(*sources, *folders, cwd=ROOT)
+    assert {path.relative_to(source).as_posix() for path in files} == set(listed.splitlines())
+
+    # ccache knows the sources from `make build`, if the compiler has the same name. The tools come
+    # from the environment of `make wheel`, whose place stays the same.
+    good(TOOLS, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps",
+         "--no-build-isolation", "--wheel-dir", tmp_path, ".", cwd=source,
+         env=os.environ | {"CXX": "c++"}, timeout=900)
+    (wheel,) = tmp_path.glob("*.whl")
+    install_and_use("3.11", wheel, tmp_path)
+
+
+def test_there_is_one_wheel_for_each_abi():
+    abis = {"abi3" if int(version[2:]) >= 12 else f"cp{version.replace('.', '')}"
+            for version in PYTHONS}
+    assert sorted(re.search(r"-cp\d+-(\w+)-", wheel.name)[1] for wheel in wheels()) == sorted(abis)
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_wheel_is_self_contained(version, tmp_path):
+    wheel = wheel_of(version)
+    shown = " ".join(good(TOOLS, "-m", "auditwheel", "show", wheel).split())
+    (tag,) = re.findall(r'consistent with the following platform tag: "(\w+)"', shown)
+    assert tag.startswith("manylinux_2_") and f"-{tag}.whl" in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    carried = {path.name: path for path in (tmp_path / "cairn.libs").iterdir()}
+    (module,) = (tmp_path / "cairn").glob("_cairn*.so")
+    assert ".abi3." in module.name or version in ("3.10", "3.11")
+    for program in [module, tmp_path / "cairn/bin/cairn", *carried.values()]:
+        dynamic = good("readelf", "-d", program)
+        needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
+        assert needed <= carried.keys() | SYSTEM, program
+        assert not needed & carried.keys() or re.search(r"R(UN)?PATH.*\$ORIGIN", dynamic), program
+
+
+def test_what_builds_the_wheels_is_what_pip_would_take():
+    project = (ROOT / "pyproject.toml").read_text()
+    (build,) = re.findall(r"^requires = \[(.*)\]", project, re.MULTILINE)
+    pinned = (ROOT / "scripts/wheel-requirements.txt").read_text().splitlines()
+    assert set(re.findall(r'"([^"]+)"', build)) <= set(pinned)
