@@ -86,11 +86,13 @@ void refuse_foreign_files_in(const std::string& folder) {
     if (!is_folder) files.push_back(std::move(name));
   std::sort(files.begin(), files.end());
   if (files.size() > kMostFiles) files.resize(kMostFiles);
-  for (const std::string& name : files) try {
+  for (const std::string& name : files) {
+    try {
       refuse_foreign_file(folder + "/" + name);
     } catch (const Error& error) {
       if (error.code() == Code::kUnimplemented) throw;
     }
+  }
 }
 
 }  // namespace cairn::inline v0
