@@ -12,6 +12,7 @@ import cairn_cli
 import leaves
 import random_trees
 import tree_json
+from test_pytree_handler import run
 
 LAYOUTS = [{"use_ocdbt": ocdbt, "use_zarr3": zarr3} for ocdbt in (True, False) for zarr3 in (True, False)]
 
@@ -68,3 +69,25 @@ def test_manager_restores_steps_of_async_checkpointer(options, scratch):
         manager.wait_until_finished()
         assert manager.all_steps() == [3, 12, 13]
     cairn_cli.verify(scratch / "root")
+
+
+def test_a_save_in_place_replaces_an_older_one(scratch):
+    """Only with `force`; nothing of the older one stays, and each package restores what the other one saved."""
+    older, newer = {"old": np.arange(3), "both": 1}, {"new": np.arange(4.0), "both": 2}
+    in_place = ocp.path.atomicity.CommitFileTemporaryPath
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=False), temporary_path_class=in_place) as theirs:
+        theirs.save(scratch / "theirs", args=ocp.args.PyTreeSave(older))
+        with pytest.raises(ValueError, match="already exists"):
+            theirs.save(scratch / "theirs", args=ocp.args.PyTreeSave(newer))
+        theirs.save(scratch / "theirs", args=ocp.args.PyTreeSave(newer), force=True)
+        job = {"op": "save_in_place", "dir": str(scratch / "ours"), "options": {"use_ocdbt": False}}
+        older, newer = tree_json.to_json(older), tree_json.to_json(newer)
+        first, refused, forced = run([job | {"item": older}, job | {"item": newer}, job | {"item": newer, "force": True}])
+        assert first == forced == {"done": True} and refused["code"] == "already_exists", refused
+        restored = [theirs.restore(scratch / side) for side in ("theirs", "ours")]
+    for tree in restored:
+        np.testing.assert_array_equal(tree.pop("new"), np.arange(4.0))
+        assert tree == {"both": 2}
+    for side in ("theirs", "ours"):
+        assert (scratch / side / "commit_success.txt").exists() and not (scratch / side / "old").exists()
+        assert sorted(entry["name"] for entry in cairn_cli.ls(scratch / side)) == ["both", "new"]

@@ -5,7 +5,8 @@
 // "aggregate_save" and "aggregate_restore" are MsgpackHandler's; "dir" is then the file. With
 // "primary", two processes save, each to a file with its number behind that name.
 // "save_checkpoint" is a whole checkpoint by cairn::save, with "use_ocdbt" and "use_zarr3".
-// "save_step" is one by AsyncCheckpointer, with the item "item_name".
+// "save_step" is one by AsyncCheckpointer, with the item "item_name". "save_in_place" is one whose
+// marker comes last; with "force" it replaces an older one.
 //
 // In:  [{"op": "save" | "async_save" | "save_checkpoint" | "save_step" | "finalize" | "restore" |
 // "metadata", "dir": folder, "options": {"use_ocdbt": true, ...},
@@ -446,6 +447,13 @@ Json run(const Json& job) {
     set(*job.find("options"), "use_ocdbt", save_options.use_ocdbt);
     set(*job.find("options"), "use_zarr3", save_options.use_zarr3);
     save(directory, tree_from_json(*job.find("item")), save_options);
+    out.set("done", true);
+  } else if (op == "save_in_place") {
+    PyTreeCheckpointHandlerOptions in_place = options_of(*job.find("options"));
+    in_place.commit_protocol = CommitProtocol::kCommitMarker;
+    Checkpointer(in_place).save(
+        directory, save_args_of(job),
+        {.if_exists = given(job, "force") ? IfExists::kReplace : IfExists::kFail});
     out.set("done", true);
   } else if (op == "save_step") {
     AsyncCheckpointer checkpointer(options_of(*job.find("options")));
