@@ -36,11 +36,12 @@ struct CleanedPath {
   std::string why;                                // reason for kInUse and kRefused
 };
 // Removes the leftovers of interrupted saves in a directory of checkpoints (including its steps and
-// their items) and beside it: temporary directories of Orbax and Cairn, and temporary files of
-// Cairn. Restores the name of everything that is committed, verifies and lacks only its name: a
-// checkpoint that was set aside while it was being replaced, a temporary directory, or the index of
-// a set of files. Symbolic links are not followed. Cairn's saves in progress are detected, Orbax's
-// are not. Throws not_found if neither the directory nor a leftover of it exists.
+// their items) and beside it: temporary directories of Orbax and Cairn, temporary files of Cairn,
+// and those that a deletion of an item has left in its checkpoint. Restores the name of everything
+// that is committed, verifies and lacks only its name: a checkpoint that was set aside while it was
+// being replaced, a temporary directory, or the index of a set of files. Symbolic links are not
+// followed. Cairn's saves in progress are detected, Orbax's are not. Throws not_found if neither the
+// directory nor a leftover of it exists.
 std::vector<CleanedPath> clean_leftovers(const std::string& path,
                                          CleanMode mode = CleanMode::kRemove);
 // The result as JSON text (docs/cli.md).
