@@ -26,9 +26,9 @@ def calls(monkeypatch):
         def __init__(self, **options):
             self._handler = _cairn_handler(**options)
 
-        def async_save(self, *args):
+        def async_save(self, *args, **options):
             counted["save"] += 1
-            return self._handler.async_save(*args)
+            return self._handler.async_save(*args, **options)
 
     _cairn_handler = _cairn.TreeHandler
     open_reader = _cairn.open
