@@ -135,7 +135,9 @@ def test_saves(both):
     assert both.save(2) == SAVED | {"steps.between_saves"}
     assert both.last["steps.chosen"]["examined"] == 2 and both.last["steps.chosen"]["to_remove"] == 1
     assert all(0 <= both.last[name]["seconds"] < 60 and both.last[name]["level"] == "info" for name in both.last if name != "steps.removed")
-    assert both.last["steps.finished"]["seconds"] >= both.last["steps.blocked"]["seconds"] >= both.last["steps.waited"]["seconds"]
+    # A small save may be finished before its caller goes on, so either of the two may be longer.
+    seconds = {name: both.last[f"steps.{name}"]["seconds"] for name in ("finished", "blocked", "waited")}
+    assert min(seconds["finished"], seconds["blocked"]) >= seconds["waited"]
     assert both.save(2) == set()  # not wanted
     assert both.open(max_to_keep=1) == {"steps.found"}
     assert both.last["steps.found"]["steps"] == 1
