@@ -387,6 +387,22 @@ TEST(Clean, RemovesTheFilesOfADeletion) {
   EXPECT_FALSE(fs::exists(left));
 }
 
+// A temporary folder is one, whatever its name begins with.
+TEST(Clean, RefusesAForeignFileInASaveNamedLikeADeletion) {
+  const TempDir dir;
+  save(dir / "run/1", Tree{{"x", 1}}, {.item = "state", .v1 = true});
+  const std::string left = dir / "run/1/.orbax-delete-x.orbax-checkpoint-tmp";
+  fs::create_directories(left);
+  testing::put_file(left + "/notes.txt", "somebody's");
+  const auto cleaned = clean_leftovers(dir / "run", CleanMode::kRemove);
+  ASSERT_EQ(cleaned.size(), 1U);
+  EXPECT_EQ(cleaned.front().outcome, CleanOutcome::kRefused);
+  EXPECT_TRUE(fs::exists(left + "/notes.txt"));
+  fs::remove(left + "/notes.txt");
+  ASSERT_EQ(clean_leftovers(dir / "run", CleanMode::kRemove).size(), 1U);
+  EXPECT_FALSE(fs::exists(left));
+}
+
 TEST(PendingDirectory, NoticesThatItsDirectoryWasReplaced) {
   const TempDir dir;
   PendingDirectory pending(dir / "ckpt", IfExists::kFail);

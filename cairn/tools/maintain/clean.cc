@@ -41,9 +41,8 @@ std::uint64_t bytes_below(const std::string& path) {
 }
 
 // Whether a deletion of an item has left the file, which it was writing, in its checkpoint.
-bool is_of_deletion(const Directory& folder, const DirectoryEntry& entry) {
-  return entry.kind == EntryKind::kFile &&
-         entry.name.starts_with(orbax::kDeletionTemporaryPrefix) &&
+bool is_of_deletion(const Directory& folder, const std::string& name, EntryKind kind) {
+  return kind == EntryKind::kFile && name.starts_with(orbax::kDeletionTemporaryPrefix) &&
          folder.kind(std::string(orbax::kCheckpointMetadataFile)) == EntryKind::kFile;
 }
 
@@ -77,7 +76,7 @@ void find_inside(const Directory& folder, int depth, std::vector<Leftover>& foun
     const bool is_folder = entry.kind == EntryKind::kDirectory;
     if (is_folder ? is_leftover(entry.name) || is_begun_in_place(folder, entry.name)
                   : (entry.kind == EntryKind::kFile && is_temporary_name(entry.name)) ||
-                        is_of_deletion(folder, entry))
+                        is_of_deletion(folder, entry.name, entry.kind))
       found.push_back({folder, entry.name, entry.kind});
     else if (is_folder && depth > 0)
       find_inside(folder.child(entry.name), depth - 1, found);
@@ -122,11 +121,11 @@ class Cleaner {
     CleanedPath done;
     done.path = leftover.parent.path_of(leftover.name);
     done.bytes = bytes_below(done.path);
-    if (leftover.name.starts_with(orbax::kDeletionTemporaryPrefix)) {
-      if (mode_ == CleanMode::kRemove) leftover.parent.remove(leftover.name);
-      return done;
-    }
     try {
+      if (is_of_deletion(leftover.parent, leftover.name, leftover.kind)) {
+        if (mode_ == CleanMode::kRemove) leftover.parent.remove(leftover.name);
+        return done;
+      }
       // While this lock is held, no save to the target can begin.
       const std::string target = leftover.parent.path_of(leftover.target());
       const bool is_lock = leftover.name == SaveLock::file_for(leftover.target());
