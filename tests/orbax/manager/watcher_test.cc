@@ -168,7 +168,8 @@ TEST(TerminationSignal, TheManagerKnowsOfIt) {
   }
 }
 
-// It is said also where the step is not saved, because the policy decides alone, or is saved anyway.
+// It is said also where the step is not saved, because the policy decides alone, or is saved
+// anyway.
 TEST(TerminationSignal, TheManagerKnowsOfItWhateverItSaves) {
   const TempDir dir = TempDir::in_memory();
   for (const bool force : {false, true}) {

@@ -137,9 +137,8 @@ def finalize(path: Any) -> None:
     saving.begin(own, final, {STATE: tree}, False, custom)()
     for part in pending:
         _cairn.remove_checkpoint(os.fspath(part))
-    with contextlib.suppress(
-        OSError
-    ):  # a part that came meanwhile, or what somebody else put there
+    # Fails if a part has come meanwhile, or if somebody else has put something there.
+    with contextlib.suppress(OSError):
         os.rmdir(parts)
 
 
