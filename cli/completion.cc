@@ -5,6 +5,8 @@
 #include "completion/words.h"
 #include "screen/terminal.h"
 
+#include <memory>
+
 namespace cairn::cli {
 
 void setup_completion(CLI::App& app, int& status) {

@@ -3,6 +3,12 @@
 # that every source also compiles alone.
 option(CAIRN_UNITY "Compile each folder's sources together" ${PROJECT_IS_TOP_LEVEL})
 
+# GCC looks for memory that it can free whenever its memory has grown by a third. It finds little,
+# and that takes a sixth of the time of a large unit.
+if(CAIRN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
+endif()
+
 # A further argument is the most sources of a unit: a large folder gets several, so that all cores
 # have work.
 function(cairn_compile_by_folder target)

@@ -2,10 +2,11 @@
 """Prints what lint.sh has to check, the longest first: `tidy SOURCE STAMP` or `alone SOURCE STAMP`.
 
 clang-tidy checks the units that are compiled, most of which are the sources of a folder together,
-and the units below some folders together: it takes six seconds to read and to search the headers of
+and the units of several folders together: it takes five seconds to read and to search the headers of
 the standard library, and two or three for the sources of a folder.
 Clang checks that each of these sources also compiles alone, and runs its analyzer, which looks at the
-functions of the source and not at what it includes.
+functions of the source and not at what it includes. The standard library is precompiled for that;
+standard_headers.py checks that each source includes what it needs of it.
 
 The stamp's name is a hash of the source, the project's files that it includes (directly or not),
 and the configuration. A source whose stamp exists has passed.
@@ -20,8 +21,10 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
-# Folders whose subfolders are checked together. Two sources of them must not give one name to two things.
-TOGETHER = ("cairn/distributed", "cairn/handlers", "cairn/ocdbt", "cairn/orbax", "cairn/tools", "cairn/tree", "cairn/zarr", "cli")
+# Folders that are checked together, with what is below them. Two of their sources must not give one name to two things.
+TOGETHER = [("cairn/array", "cairn/base", "cairn/codec"), ("cairn/io", "cairn/kvstore", "cairn/ocdbt", "cairn/zarr"),
+            ("cairn/handlers", "cairn/tensorstore_spec", "cairn/tree"), ("cairn/distributed",),
+            ("cairn/formats/tensorflow",), ("cairn/formats",), ("cairn/orbax",), ("cairn/tools",), ("cli",)]
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
@@ -39,7 +42,8 @@ def closure(file):
             continue
         seen.add(at)
         for include in INCLUDE.findall(content(at)):
-            todo += [include, f"{pathlib.PurePath(at).parent}/{include}"]  # from the root, or beside the file
+            # from the root, the command's folder, or beside the file
+            todo += [include, f"cli/{include}", f"{pathlib.PurePath(at).parent}/{include}"]
     return sorted(seen)
 
 
@@ -57,8 +61,8 @@ def groups(found):
     grouped = {}
     for file, command, parts in found:
         folder = os.path.dirname(parts[0])
-        folder = next((above for above in TOGETHER if f"{folder}/".startswith(f"{above}/")), folder)
-        options = re.sub(r" -o \S+", "", command)
+        folder = next(group[0] for group in TOGETHER if f"{folder}/".startswith(tuple(f"{above}/" for above in group)))
+        options = re.sub(r" -o \S+| --param \S+", "", command)
         grouped.setdefault((folder.replace("/", "_"), options), []).append((file, parts))
     for number, ((folder, options), members) in enumerate(sorted(grouped.items())):
         file = ROOT / f"build/lint/{folder}_{number}.cc"

@@ -18,9 +18,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::uint64_t kLook = 4096;
-constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
-
 // Whether the root is a map whose first key is a string inside the file, or one of flax's arrays.
 // (A pickle begins like an empty map, hence the check of the size.)
 bool looks_like_msgpack(ByteView first, std::uint64_t file_size) {
@@ -52,7 +49,7 @@ bool looks_like_npz(ByteView first) {
 
 bool is_index(const std::string& path) {
   const auto probe = try_call([&] {
-    const Json root = parse_json(as_text(read_text_file(path, kMaxIndex)));
+    const Json root = parse_json(as_text(read_text_file(path, kMaxIndexBytes)));
     const Json* map = root.find("weight_map");
     return map != nullptr && map->as_object() != nullptr;
   });
@@ -85,7 +82,7 @@ std::optional<Format> detect_file(const std::string& path) {
   if (is_tensorflow(path)) return Format::kTensorflow;
   const File file = File::open(path);
   const std::uint64_t size = file.size();
-  Bytes first(std::min(size, kLook));
+  Bytes first(std::min(size, kProbeBytes));
   file.read_into(0, first);
   if (is_lfs_pointer(first)) throw Error(Code::kDataLoss, path + " " + std::string(kIsLfsPointer));
   if (looks_like_safetensors(first)) return Format::kSafetensors;

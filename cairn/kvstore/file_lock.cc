@@ -23,7 +23,7 @@ struct Descriptor {
 };
 
 // Returns true if `path` still names the open file.
-bool names(const std::string& path, int fd) {
+bool names_open_file(const std::string& path, int fd) {
   struct stat named {};
   struct stat open {};
   if (fstat(fd, &open) != 0) fail_file_call(path, "stat the lock file", errno);
@@ -48,7 +48,7 @@ FileLock::FileLock(const std::string& path) : lock_path_(path + ".__lock") {
       fail_file_call(lock_path_, "lock it", errno);
     // While this process waited, the previous holder has removed the lock file or renamed it to
     // become the value.
-    if (!names(lock_path_, file.fd)) continue;
+    if (!names_open_file(lock_path_, file.fd)) continue;
     if (uninterrupted([&] { return ftruncate(file.fd, 0); }) != 0)
       fail_file_call(lock_path_, "empty the lock file", errno);
     fd_ = std::exchange(file.fd, -1);

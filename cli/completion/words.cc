@@ -2,6 +2,8 @@
 #include "completion/words.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 namespace cairn::cli {
 namespace {

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <ctime>
+#include <iterator>
 #include <thread>
 
 namespace cairn::cli {

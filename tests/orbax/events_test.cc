@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/orbax/single_replica.h"
+#include "tests/support/handlers.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/temp_dir.h"
@@ -55,12 +56,6 @@ class Events {
   std::mutex mutex_;
   std::vector<std::string> texts_;
 };
-
-std::shared_ptr<const TypeHandlerRegistry> with_array_options(const ArrayHandler::Options& array) {
-  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
-  registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
-  return registry;
-}
 
 // int32 0..7 on two devices, each with one half.
 ShardedArray two_halves(const Sharding& sharding) {

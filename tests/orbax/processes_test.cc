@@ -16,6 +16,7 @@
 #include <random>
 #include <string>
 
+#include "tests/support/handlers.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/same_bytes.h"
@@ -50,12 +51,6 @@ PyTreeCheckpointHandlerOptions options_of(const Job& job,
       .coordinator = job, .timeout = timeout, .write_timeout = timeout};
   options.resources.threads = 1;
   return options;
-}
-
-std::shared_ptr<const TypeHandlerRegistry> with_array_options(const ArrayHandler::Options& array) {
-  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
-  registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
-  return registry;
 }
 
 void expect_none(const Errors& errors) {

@@ -5,14 +5,14 @@ namespace cairn::inline v0 {
 namespace {
 
 // up to this size, copying is cheaper than a separate write
-constexpr std::uint64_t kSmall = 512;
+constexpr std::uint64_t kSmallRun = 512;
 
 MsgpackHead tuple_head(std::uint64_t size) {
   return {.type = MsgpackType::kExt, .length = size, .ext = kMsgpackTuple};
 }
 
 bool is_small(const MsgpackRun& run) {
-  return run.place == MsgpackRun::Place::kMemory && run.size <= kSmall;
+  return run.place == MsgpackRun::Place::kMemory && run.size <= kSmallRun;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ constexpr std::array kTypes = {
 constexpr std::string_view kJsonSpace = " \t\r\n";
 constexpr std::string_view kMetadataKey = "__metadata__";
 // The reference's parser fails at nesting level 128.
-constexpr std::size_t kMaxDepth = 127;
+constexpr std::size_t kMaxHeaderDepth = 127;
 
 // The bits of all elements, multiplied in the order of the dimensions. An overflow is an error even
 // if a later extent is 0.
@@ -94,7 +94,7 @@ std::pair<std::uint64_t, std::uint64_t> parse_offsets(JsonScanner& in) {
 // Skips members that no version defines. They must still be JSON, without Python's extensions to
 // it.
 void check_ignored(std::string_view text) {
-  const Json root = parse_json(text, {.max_depth = kMaxDepth - 2});
+  const Json root = parse_json(text, {.max_depth = kMaxHeaderDepth - 2});
   std::vector<const Json*> todo{&root};
   while (!todo.empty()) {
     const Json& value = *todo.back();

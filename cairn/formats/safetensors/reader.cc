@@ -21,11 +21,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-// the bytes that tell a file from an index; a header may begin with white space
-constexpr std::uint64_t kLook = 4096;
-
-constexpr std::uint64_t kMaxIndex = std::uint64_t{1} << 30U;
-
 // A file with its header read and checked.
 struct OpenShard {
   File file;
@@ -188,7 +183,7 @@ void check_and_note(const std::string& path, const Index& index, const std::vect
 
 Index read_index(const std::string& path) {
   return with_context([&] { return path; },
-                      [&] { return parse_index(as_text(read_text_file(path, kMaxIndex))); });
+                      [&] { return parse_index(as_text(read_text_file(path, kMaxIndexBytes))); });
 }
 
 // Opens a shard of an index. If the file is missing, the set is damaged.
@@ -248,7 +243,7 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
   Bytes first;
   {
     const File file = File::open(path);
-    first.resize(std::min<std::uint64_t>(file.size(), kLook));
+    first.resize(std::min<std::uint64_t>(file.size(), kProbeBytes));
     file.read_into(0, first);
   }
   return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)

@@ -7,6 +7,8 @@
 #include <cairn/ocdbt/format/manifest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace cairn::inline v0::ocdbt {
 namespace {
 

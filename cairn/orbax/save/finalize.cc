@@ -12,6 +12,7 @@
 #include <cairn/zarr/read/array.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>

@@ -2,6 +2,7 @@
 // the tree.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

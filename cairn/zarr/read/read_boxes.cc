@@ -7,6 +7,7 @@
 #include <cairn/zarr/read/value_streams.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace cairn::inline v0::zarr {

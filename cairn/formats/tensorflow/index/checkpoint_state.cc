@@ -225,7 +225,7 @@ class StateParser {
   CheckpointState state_;
 };
 
-std::string quoted(std::string_view text) {
+std::string in_escaped_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     constexpr std::string_view kSpecial = "\t\n\r\"'\\", kLetters = "tnr\"'\\";
@@ -264,7 +264,7 @@ std::string encode_checkpoint_state(const CheckpointState& state) {
       throw Error(
           Code::kInvalidArgument,
           "the path of the checkpoint is not UTF-8, which the file that names the latest requires");
-    out.append(name).append(": ").append(quoted(path)).append("\n");
+    out.append(name).append(": ").append(in_escaped_quotes(path)).append("\n");
   };
   if (!state.model_checkpoint_path.empty())
     put_path("model_checkpoint_path", state.model_checkpoint_path);

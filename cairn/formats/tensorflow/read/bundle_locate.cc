@@ -18,6 +18,7 @@
 #include <charconv>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <vector>

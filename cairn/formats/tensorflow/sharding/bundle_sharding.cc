@@ -38,12 +38,12 @@ struct ValueHash {
   std::size_t operator()(const std::string& value) const { return text_hash(value); }
 };
 
-std::string quoted(std::string_view text) { return "'" + visible_text(text) + "'"; }
+std::string in_quotes(std::string_view text) { return "'" + visible_text(text) + "'"; }
 
 // The device as TensorFlow prints it; one that cannot be parsed as it is.
 std::string device_text(std::string_view device) {
   const auto name = try_call([&] { return DeviceName::parse(device); });
-  return name ? visible_text(name.value().text()) : quoted(device);
+  return name ? visible_text(name.value().text()) : in_quotes(device);
 }
 
 void check_slots(std::span<const ShardableTensor> tensors) {
@@ -114,14 +114,16 @@ std::size_t ShardableTensor::hash() const {
 }
 
 std::string ShardableTensor::text() const {
-  if (tensor.empty()) return "ShardableTensor: no tensor, checkpoint_key=" + quoted(checkpoint_key);
+  if (tensor.empty())
+    return "ShardableTensor: no tensor, checkpoint_key=" + in_quotes(checkpoint_key);
   std::string which = fmt::format("tensor {}", tensor.spec().source);
   if (const Box* part = tensor.part()) which += fmt::format(", from {}", shape_text(part->origin));
   return fmt::format(
       "\nShardableTensor:\n  tensor={}\n  dtype=tf.{}\n  device={}\n  name={}\n"
       "  shape=TensorShape([{}])\n  slice_spec={}\n  checkpoint_key={}\n  trackable={}",
-      which, dtype().name, device_text(device()), quoted(name()), fmt::join(shape(), ", "),
-      quoted(slice_spec), quoted(checkpoint_key), trackable == nullptr ? "None" : "an object");
+      which, dtype().name, device_text(device()), in_quotes(name()), fmt::join(shape(), ", "),
+      in_quotes(slice_spec), in_quotes(checkpoint_key),
+      trackable == nullptr ? "None" : "an object");
 }
 
 std::size_t ShardingCallback::hash() const {

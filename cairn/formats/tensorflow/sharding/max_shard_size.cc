@@ -20,7 +20,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMaxShards = 1'000'000;  // a larger number is a mistake, not a plan
+constexpr std::size_t kMaxPlannedShards = 1'000'000;  // a larger number is a mistake, not a plan
 
 // Whether TensorFlow can restore a tensor of this type that is stored in parts.
 bool is_joined_by_tensorflow(std::string_view type) {
@@ -196,7 +196,7 @@ class Partitioner {
   }
 
   void add_cut(Rest rest) {
-    if (max_ > 0 && rest.bytes / max_ > kMaxShards) refuse_number();
+    if (max_ > 0 && rest.bytes / max_ > kMaxPlannedShards) refuse_number();
     if (rest.bytes > room_ && rest.box.rank() > kMaxBundleRank)
       throw Error(
           Code::kInvalidArgument,
@@ -286,12 +286,12 @@ class Partitioner {
     room_ = max_;
   }
   void check_number() const {
-    if (shards_.size() + large_.size() >= kMaxShards) refuse_number();
+    if (shards_.size() + large_.size() >= kMaxPlannedShards) refuse_number();
   }
   [[noreturn]] void refuse_number() const {
     throw Error(Code::kInvalidArgument,
                 fmt::format("max_shard_size {} makes more than {} shards; choose a larger size",
-                            max_, kMaxShards));
+                            max_, kMaxPlannedShards));
   }
   void warn(const std::string& message) const {
     if (options_->warn) options_->warn(message);

@@ -62,7 +62,7 @@ SliceExtent parse_extent(std::string_view text, std::string_view slice) {
   return {pair[0], pair[1]};
 }
 
-void check_inside(const ShapeAndSlice& spec) {
+void check_inside_full_shape(const ShapeAndSlice& spec) {
   const auto texts = [&] {
     return fmt::format("shape = [{}], slice = {}", fmt::join(spec.full_shape, ","),
                        slice_text(spec.slice));
@@ -106,7 +106,7 @@ ShapeAndSlice parse_slice_spec(std::string_view text) {
     spec.full_shape.push_back(*extent);
     if (more) dimensions.remove_prefix(end + 1);
   }
-  check_inside(spec);
+  check_inside_full_shape(spec);
   return spec;
 }
 

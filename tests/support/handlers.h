@@ -1,0 +1,20 @@
+// handlers.h -- registries of type handlers with options of one's own.
+#pragma once
+
+#include <cairn/array.h>
+#include <cairn/handlers.h>
+
+#include <memory>
+#include <typeinfo>
+
+namespace cairn {
+
+// The standard handlers, but that of sharded arrays has these options.
+inline std::shared_ptr<const TypeHandlerRegistry> with_array_options(
+    const ArrayHandler::Options& array) {
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(ShardedArray), std::make_shared<ArrayHandler>(array), {nullptr, true});
+  return registry;
+}
+
+}  // namespace cairn
