@@ -73,12 +73,13 @@ class ShowSaveSpecs : public cairn::ShardByTaskPolicy {
       std::span<const cairn::ShardableTensor> tensors) const override {
     for (const cairn::ShardableTensor& tensor : tensors) {
       const cairn::SaveSpec& spec = tensor.tensor_save_spec();
-      const cairn::JsonObject shown{{"key", tensor.checkpoint_key},
-                                    {"slice_spec", tensor.slice_spec},
-                                    {"name", spec.name},
-                                    {"dtype", spec.dtype.name},
-                                    {"shape", cairn::JsonArray(spec.shape.begin(), spec.shape.end())},
-                                    {"device", spec.device}};
+      const cairn::JsonObject shown{
+          {"key", tensor.checkpoint_key},
+          {"slice_spec", tensor.slice_spec},
+          {"name", spec.name},
+          {"dtype", spec.dtype.name},
+          {"shape", cairn::JsonArray(spec.shape.begin(), spec.shape.end())},
+          {"device", spec.device}};
       std::cout << to_text(cairn::Json(shown)) << "\n";
     }
     return ShardByTaskPolicy::operator()(tensors);

@@ -29,7 +29,9 @@ namespace {
 
 using namespace cairn;
 
-std::int64_t number(const Json& job, const char* name) { return job.find(name)->as_int64().value(); }
+std::int64_t number(const Json& job, const char* name) {
+  return job.find(name)->as_int64().value();
+}
 const std::string& folder(const Json& job) { return *job.find("dir")->as_string(); }
 
 // ---- a host array that changes ----
@@ -141,8 +143,8 @@ Json save_large(const Json& job) {
   const ShardCopy copy([](const Box&, const MutableArrayView&) {
     throw Error(Code::kUnavailable, "there are no elements");
   });
-  PyTreeCheckpointHandler().save(folder(job),
-                                 {.item = {{"w", on_devices(1, number(job, "shard_bytes"), copy)}}});
+  PyTreeCheckpointHandler().save(
+      folder(job), {.item = {{"w", on_devices(1, number(job, "shard_bytes"), copy)}}});
   return {};
 }
 
