@@ -219,8 +219,8 @@ struct StepWatcherOptions {
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   std::optional<std::int64_t> first_step = {};  // earlier steps do not count
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
-  std::chrono::nanoseconds min_interval = {};       // between two steps that next() returns
-  std::optional<std::chrono::nanoseconds> timeout;  // of one call of next(); none: no limit
+  std::chrono::nanoseconds min_interval = {};            // between two steps that next() returns
+  std::optional<std::chrono::nanoseconds> timeout = {};  // of one call of next(); none: no limit
   // Asked after the timeout, and from then on with every poll: whether to give up. Null: yes.
   std::function<bool()> gives_up = {};
 };

@@ -270,7 +270,7 @@ class ScalarHandler : public TypeHandler {
  public:
   // Options of ScalarHandler.
   struct Options {
-    std::string metadata_key;  // as in NumpyHandler::Options
+    std::string metadata_key = {};  // as in NumpyHandler::Options
   };
   ScalarHandler();
   explicit ScalarHandler(Options options);
@@ -294,7 +294,7 @@ class StringHandler : public TypeHandler {
     // Name of the JSON file in the item's folder. "": _strings.json. Nothing records another name,
     // so a restore must be told it. Throws invalid_argument for a name with '/', for "." and "..",
     // and for the names of other files of an item.
-    std::string filename;
+    std::string filename = {};
   };
   StringHandler();
   explicit StringHandler(Options options);
@@ -431,7 +431,7 @@ class TypeHandlerRegistry {
   // Options of add().
   struct AddOptions {
     // Null: the type itself only. For std::int64_t, Python's int: also bool and std::uint64_t.
-    Predicate accepts;
+    Predicate accepts = {};
     bool override_existing = false;  // replace a handler
     Observer observer = {};          // told when a handler or a typestr is replaced; null: nobody
   };

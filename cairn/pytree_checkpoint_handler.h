@@ -65,6 +65,12 @@ struct SavedArrayMetadata {
 using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMetadata>& first,
                                                   const std::vector<SavedArrayMetadata>& other)>;
 
+// What is recorded of a tree beside its leaves.
+struct PyTreeMetadataOptions {
+  // Tuples and named tuples are recorded as such and restored without a target.
+  bool support_rich_types = false;
+};
+
 // Options of PyTreeCheckpointHandler.
 struct PyTreeCheckpointHandlerOptions {
   // Name of the msgpack file of older checkpoints; read only.
@@ -89,11 +95,7 @@ struct PyTreeCheckpointHandlerOptions {
   Compression compression = {};                  // the method, if use_compression is set
   // Null: default_type_handler_registry().
   std::shared_ptr<const TypeHandlerRegistry> type_handler_registry = {};
-  // With support_rich_types, tuples and named tuples are recorded as such and restored without a
-  // target.
-  struct PyTreeMetadataOptions {
-    bool support_rich_types = false;
-  } pytree_metadata_options;
+  PyTreeMetadataOptions pytree_metadata_options = {};
   // Null: names, chunk shapes, write shapes and key implementations must agree.
   ArrayMetadataValidator array_metadata_validator = {};
   // check the merged database after a save with several processes

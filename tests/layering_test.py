@@ -170,15 +170,34 @@ def misplaced_headers():
             yield f"{source.relative_to(ROOT).as_posix()}: its own header, {wanted}, must be included first"
 
 
+def errors_of(program):
+    run = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", str(ROOT), "-"],
+                         input=program, text=True, capture_output=True)
+    return None if run.returncode == 0 else run.stderr
+
+
 def compiles_alone(header):
     rel = header.relative_to(ROOT).as_posix()
-    run = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", str(ROOT), "-"],
-                         input=f"#include <{rel}>\n", text=True, capture_output=True)
-    return None if run.returncode == 0 else f"{rel} does not compile alone:\n{run.stderr}"
+    errors = errors_of(f"#include <{rel}>\n")
+    return errors and f"{rel} does not compile alone:\n{errors}"
+
+
+# Of options whose members all have defaults, any may be given alone: -Wextra must not ask for the others.
+OPTIONS = """PyTreeCheckpointHandlerOptions{.use_zarr3 = true} CheckpointManagerOptions{.max_to_keep = 2} CheckpointerSaveOptions{.item = "a"} StepWatcherOptions{.min_interval = {}}
+SaveOptions{.use_zarr3 = true} OpenOptions{.step = 1} SaveArgs{.shard_axes = {}} RestoreArgs{.dtype = {}} ArrayRestoreArgs{.strict = false}
+PyTreeSaveArgs{.item = {}} PyTreeRestoreArgs{.partial_restore = true} NumpyHandler::Options{.deepcopy_host_arrays = false} ArrayHandler::Options{.use_replica_parallel = false}
+SingleReplicaArrayHandler::Options{.primary_replica_id = 1} TypeHandlerRegistry::AddOptions{.override_existing = true} MultiprocessingOptions{.timeout = {}} MsgpackOptions{.chunk_bytes = 1}
+MsgpackWriteOptions{.if_exists = {}} TensorFlowWriteOptions{.object_graph = true} ConvertOptions{.format = {}} DiffOptions{.rtol = 1} StepSaveOptions{.force = true}"""
+
+
+def unfriendly_options():
+    uses = "\n".join(f"auto v{i} = {use.strip()};" for i, use in enumerate(re.findall(r"[\w:]+\{[^{}]*(?:\{\})?\}", OPTIONS)))
+    errors = errors_of(f"#include <cairn/cairn.h>\nusing namespace cairn;\n{uses}\n")
+    return [f"an option cannot be given alone:\n{errors}"] if errors else []
 
 
 def main():
-    problems = [*violations(), *types_of_one_name(), *misplaced_headers()]
+    problems = [*violations(), *types_of_one_name(), *misplaced_headers(), *unfriendly_options()]
     proved = {own_header(source) for source in (ROOT / "cairn").rglob("*.cc")}
     others = sorted(header for header in (ROOT / "cairn").rglob("*.h") if header not in proved)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

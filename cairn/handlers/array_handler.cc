@@ -1,6 +1,7 @@
 // array_handler.cc -- saves arrays whose parts lie on devices, in the pieces that the devices hold,
 // and restores them to any sharding.
 #include <cairn/array/box.h>
+#include <cairn/array/byte_count.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
@@ -16,10 +17,6 @@ namespace {
 
 using handlers::LeafRead;
 using handlers::RestoringArray;
-
-std::uint64_t bytes_of(std::span<const std::int64_t> shape, DType dtype) {
-  return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
-}
 
 // Host memory that holds the whole array in C order, if one of the shards has it.
 const HostMemory* whole_in_memory(const ShardedArray& array) {
@@ -61,7 +58,7 @@ struct DeviceArrays {
 
   void add(const ShardedArray& array, const WritePlan& plan) {
     ++count;
-    (plan.replicas > 1 ? replicated : sharded) += bytes_of(array.shape, array.dtype);
+    (plan.replicas > 1 ? replicated : sharded) += byte_count(array.shape, array.dtype);
   }
   void report(const ParamInfo& info) const {
     observe(info.observer, EventLevel::kInfo, "save.device_arrays",
@@ -82,7 +79,7 @@ StoreArray describe(const ShardedArray& array, const ParamInfo& info, const Save
   store.device_array = true;
   store.random_key_impl = array.random_key_impl;
   if (info.byte_limiter)
-    info.byte_limiter->check(static_cast<std::int64_t>(bytes_of(store.write_shape, array.dtype)));
+    info.byte_limiter->check(static_cast<std::int64_t>(byte_count(store.write_shape, array.dtype)));
   return store;
 }
 

@@ -2,6 +2,7 @@
 #include <cairn/handlers/array_restore.h>
 
 #include <cairn/array/box.h>
+#include <cairn/array/byte_count.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/handlers/byte_limiter.h>
 
@@ -82,7 +83,7 @@ RestoringArray::RestoringArray(Shape shape, Sharding sharding, DType dtype,
 }
 
 std::uint64_t RestoringArray::box_bytes(std::size_t box) const {
-  return static_cast<std::uint64_t>(element_count(boxes_[box].shape)) * dtype_size(result_.dtype);
+  return byte_count(boxes_[box].shape, result_.dtype);
 }
 
 void RestoringArray::read(std::size_t box, const ParamInfo& info, const TensorInfo& stored,

@@ -2,6 +2,7 @@
 #include <cairn/handlers/array_writer.h>
 
 #include <cairn/array/box.h>
+#include <cairn/array/byte_count.h>
 #include <cairn/base/progress_pump.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/write/write_small.h>
@@ -20,18 +21,14 @@ constexpr std::uint64_t kShares = 2;
 constexpr std::uint64_t kChunksOfBatch = 4;
 constexpr std::size_t kBlock = 32;  // metadata documents that one thread writes in a row
 
-std::uint64_t bytes_of(const Shape& shape, DType dtype) {
-  return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
-}
-
 // The shape of a slab of whole chunks, with at most `limit` bytes of elements if possible. It has
 // as many of the last dimensions whole as fit, some rows of chunks of the dimension before them,
 // and single chunks of the others.
 Shape slab_shape(const Shape& shape, const Shape& chunk, DType dtype, std::uint64_t limit) {
   Shape slab = shape;
-  for (std::size_t d = 0; d < slab.size() && bytes_of(slab, dtype) > limit; ++d) {
+  for (std::size_t d = 0; d < slab.size() && byte_count(slab, dtype) > limit; ++d) {
     slab[d] = std::min(shape[d], chunk[d]);
-    const std::uint64_t row = bytes_of(slab, dtype);
+    const std::uint64_t row = byte_count(slab, dtype);
     if (row <= limit)
       slab[d] = std::min(shape[d], chunk[d] * static_cast<std::int64_t>(limit / row));
   }
@@ -93,7 +90,7 @@ void ArrayWriter::check_fetch(std::size_t number) const {
                                 [](const StorePart& part) { return part.from.data == nullptr; })
                   : array.data == nullptr;
   if (!is_fetched || options_.copies.limiter == nullptr) return;
-  const std::uint64_t size = padded_size(bytes_of(chunk_shape(number), array.source_dtype));
+  const std::uint64_t size = padded_size(byte_count(chunk_shape(number), array.source_dtype));
   if (size > fetch_bytes())
     throw Error(Code::kInvalidArgument,
                 "one chunk of it has " + std::to_string(size) + " bytes, but only " +
@@ -108,11 +105,12 @@ std::optional<std::int64_t> ArrayWriter::chunk_target(const StoreArray& array) c
   const Shape& piece = piece_shape(array);
   if (options_.file_bytes)
     target =
-        zarr::effective_chunk_bytes(target, *options_.file_bytes, bytes_of(piece, array.dtype));
+        zarr::effective_chunk_bytes(target, *options_.file_bytes, byte_count(piece, array.dtype));
   // If processes share an array, its chunks must not depend on which of them has it in memory.
-  const bool limited = array.parts ? bytes_of(piece, array.source_dtype) > fetch_bytes()
-                                   : array.data == nullptr &&
-                                         bytes_of(array.shape, array.source_dtype) > fetch_bytes();
+  const bool limited =
+      array.parts
+          ? byte_count(piece, array.source_dtype) > fetch_bytes()
+          : array.data == nullptr && byte_count(array.shape, array.source_dtype) > fetch_bytes();
   if (limited) {
     const auto limit = static_cast<std::int64_t>(
         std::max<std::uint64_t>(fetch_bytes() / kChunksOfBatch, dtype_size(array.dtype)));
@@ -161,7 +159,7 @@ const std::pair<const ArrayWriter::Kind, ArrayWriter::Described>& ArrayWriter::d
 }
 
 std::uint64_t ArrayWriter::weight_of(const StoreArray& array) const {
-  return WorkPartition::weight(bytes_of(array.shape, array.dtype));
+  return WorkPartition::weight(byte_count(array.shape, array.dtype));
 }
 
 ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
@@ -223,13 +221,13 @@ void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
   const StoreArray& array = *arrays_[number];
   if (array.parts) {
     for (const StorePart& part : *array.parts) {
-      progress_.total += bytes_of(part.box.shape, array.dtype);
+      progress_.total += byte_count(part.box.shape, array.dtype);
       areas_.push_back({number, part.box, part.from.data != nullptr ? &part.from : nullptr});
     }
     return;
   }
   if (options_.share.count > 1) return add_dealt(number, line);
-  const std::uint64_t bytes = bytes_of(array.shape, array.dtype);
+  const std::uint64_t bytes = byte_count(array.shape, array.dtype);
   if (bytes == 0) return;
   progress_.total += bytes;
   const bool is_small =
@@ -249,7 +247,7 @@ void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
       box.origin[d] *= chunk[d];
       box.shape[d] = std::min(box.shape[d] * chunk[d], array.shape[d] - box.origin[d]);
     }
-    progress_.total += bytes_of(box.shape, array.dtype);
+    progress_.total += byte_count(box.shape, array.dtype);
     areas_.push_back({number, std::move(box)});
   }
 }
@@ -310,7 +308,7 @@ class ArrayWriter::Portions {
     Box slab = slab_->part().in_box;
     if (area.box)
       for (std::size_t d = 0; d < slab.rank(); ++d) slab.origin[d] += area.box->origin[d];
-    const std::uint64_t size = bytes_of(slab.shape, array.source_dtype);
+    const std::uint64_t size = byte_count(slab.shape, array.source_dtype);
     current_ = {area.array, std::move(slab), size};
     slab_->next();
   }
@@ -322,12 +320,14 @@ class ArrayWriter::Portions {
     const DType dtype = array.source_dtype;
     const Shape& chunk = writer_.chunk_shape(area.array);
     std::uint64_t limit = writer_.fetch_bytes();
-    if (const std::uint64_t chunk_bytes = bytes_of(chunk, dtype); chunk_bytes < limit / kMostChunks)
+    if (const std::uint64_t chunk_bytes = byte_count(chunk, dtype);
+        chunk_bytes < limit / kMostChunks)
       limit = chunk_bytes * kMostChunks;
     // Chunks count from the box's own corner, which is also a chunk's corner.
     const Shape& shape = area.box ? area.box->shape : array.shape;
     local_ = Box::whole(shape);
-    slab_shape_ = bytes_of(shape, dtype) <= limit ? shape : slab_shape(shape, chunk, dtype, limit);
+    slab_shape_ =
+        byte_count(shape, dtype) <= limit ? shape : slab_shape(shape, chunk, dtype, limit);
     slab_.emplace(local_, slab_shape_);
   }
 
@@ -367,7 +367,7 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
     };
     const auto is_to_write = [&](const Portion& portion) {
       if (!is_shared(portion)) return true;
-      progress_.done += bytes_of(portion.box.shape, arrays_[portion.array]->dtype);
+      progress_.done += byte_count(portion.box.shape, arrays_[portion.array]->dtype);
       if (portion.is_last) ended.push_back(portion.array);
       return false;
     };

@@ -1,5 +1,6 @@
 // host_handlers.cc -- leaves in host memory: arrays, numbers, strings, placeholders.
 #include <cairn/array/arena.h>
+#include <cairn/array/byte_count.h>
 #include <cairn/array/staging.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/read_leaves.h>
@@ -87,9 +88,8 @@ std::vector<Array> read_whole(std::span<const ParamInfo> infos,
   std::uint64_t shared = 0;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const auto dtype = handlers::dtype_of(args[i]);
-    shared += ArrayArena::shared_bytes(
-        dtype ? static_cast<std::uint64_t>(element_count(stored[i].shape)) * dtype_size(*dtype)
-              : stored[i].nbytes);
+    shared +=
+        ArrayArena::shared_bytes(dtype ? byte_count(stored[i].shape, *dtype) : stored[i].nbytes);
   }
   ArrayArena arena(shared);
   std::vector<Array> arrays;

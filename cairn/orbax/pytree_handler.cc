@@ -120,6 +120,13 @@ std::string absolute(const std::string& directory) {
   return absolute_path(directory);
 }
 
+// Does the work, or returns it to be done in the background.
+std::function<void()> now_or_later(bool later, std::function<void()> work) {
+  if (later) return work;
+  work();
+  return [] {};
+}
+
 }  // namespace
 
 struct PyTreeCheckpointHandler::State {
@@ -341,11 +348,8 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
   const Cancellation cancellation({}, state_->options.save_timeout);
   const bool copies = state_->copies(directory, state_->bytes_to_copy(args.item));
   auto rest = reporting_failure(observer, "save.failed", directory, [&] {
-    return with_cancellation(cancellation, directory, [&]() -> std::function<void()> {
-      auto write = state_->start_save(directory, args, copies, args.reuse_from);
-      if (copies) return write;
-      write();
-      return [] {};
+    return with_cancellation(cancellation, directory, [&] {
+      return now_or_later(copies, state_->start_save(directory, args, copies, args.reuse_from));
     });
   });
   std::shared_future<void> save =
@@ -396,18 +400,16 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
        .options = directory,
        .content = {.custom_metadata = args.custom_metadata, .items = args.folders},
        .group = state->group,
-       .prepare = [&](const std::string& folder) -> std::function<void()> {
-         std::vector<std::function<void()>> writes;
-         for (const orbax::CompositeTree& tree : args.trees)
-           writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
-                                              reuse_from(args, tree), tree.without_database));
-         const auto write_all = [writes = std::move(writes)] {
-           for (const auto& write : writes) write();
-         };
-         if (copies || !background) return write_all;
-         write_all();
-         return [] {};
-       },
+       .prepare =
+           [&](const std::string& folder) {
+             std::vector<std::function<void()>> writes;
+             for (const orbax::CompositeTree& tree : args.trees)
+               writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
+                                                  reuse_from(args, tree), tree.without_database));
+             return now_or_later(copies || !background, [writes = std::move(writes)] {
+               for (const auto& write : writes) write();
+             });
+           },
        .finalize =
            [state, trees, place, files = args.files](const std::string& folder) {
              for (const std::string& tree : trees) state->finalize(place(folder, tree));

@@ -1,6 +1,7 @@
 // writer.cc -- writes an uncompressed archive as numpy.savez does. Each member is a local header,
 // its name and a .npy; the central directory follows. Values that do not fit into 16 or 32 bits use
 // zip64 fields and end records.
+#include <cairn/array/byte_count.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/formats/files/output_lock.h>
@@ -137,8 +138,7 @@ std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
     Member m{.name = tensor.name + ".npy",
              .header = npy_header(tensor.dtype, tensor.shape),
              .offset = at};
-    m.size = m.header.size() +
-             static_cast<std::uint64_t>(element_count(tensor.shape)) * dtype_size(tensor.dtype);
+    m.size = m.header.size() + byte_count(tensor.shape, tensor.dtype);
     at += local_header(m).size() + m.size;
     members.push_back(std::move(m));
   }

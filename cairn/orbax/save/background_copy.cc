@@ -1,6 +1,7 @@
 // background_copy.cc -- adds up the arrays of a tree.
 #include <cairn/orbax/save/background_copy.h>
 
+#include <cairn/array/byte_count.h>
 #include <cairn/sharding.h>
 
 #include <algorithm>
@@ -8,15 +9,11 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-std::uint64_t bytes_of(const Shape& shape, DType dtype) {
-  return static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
-}
-
 // Of the shards with equal values, one is copied.
 std::uint64_t bytes_of(const ShardedArray& array) {
   std::uint64_t shards = 0;
-  for (const ArrayShard& shard : array.shards) shards += bytes_of(shard.box.shape, array.dtype);
-  return std::min(shards, bytes_of(array.shape, array.dtype));
+  for (const ArrayShard& shard : array.shards) shards += byte_count(shard.box.shape, array.dtype);
+  return std::min(shards, byte_count(array.shape, array.dtype));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // them.
 #include <cairn/tools/convert/to_orbax.h>
 
+#include <cairn/array/byte_count.h>
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/orbax/save/save.h>
@@ -59,9 +60,7 @@ void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
              const ConvertOptions& options, StoreArray& array) {
   const auto most = std::max(share_bytes, kLeastPart);
   Shape piece = handlers::piece_shape(array);
-  const auto bytes = [&] {
-    return static_cast<std::uint64_t>(element_count(piece)) * dtype_size(array.dtype);
-  };
+  const auto bytes = [&] { return byte_count(piece, array.dtype); };
   if (group.is_single() || bytes() <= most) return;
   if (array.device_array) {
     const auto target =
@@ -220,8 +219,7 @@ void join_progress(const ProgressFn& progress, orbax::ItemsSave& save) {
   std::uint64_t total = 0;
   for (const orbax::SavedTree& tree : save.trees) {
     std::uint64_t sum = 0;
-    for (const StoreArray& array : tree.item.arrays)
-      sum += static_cast<std::uint64_t>(element_count(array.shape)) * dtype_size(array.dtype);
+    for (const StoreArray& array : tree.item.arrays) sum += byte_count(array.shape, array.dtype);
     bytes.push_back(sum);
     total += sum;
   }

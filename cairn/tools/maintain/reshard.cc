@@ -1,4 +1,5 @@
 // reshard.cc -- rewrites a checkpoint in the pieces that another set of devices will read.
+#include <cairn/array/byte_count.h>
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 
@@ -110,8 +111,7 @@ ReshardReport place_all(const Checkpoint& source, const ReshardOptions& options,
                      extent = std::max<std::int64_t>(1, extent);
                    if (options.mesh) {
                      plan.relayouts[i].sharding = sharding_json(*sharding).value_or("");
-                     report.device_bytes +=
-                         static_cast<std::uint64_t>(element_count(box)) * dtype_size(tensor.dtype);
+                     report.device_bytes += byte_count(box, tensor.dtype);
                    }
                    report.arrays.push_back({tensor.full_name(), tensor.dtype_name, tensor.shape,
                                             box, sharding ? sharding_text(*sharding) : ""});

@@ -23,7 +23,10 @@ constexpr std::uint32_t kMatchSteps = 1'000'000;
 constexpr std::uint32_t kMatchDepth = 100'000;
 constexpr std::uint32_t kMatchHeap = 64U << 10U;  // KiB
 
+// In Python's words where it refuses the same.
 std::string pcre_message(int code) {
+  if (code == PCRE2_ERROR_LOOKBEHIND_NOT_FIXED_LENGTH)
+    return "look-behind requires fixed-width pattern";
   std::array<PCRE2_UCHAR, 256> text{};
   pcre2_get_error_message(code, text.data(), text.size());
   return reinterpret_cast<const char*>(text.data());

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -24,6 +25,13 @@ std::string hex_escape(std::uint32_t value) {
 }
 
 constexpr std::string_view kFlags = "aimsuxL";
+constexpr std::string_view kMostRepeats = "65535";  // PCRE2's limit
+
+// Whether \d, \W, ... is a class of characters.
+bool is_class_letter(char c) {
+  return std::string_view("dDsSwW").find(c) != std::string_view::npos;
+}
+bool is_utf8_tail(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
 // The character that \a, \f, \n, ... denote.
 std::optional<char> control_escape(char c) {
@@ -54,8 +62,10 @@ class Parser {
   enum class Last : std::uint8_t { kNothing, kAtom, kAnchor, kRepeat };
   struct Group {
     std::size_t position;
-    std::size_t number;         // 0: it does not capture
-    std::size_t branches_left;  // how many more a '|' may begin; of conditions
+    std::size_t number;             // 0: it does not capture
+    std::size_t branches_left = 0;  // how many more a '|' may begin; of conditions
+    bool looks_behind = false;
+    std::size_t groups_before = 0;  // number of capturing groups that begin before it
   };
 
   static constexpr std::size_t kMaxBranches = std::numeric_limits<std::size_t>::max();
@@ -150,6 +160,9 @@ class Parser {
       if (accept("}")) {
         std::string quantifier = "{" + (low.empty() ? "0" : low);
         if (comma) quantifier += "," + high;
+        if (is_less(kMostRepeats, low) || is_less(kMostRepeats, high))
+          fail(start_, "the repetition number is too large; at most " + std::string(kMostRepeats) +
+                           " is supported");
         if (!high.empty() && is_less(high, low))
           fail(start_ + 1, "min repeat greater than max repeat");
         return repeat(quantifier + "}");
@@ -170,40 +183,34 @@ class Parser {
       value = value * 16 + static_cast<std::uint32_t>(is_digit(c) ? c - '0' : low - 'a' + 10);
       ++at_;
     }
-    if (value > 0x10FFFF || (value >= 0xD800 && value < 0xE000))
-      fail(start_, "the escape is not a valid character");
+    if (value > 0x10FFFF)
+      fail(start_, "bad escape " + std::string(p_.substr(start_, at_ - start_)));
+    if (value >= 0xD800 && value < 0xE000)
+      fail(start_, "the escape is half of a surrogate pair, which is not supported here");
     return value;
   }
 
   // Parses \x41, \u0041, \U00000041, \n and similar escapes, which have one meaning everywhere. `c`
   // is the letter, which has been read.
-  bool character_escape(char c) {
-    if (const auto control = control_escape(c)) {
-      emit(hex_escape(static_cast<std::uint32_t>(*control)));
-      return true;
-    }
-    if (c == 'x' || c == 'u' || c == 'U') {
-      emit(hex_escape(hex(c == 'x' ? 2 : c == 'u' ? 4 : 8)));
-      return true;
-    }
-    return false;
+  std::optional<std::uint32_t> character_escape(char c) {
+    if (const auto control = control_escape(c)) return static_cast<std::uint32_t>(*control);
+    if (c == 'x' || c == 'u' || c == 'U') return hex(c == 'x' ? 2 : c == 'u' ? 4 : 8);
+    if (c == 'N') fail(start_, "\\N{...} is not supported here; write the character itself");
+    return std::nullopt;
   }
 
   // Parses an octal escape of at most three digits; the first one has been read.
-  void octal(char first, int most) {
+  std::uint32_t octal(char first) {
     auto value = static_cast<std::uint32_t>(first - '0');
-    for (int i = 1; i < most && at_ < p_.size() && is_octal(p_[at_]); ++i)
+    for (int i = 1; i < 3 && at_ < p_.size() && is_octal(p_[at_]); ++i)
       value = value * 8 + static_cast<std::uint32_t>(p_[at_++] - '0');
     if (value > 0377) fail(start_, octal_range(p_.substr(start_, at_ - start_)));
-    emit(hex_escape(value));
+    return value;
   }
 
-  // An escaped character other than a letter or digit stands for itself. Non-ASCII characters
-  // arrive byte by byte.
-  void literal_escape(char c) {
+  // An escaped character other than a letter or digit stands for itself.
+  void refuse_letters(char c) const {
     if (is_letter(c) || is_digit(c)) fail(start_, std::string("bad escape \\") + c);
-    if (static_cast<unsigned char>(c) < 0x80) emit("\\");
-    emit(std::string_view(&c, 1));
   }
 
   void escape() {
@@ -216,13 +223,14 @@ class Parser {
       if (c == 'B') return emit("(?:(?!\\A\\z)\\B)");
       return emit(c == 'Z' ? std::string("\\z") : std::string("\\") + c);
     }
-    if (std::string_view("dDsSwW").find(c) != std::string_view::npos)
-      return emit(std::string("\\") + c);
-    if (c == 'N') fail(start_, "\\N{...} is not supported here; write the character itself");
-    if (character_escape(c)) return;
-    if (c == '0') return octal(c, 3);
+    if (is_class_letter(c)) return emit(std::string("\\") + c);
+    if (const auto value = character_escape(c)) return emit(hex_escape(*value));
+    if (c == '0') return emit(hex_escape(octal(c)));
     if (is_digit(c)) return group_number(c);
-    literal_escape(c);
+    refuse_letters(c);
+    // Characters beyond ASCII arrive byte by byte.
+    if (static_cast<unsigned char>(c) < 0x80) emit("\\");
+    emit(std::string_view(&c, 1));
   }
 
   // Parses \1 to \99, or three octal digits.
@@ -230,7 +238,7 @@ class Parser {
     auto number = static_cast<std::size_t>(c - '0');
     if (at_ < p_.size() && is_digit(p_[at_])) {
       if (is_octal(c) && is_octal(p_[at_]) && at_ + 1 < p_.size() && is_octal(p_[at_ + 1]))
-        return octal(c, 3);
+        return emit(hex_escape(octal(c)));
       number = number * 10 + static_cast<std::size_t>(p_[at_++] - '0');
     }
     if (number > groups_) fail(start_ + 1, "invalid group reference " + std::to_string(number));
@@ -240,36 +248,88 @@ class Parser {
   void check_closed(std::size_t number, std::size_t reference) const {
     for (const Group& group : open_)
       if (group.number == number) fail(reference, "cannot refer to an open group");
+    const auto behind = std::find_if(open_.begin(), open_.end(),
+                                     [](const Group& group) { return group.looks_behind; });
+    if (behind != open_.end() && number > behind->groups_before)
+      fail(at_, "cannot refer to group defined in the same lookbehind subpattern");
   }
 
+  // What stands at one place in [...]: a character, or a class like \d.
+  struct SetItem {
+    std::size_t begin = 0;                // byte of the pattern
+    std::string pcre;                     // its form in PCRE2's syntax
+    std::optional<std::uint32_t> single;  // the character; none for a class
+  };
+
   void char_class() {
+    const std::size_t begin = start_;
     emit("[");
     if (accept("^")) emit("^");
     const std::size_t first = at_;
-    for (const std::size_t begin = start_;;) {
-      if (at_ == p_.size()) fail(begin, "unterminated character set");
-      start_ = at_;
-      const char c = p_[at_++];
-      if (c == ']' && at_ - 1 != first) break;
-      if (c == '\\')
-        class_escape();
-      else if (c == '[' || c == ']')  // '[' could begin a POSIX class
-        emit(c == '[' ? "\\[" : "\\]");
-      else
-        emit(std::string_view(&c, 1));
+    while (!next_is(']') || at_ == first) {
+      const SetItem from = set_item(begin);
+      emit(from.pcre);
+      if (!next_is('-') || p_.substr(at_ + 1, 1) == "]") continue;
+      ++at_;
+      const SetItem to = set_item(begin);
+      if (!from.single || !to.single || *to.single < *from.single) fail_range(from, to);
+      emit("-" + to.pcre);
     }
+    ++at_;
     emit("]");
     last_ = Last::kAtom;
   }
-  void class_escape() {
-    if (at_ == p_.size()) fail(at_ - 1, "bad escape (end of pattern)");
-    const char c = p_[at_++];
-    if (std::string_view("dDsSwW").find(c) != std::string_view::npos)
-      return emit(std::string("\\") + c);
-    if (c == 'b') return emit("\\x{8}");
-    if (character_escape(c)) return;
-    if (is_octal(c)) return octal(c, 3);
-    literal_escape(c);
+
+  SetItem set_item(std::size_t set) {
+    if (at_ == p_.size()) fail(set, "unterminated character set");
+    start_ = at_;
+    SetItem item{.begin = start_};
+    const char c = p_[at_];
+    if (c == '\\' && at_ + 1 < p_.size() && is_class_letter(p_[at_ + 1])) {
+      item.pcre = p_.substr(at_, 2);
+      at_ += 2;
+      return item;
+    }
+    item.single = c == '\\' ? set_escape() : character();
+    item.pcre = hex_escape(*item.single);
+    return item;
+  }
+
+  // Parses what follows a backslash in [...] and is not a class.
+  std::uint32_t set_escape() {
+    ++at_;
+    if (at_ == p_.size()) fail(start_, "bad escape (end of pattern)");
+    const char c = p_[at_];
+    if (static_cast<unsigned char>(c) >= 0x80) return character();
+    ++at_;
+    if (c == 'b') return '\b';
+    if (const auto value = character_escape(c)) return *value;
+    if (is_octal(c)) return octal(c);
+    refuse_letters(c);
+    return static_cast<std::uint32_t>(c);
+  }
+
+  std::uint32_t character() {
+    const Utf8Character c = decode_utf8(p_.substr(at_));
+    at_ += c.length;
+    return c.code;
+  }
+
+  // Python names an escape by its first letter, and counts the position from the end.
+  [[noreturn]] void fail_range(const SetItem& from, const SetItem& to) const {
+    const std::string range = short_form(from) + "-" + short_form(to);
+    std::size_t begin = at_;
+    for (auto left = std::count_if(range.begin(), range.end(), std::not_fn(is_utf8_tail)); left > 0;
+         --left) {
+      --begin;
+      while (is_utf8_tail(p_[begin])) --begin;
+    }
+    fail(begin, "bad character range " + range);
+  }
+  [[nodiscard]] std::string short_form(const SetItem& item) const {
+    std::size_t end = item.begin + (p_[item.begin] == '\\' ? 2 : 1);
+    while (end < p_.size() && is_utf8_tail(p_[end])) ++end;
+    return std::string(p_.substr(item.begin, end - item.begin));
   }
 
   std::string name(char end) {
@@ -285,7 +345,9 @@ class Parser {
   }
 
   void begin_group(const std::string& text, bool captures) {
-    open_.push_back({start_, captures ? ++groups_ : 0, kMaxBranches});
+    const bool looks_behind = text == "(?<=" || text == "(?<!";
+    open_.push_back({start_, captures ? groups_ + 1 : 0, kMaxBranches, looks_behind, groups_});
+    groups_ += captures ? 1 : 0;
     emit(text);
     last_ = Last::kNothing;
   }
@@ -341,7 +403,7 @@ class Parser {
     } else {
       number = number_of(name(')'), first);
     }
-    asked_.push_back({first, number, 0});
+    asked_.push_back({.position = first, .number = number});
     begin_group("(?(" + std::to_string(number) + ")", false);
     open_.back().branches_left = 1;
   }

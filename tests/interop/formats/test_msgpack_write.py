@@ -118,6 +118,11 @@ def random_tree(rng, depth, tuples):
 
 # ---- both sides ----
 class Tool:
+    def peak(self):
+        """The most memory that it has had resident, in bytes."""
+        [line] = [line for line in open(f"/proc/{self.process.pid}/status") if line.startswith("VmHWM:")]
+        return int(line.split()[1]) * 1024
+
     def __init__(self, scratch):
         self.file = str(scratch / "out.msgpack")
         self.process = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -241,6 +246,35 @@ def test_texts_that_are_not_utf8_are_refused(tool, key):
         ours = tool.ask(key, tree=description)
         assert ours["code"] == "invalid_argument" and "not UTF-8" in ours["error"]
         assert isinstance(real(key, tree, None), UnicodeEncodeError)
+
+
+class Zeros(np.ndarray):
+    """Whose bytes are pages that nobody touches."""
+
+    def tobytes(self, order="C"):
+        return bytes(self.nbytes)
+
+
+LARGE = 2**32  # bytes: one more than an object of msgpack may have
+
+
+@pytest.mark.parametrize("key", WRITERS, ids=str)
+@pytest.mark.parametrize("kind", ["bytes", "array"])
+def test_objects_that_are_too_large(tool, key, kind):
+    """Both refuse them before they copy anything. An array is cut, unless a chunk may be as large as this."""
+    tree = {"w": bytes(LARGE) if kind == "bytes" else np.zeros(LARGE, np.uint8).view(Zeros)}
+    error = real(key, tree, LARGE + 1)
+    assert isinstance(error, ValueError) and "too large" in str(error), error
+    got = tool.ask(key, large=kind, size=LARGE, chunk=LARGE + 1)
+    assert got["code"] == "invalid_argument" and got["error"].startswith("w: ") and "is too large" in got["error"], got
+    assert tool.peak() < 200 << 20
+
+
+@pytest.mark.parametrize("kind, size, is_large", [("bytes", LARGE - 1, False), ("array", LARGE - 1, True), ("list", LARGE, False), ("tuple", LARGE, True)])
+def test_what_the_limit_counts(tool, kind, size, is_large):
+    """The description of an array counts, and a tuple as a whole, as both are one object of msgpack. Orbax would copy all of it."""
+    got = tool.ask(("orbax", True), large=kind, size=size, chunk=LARGE + 1)
+    assert ("is too large" if is_large else "elements were read") in got["error"], got
 
 
 def test_errors_name_the_leaf(tool):

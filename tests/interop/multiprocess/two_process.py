@@ -101,6 +101,63 @@ def msgpack_refusals(array):
     return said
 
 
+def save_apart(root, rank):
+    """Each process for itself, into a folder of its own: an array of which each holds all, and leaves of other kinds."""
+    import jax
+    import numpy as np
+    import orbax.checkpoint as ocp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    from orbax.checkpoint._src.metadata import array_metadata_store
+
+    handlers = ocp.type_handlers
+    registry = handlers.create_type_handler_registry(
+        (int, handlers.ScalarHandler()), (np.ndarray, handlers.NumpyHandler()), (str, handlers.StringHandler()),
+        (jax.Array, handlers.ArrayHandler(primary_host=None, replica_id=None, use_replica_parallel=False, array_metadata_store=array_metadata_store.Store())))
+    alone = ocp.options.MultiprocessingOptions(primary_host=None)
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("process", "x"))
+    tree = {name: jax.make_array_from_callback(values.shape, NamedSharding(mesh, P(*spec)), lambda index, values=values: values[index])
+            for name, (values, spec) in apart_arrays().items()}
+    for name, rest in (("arrays", {}), ("all", APART_REST)):
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(multiprocessing_options=alone, type_handler_registry=registry), multiprocessing_options=alone) as checkpointer:
+            checkpointer.save(root / f"apart_{name}{rank}", args=ocp.args.PyTreeSave(tree | rest))
+
+
+def apart_arrays():
+    """{name: (values, spec)}, the specs over the devices of one process."""
+    import numpy as np
+
+    return {"w": (np.arange(4096, dtype=np.int32).reshape(64, 64), (None, "x")), "v": (np.arange(8.0), ("x",)), "small": (np.arange(3.0), ())}
+
+
+APART_REST = {"step": 5, "name": "apart"}
+
+
+OUTSIDE = {"neither": ["global_shape", "dtype"], "no dtype": ["dtype"], "no shape": ["global_shape"]}  # what one leaf lacks
+
+
+def outside_refusals(root):
+    """What SingleReplicaArrayHandler says in a process outside the primary replica, which has to be told what comes."""
+    import jax
+    import numpy as np
+    import orbax.checkpoint as ocp
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+    handlers = ocp.type_handlers
+    sharding = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("process", "x")), P())
+    handler = ocp.PyTreeCheckpointHandler(type_handler_registry=handlers.create_type_handler_registry((jax.Array, handlers.SingleReplicaArrayHandler())))
+    said = {}
+    for name, lacks in OUTSIDE.items():
+        known = {"v": {"global_shape": (8,), "dtype": np.dtype("float64")}, "w": {"global_shape": (64, 64), "dtype": np.dtype("int32")}, "small": {"global_shape": (3,), "dtype": np.dtype("float64")}}
+        for member in lacks:
+            del known["v"][member]
+        args = {leaf: handlers.SingleReplicaArrayRestoreArgs(sharding=sharding, **given) for leaf, given in known.items()}
+        try:
+            handler.restore(root / "apart_arrays1", args=ocp.args.PyTreeRestore(restore_args=args))
+        except Exception as error:  # noqa: BLE001 -- which kind is what is compared
+            said[name] = f"{type(error).__name__}: {error}"
+    return said
+
+
 def run_rank(options):
     sys.path[:0] = map(str, pathlib.Path(__file__).resolve().parents[:2])
     import jax
@@ -112,6 +169,11 @@ def run_rank(options):
     for name in options.only or VARIANTS:
         save(options.root / name, tree, **VARIANTS[name])
         found[name] = expected(tree, host)
+    if not options.only:
+        save_apart(options.root, options.rank)
+        if options.rank == 1:
+            (options.root / "outside.json").write_text(json.dumps(outside_refusals(options.root)))
+        jax.experimental.multihost_utils.sync_global_devices("the end")
     if options.rank == 0:
         (options.root / "expected.json").write_text(json.dumps(found))
         (options.root / "refused.json").write_text(json.dumps(msgpack_refusals(tree["layer0"]["w"])))

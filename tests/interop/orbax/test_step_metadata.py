@@ -73,3 +73,28 @@ def test_no_field_is_forgotten():
     """Those that the comparison leaves out: what items hold is read by their handlers, and performance metrics are never written."""
     known = {"item_handlers", "item_metadata", "metrics", "performance_metrics", "init_timestamp_nsecs", "commit_timestamp_nsecs", "custom_metadata"}
     assert {field.name for field in dataclasses.fields(ocp.metadata.StepMetadata)} == known
+
+
+# What a damaged _CHECKPOINT_METADATA is to Orbax: as if there were none, or a ValueError.
+DAMAGED = {"": None, "{": None, "null": None, "[]": ValueError, "3": ValueError, '"x"': ValueError, '{"init_timestamp_nsecs": "x"}': ValueError,
+           '{"commit_timestamp_nsecs": [1]}': ValueError, '{"item_handlers": 3}': ValueError, '{"custom_metadata": [1]}': ValueError, '{"metrics": 3}': ValueError}
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, "{}", '{"other": 1}'])
+def test_damaged_metadata(scratch, text):
+    path = scratch / "ckpt"
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        checkpointer.save(path, args=ocp.args.PyTreeSave({"x": 1}))
+        (path / "_CHECKPOINT_METADATA").write_text(text)
+        [got] = cairn_cli.answers("items_tool", [{"op": "metadata", "path": str(path)}])
+        if DAMAGED.get(text) is not None:
+            with pytest.raises(DAMAGED[text]):
+                checkpointer.metadata(path)
+        else:
+            empty = checkpointer.metadata(path)
+            assert (empty.init_timestamp_nsecs, empty.commit_timestamp_nsecs, empty.metrics) == (None, None, {})
+            assert empty.custom_metadata == ({"other": 1} if "other" in text else {})  # what it does not know
+    if text in DAMAGED:
+        assert got["code"] == "data_loss" and str(path / "_CHECKPOINT_METADATA") in got["error"], got
+    else:
+        assert (got["init"], got["commit"], got["metrics"], got["custom"]) == (None, None, None, "")

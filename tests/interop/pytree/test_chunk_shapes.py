@@ -1,5 +1,10 @@
 """The chunk shapes of an older SaveArgs: the real Orbax, which has them no more, restores what Cairn saves with them."""
 
+import collections
+import json
+import pathlib
+import re
+
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
@@ -47,3 +52,31 @@ def test_orbax_restores_them(scratch, ocdbt, write, read, shard, chunk, kind):
     assert list(layout.write_chunk.shape) == (shard or piece) and list(layout.read_chunk.shape) == chunk
     ours = dict(described["tree"]["dict"])["a"]["metadata"]
     assert ours["chunk_shape"] == list(theirs.storage.chunk_shape) == chunk
+
+
+# What 0.5.23 says, and Cairn.
+REFUSALS = {
+    r"^Zarr3 is not enabled when": "a: write_chunk_shape and read_chunk_shape are for Zarr v3",
+    r"^write_chunk_shape=(.*) is not a divisor of shard_shape=(.*)$": r"a: write_chunk_shape \1 does not divide the pieces that the array is written in, \2",
+    r"^read_chunk_shape=(.*) is not a divisor of write_chunk_shape=(.*)$": r"a: read_chunk_shape \1 does not divide .*, \2",
+}
+
+
+def test_the_version_of_2024_refuses_the_same(scratch):
+    """make_chunk_shapes.py asked it."""
+    cases = json.loads(pathlib.Path(__file__).with_name("chunk_shapes_0_5_23.json").read_text())
+    jobs = []
+    for number, case in enumerate(cases):
+        args = {"save_args": {name: case[name] for name in ("write_chunk_shape", "read_chunk_shape")}}
+        jobs.append({"op": "save", "dir": str(scratch / str(number)), "options": {"use_zarr3": case["use_zarr3"]},
+                     "item": tree_json.to_json({"a": np.zeros(case["piece"], np.float32)}), "save_args": {"dict": [["a", args]]}})
+    refused = collections.Counter()
+    for case, got in zip(cases, run(jobs)):
+        if case["error"] is None:
+            assert got == {"done": True}, (case, got)
+            continue
+        [(theirs, ours)] = [(re.match(theirs, case["error"]), ours) for theirs, ours in REFUSALS.items() if re.match(theirs, case["error"])]
+        words = re.sub(r"\\(\d)", lambda group: re.escape(theirs.group(int(group[1]))), ours)
+        assert got["code"] == "invalid_argument" and re.search(words, got["error"]), (case, got)
+        refused[ours] += 1
+    assert len(refused) == 3 and min(refused.values()) > 10, refused

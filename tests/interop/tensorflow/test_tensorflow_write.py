@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.protobuf import trackable_object_graph_pb2
+from tensorflow.python.checkpoint import functional_saver
 from tensorflow.python.training import checkpoint_state_pb2
 import cairn_cli
 
@@ -479,6 +480,47 @@ def test_cut_tensors_restore(scratch):
         largest = sorted(os.path.getsize(path) for path in written if ".data-" in path)
         # The object graph is not counted.
         assert all(bytes_ <= size for bytes_ in largest[:-1]), f"seed {seed}: {largest}"
+
+
+class SaveSpecs(tf.train.experimental.ShardByTaskPolicy):
+    """Notes what TensorFlow tells a callback of the tensors to be saved."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __call__(self, shardable_tensors):
+        for one in shardable_tensors:
+            spec = one._tensor_save_spec
+            assert (spec.name, spec.dtype, spec.slice_spec.strip()) == (one.name, one.dtype, one.slice_spec)
+            assert tf.DeviceSpec.from_string(spec.device) == one.device if isinstance(spec.device, str) else spec.device == one.device
+            self.seen.append({"key": one.checkpoint_key, "slice_spec": one.slice_spec, "name": spec.name, "dtype": spec.dtype.name,
+                              "shape": list(spec.tensor.shape), "device": one.device.to_string()})
+        return super().__call__(shardable_tensors)
+
+
+def test_callbacks_get_the_same_save_specs(scratch):
+    """The description of every tensor that a callback gets: of variables, and of slices of larger ones."""
+    rng = random.Random(f"{SEED}-specs")
+    entries = []
+    for number in range(40):
+        name = rng.choice([*DTYPES, "string"])
+        shape = tuple(rng.choice([1, 2, 3]) for _ in range(rng.randrange(0, 4)))
+        part = {}
+        if shape and rng.random() < 0.4:
+            origin = [rng.randrange(3) for _ in shape]
+            part = {"full_shape": [o + n + rng.randrange(2) for o, n in zip(origin, shape)], "origin": origin}
+        entries.append(Entry(f"t{number}{SUFFIX}", random_tensor(rng, name, shape), **part))
+    callback = SaveSpecs()
+    tensors = {None: {e.key.decode(): {e.spec: e.tensor} for e in entries}}
+    functional_saver.MultiDeviceSaver(tensors).save(str(scratch / "theirs"), tf.train.CheckpointOptions(experimental_sharding_callback=callback))
+    device = callback.seen[0]["device"]
+    for e in entries:
+        e.device = device
+    shown = [json.loads(line) for line in write(scratch / "ours", entries, save_specs=True) if line.startswith("{")]
+    of_key = lambda seen: sorted(seen, key=lambda one: one["key"])
+    assert of_key(shown) == of_key(callback.seen) and len(shown) == len(entries)
+    assert any(one["slice_spec"] for one in shown) and device
 
 
 # ---- what is there already ----

@@ -5,6 +5,7 @@
 //   int,
 //    "tensors": [{"key", "dtype", "shape", "hex" | "strings": [hex], "full_shape", "origin",
 //    "device"}]}
+//    With "save_specs", the callback prints each tensor's key, slice spec and SaveSpec, as JSON.
 //   {"merge": [prefixes], "prefix": ..., "delete_old_dirs": bool, "allow_missing_files": bool}
 //   {"state": path}: the file as Cairn reads it, as JSON
 #include <cairn/base/json/json.h>
@@ -65,6 +66,26 @@ Tensors read_tensors(const Json& job) {
   return out;
 }
 
+// One data file of each task, and what the callback learns of the tensors.
+class ShowSaveSpecs : public cairn::ShardByTaskPolicy {
+ public:
+  [[nodiscard]] std::vector<cairn::Shard> operator()(
+      std::span<const cairn::ShardableTensor> tensors) const override {
+    for (const cairn::ShardableTensor& tensor : tensors) {
+      const cairn::SaveSpec& spec = tensor.tensor_save_spec();
+      const cairn::JsonObject shown{
+          {"key", tensor.checkpoint_key},
+          {"slice_spec", tensor.slice_spec},
+          {"name", spec.name},
+          {"dtype", spec.dtype.name},
+          {"shape", cairn::JsonArray(spec.shape.begin(), spec.shape.end())},
+          {"device", spec.device}};
+      std::cout << to_text(cairn::Json(shown)) << "\n";
+    }
+    return ShardByTaskPolicy::operator()(tensors);
+  }
+};
+
 void write(const Json& job) {
   Tensors tensors = read_tensors(job);
   std::vector<cairn::ArrayView> views;
@@ -81,6 +102,7 @@ void write(const Json& job) {
   if (flag(job, "replace")) options.if_exists = cairn::IfExists::kReplace;
   if (const Json* size = job.find("max_shard_size"))
     options.sharding_callback = std::make_shared<cairn::MaxShardSizePolicy>(*size->as_int64());
+  if (flag(job, "save_specs")) options.sharding_callback = std::make_shared<ShowSaveSpecs>();
   if (const Json* memory = job.find("memory"))
     options.resources.memory = static_cast<std::uint64_t>(*memory->as_int64());
   for (const auto& file : write_tensorflow(text(job, "prefix"), std::move(tensors.sources),

@@ -4,6 +4,8 @@
 //            PATH,
 //             "hex": MSGPACK (restored and written again)  or  "tree": NODE}
 //            {"dialect": ..., "read": MSGPACK}
+//            {"dialect": ..., "sorted": true, "chunk": 64, "file": PATH, "large": "bytes" | "array" |
+//            "list" | "tuple", "size": N}: of N bytes, none of which may be read; answers with an error
 //   answer:  {"hex": ...}  or  {"tree": NODE}  or  {"code": "invalid_argument", "error": ...}
 //   NODE:    ["none"] ["ellipsis"] ["bool", true] ["int", "-5"] ["float", HEX] ["complex", HEX,
 //            HEX] ["text", "..."] ["raw text", HEX]
@@ -222,7 +224,34 @@ Bytes write_fetched(const std::string& path, const Tree& tree, const MsgpackWrit
   return read_file(path);
 }
 
+// A list or a tuple has the bytes as two arrays.
+[[noreturn]] void write_large(const Json& job) {
+  const std::string& kind = *job.find("large")->as_string();
+  const std::int64_t size = *job.find("size")->as_int64();
+  std::vector<TensorSource> sources;
+  const auto source = [&](std::int64_t bytes, SourceLeaf::As as) {
+    sources.push_back({"", DType::kUint8, {bytes}});
+    return Tree(SourceLeaf{sources.size() - 1, as});
+  };
+  Tree tree;
+  if (kind == "bytes" || kind == "array") {
+    tree = source(size, kind == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray);
+  } else {
+    const Tree::List halves{source(size / 2, SourceLeaf::As::kArray),
+                            source(size - size / 2, SourceLeaf::As::kArray)};
+    tree = kind == "list" ? Tree(halves) : Tree(Tree::Tuple{halves});
+  }
+  const FetchFn fetch = [](std::span<const TensorPiece>) {
+    throw Error(Code::kUnavailable, "elements were read");
+  };
+  MsgpackWriteOptions options{.encoding = options_of(job)};
+  options.if_exists = IfExists::kReplace;
+  write_msgpack(*job.find("file")->as_string(), Tree{{"w", tree}}, sources, fetch, options);
+  throw Error(Code::kUnavailable, "it was written");
+}
+
 Json answer(const Json& job) {
+  if (job.find("large") != nullptr) write_large(job);
   if (const Json* read = job.find("read"))
     return JsonObject{
         {"tree", node_of(msgpack_restore(from_hex(*read), nullptr, dialect_of(job)))}};

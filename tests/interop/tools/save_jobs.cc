@@ -98,6 +98,7 @@ std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json, const T
     options.min_slice_bytes_for_replica_parallel = *of->as_int64();
   set(json, "max_replicas", options.max_replicas_for_replica_parallel);
   set(json, "write_sharding_file", options.enable_write_sharding_file);
+  if (given(json, "all_replicas")) options.replica_id = std::nullopt;
   set(json, "keep_array_metadata", options.keep_array_metadata);
   if (told != nullptr) {
     options.on_transfer_end = [told](const KeyPath& path) { told("transferred", path); };
@@ -135,10 +136,12 @@ void save_part(const Json& job, const PyTreeSaveArgs& whole,
   options.multiprocessing_options = {.coordinator = mine, .timeout = std::chrono::seconds(60)};
   if (const Json* prefix = given(job, "barrier_prefix"))
     options.multiprocessing_options.barrier_sync_key_prefix = *prefix->as_string();
+  const Json* primary = given(job, "primary");
   options.multiprocessing_options.primary_host =
-      static_cast<std::size_t>(*job.find("primary")->as_int64());
+      primary == nullptr ? std::nullopt : std::optional<std::size_t>(*primary->as_int64());
   options.type_handler_registry = registry_of(*job.find("array"));
-  const std::string& directory = *job.find("dir")->as_string();
+  std::string directory = *job.find("dir")->as_string();
+  if (primary == nullptr) directory += std::to_string(mine->process_index());
   if (*job.find("op")->as_string() == "async_save") {
     AsyncCheckpointer checkpointer(options);
     checkpointer.save(directory, args);

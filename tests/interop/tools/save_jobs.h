@@ -28,14 +28,15 @@ PyTreeSaveArgs save_args_of(const Json& job);
 // Called with "transferred" or "written" and the path of an array.
 using Told = std::function<void(const char* what, const KeyPath& path)>;
 // {"use_replica_parallel": true, "separate_folder": false, "min_slice_bytes": n, "max_replicas": n,
-// "write_sharding_file": true, "keep_array_metadata": true}
+// "write_sharding_file": true, "keep_array_metadata": true, "all_replicas": true: replica_id is None}
 std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json, const Told& told = {});
 // The devices of a process in {"owners": [[device, ...] of process 0, ...]}.
 std::unordered_set<std::int64_t> devices_of(const Json& job, std::size_t process);
 // The tree as a process has it that holds these devices' shards.
 Tree held_by(const Tree& tree, const std::unordered_set<std::int64_t>& devices);
 // Saves, or saves in the background and waits ("op" is "save" or "async_save"), one process's part
-// of "item". "barrier_prefix" is the prefix of the names of its collectives.
+// of "item". Without "primary" each process saves for itself, to a folder with its number behind
+// "dir". "barrier_prefix" is the prefix of the names of its collectives.
 void save_part(const Json& job, const PyTreeSaveArgs& whole,
                const std::shared_ptr<Coordinator>& mine, const Observer& observer = {});
 

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "tests/support/matchers.h"
@@ -110,61 +111,62 @@ TEST(TerminationSignal, TheNextStepIsSaved) {
   manager.close();
 }
 
+// A run whose signal arrives at step 5 at one of three places: before save(), while save() decides,
+// or after it.
+struct SignalledRun {
+  explicit SignalledRun(int at) : place(at) {
+    CheckpointManagerOptions options;
+    options.save_policy =
+        save_policy::any_of({save_policy::preemption(), [this](const SaveQuestion& question) {
+                               arrive(1, question.step);
+                               return false;
+                             }});
+    options.is_preempted = signal.asked();
+    manager.emplace(dir / "run", options);
+  }
+  void arrive(int here, std::int64_t step) const {
+    if (here == place && step == 5) raise(SIGUSR1);
+  }
+  // Ends the run, which must have saved once, at the place or with the next step.
+  void end() {
+    manager->close();
+    EXPECT_EQ(manager->latest_step(), place == 0 ? 5 : 6);
+    EXPECT_EQ(manager->all_steps().size(), 1U);
+  }
+
+  const int place;
+  const TempDir dir = TempDir::in_memory();
+  const TerminationSignal signal{SIGUSR1};
+  std::optional<CheckpointManager> manager;
+};
+
 // A program that asks the signal itself must do so before save(): the signal saves a step wherever
 // it arrives, before the step is decided on, in between, or after save() has declined.
 TEST(TerminationSignal, NoPlaceInTheLoopLosesIt) {
   for (const int place : {0, 1, 2}) {
-    const TempDir dir = TempDir::in_memory();
-    const TerminationSignal signal(SIGUSR1);
-    const auto arrive = [&](int here, std::int64_t step) {
-      if (here == place && step == 5) raise(SIGUSR1);
-      return false;
-    };
-    CheckpointManagerOptions options;
-    options.save_policy =
-        save_policy::any_of({save_policy::preemption(), [&](const SaveQuestion& question) {
-                               return arrive(1, question.step);
-                             }});
-    options.is_preempted = signal.asked();
-    CheckpointManager manager(dir / "run", options);
+    SignalledRun run(place);
     for (std::int64_t step = 0; step < 100; ++step) {
-      arrive(0, step);
-      const bool last = signal.received();
-      manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+      run.arrive(0, step);
+      const bool last = run.signal.received();
+      run.manager->save(step, PyTreeSaveArgs{Tree{{"x", step}}});
       if (last) break;
-      arrive(2, step);
+      run.arrive(2, step);
     }
-    manager.close();
-    EXPECT_EQ(manager.latest_step(), place == 0 ? 5 : 6);
-    EXPECT_EQ(manager.all_steps().size(), 1U);
+    run.end();
   }
 }
 
 // The loop of the documentation asks the manager, after save().
 TEST(TerminationSignal, TheManagerKnowsOfIt) {
   for (const int place : {0, 1, 2}) {
-    const TempDir dir = TempDir::in_memory();
-    const TerminationSignal signal(SIGUSR1);
-    const auto arrive = [&](int here, std::int64_t step) {
-      if (here == place && step == 5) raise(SIGUSR1);
-      return false;
-    };
-    CheckpointManagerOptions options;
-    options.save_policy =
-        save_policy::any_of({save_policy::preemption(), [&](const SaveQuestion& question) {
-                               return arrive(1, question.step);
-                             }});
-    options.is_preempted = signal.asked();
-    CheckpointManager manager(dir / "run", options);
-    for (std::int64_t step = 0; step < 100 && !manager.reached_preemption(); ++step) {
-      arrive(0, step);
-      const bool is_saved = manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
-      ASSERT_EQ(is_saved, manager.reached_preemption());
-      arrive(2, step);
+    SignalledRun run(place);
+    for (std::int64_t step = 0; step < 100 && !run.manager->reached_preemption(); ++step) {
+      run.arrive(0, step);
+      const bool is_saved = run.manager->save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+      ASSERT_EQ(is_saved, run.manager->reached_preemption());
+      run.arrive(2, step);
     }
-    manager.close();
-    EXPECT_EQ(manager.latest_step(), place == 0 ? 5 : 6);
-    EXPECT_EQ(manager.all_steps().size(), 1U);
+    run.end();
   }
 }
 
