@@ -58,24 +58,6 @@ orbax::CompositeArgs composite(const CheckpointItems& items,
   return args;
 }
 
-// What an item is read with: the handler for its trees, the readers for others.
-struct ItemsReader {
-  const PyTreeCheckpointHandler& handler;
-  const FilesReaders& readers;
-  const Observer& observer;
-  CommitProtocol protocol;
-
-  [[nodiscard]] RestoredItems restore(const std::string& path, const ItemRequests& requests) const {
-    check_finished(path, protocol);
-    const orbax::RestoreTree restore_tree = [&](const std::string& folder,
-                                                const PyTreeRestoreArgs& args) {
-      return handler.restore(folder, args);
-    };
-    const auto tree_metadata = [&](const std::string& folder) { return handler.metadata(folder); };
-    return orbax::restore_items(path, requests, {restore_tree, tree_metadata, readers, observer});
-  }
-};
-
 }  // namespace
 
 Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
@@ -98,8 +80,8 @@ Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& arg
 
 RestoredItems Checkpointer::restore_items(const std::string& path, const ItemRequests& requests,
                                           const FilesReaders& readers) const {
-  return ItemsReader{handler_, readers, handler_.observer(), commit_protocol_}.restore(path,
-                                                                                       requests);
+  check_finished(path, commit_protocol_);
+  return orbax::restore_items(path, requests, {handler_, readers, handler_.observer()});
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
@@ -149,9 +131,9 @@ RestoredItems AsyncCheckpointer::restore_items(const std::string& path,
                                                const ItemRequests& requests,
                                                const FilesReaders& readers) {
   wait_until_finished();
-  const State& state = *state_;
-  return ItemsReader{state.handler, readers, state.handler.observer(), state.commit_protocol}
-      .restore(path, requests);
+  check_finished(path, state_->commit_protocol);
+  const PyTreeCheckpointHandler& handler = state_->handler;
+  return orbax::restore_items(path, requests, {handler, readers, handler.observer()});
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {

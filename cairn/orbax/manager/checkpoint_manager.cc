@@ -473,16 +473,9 @@ RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
                                                const ItemRequests& requests,
                                                const FilesReaders& readers) {
   state_->wait();
-  const orbax::RestoreTree restore_tree = [&](const std::string& folder,
-                                              const PyTreeRestoreArgs& args) {
-    return state_->handler.restore(folder, args);
-  };
-  const auto tree_metadata = [&](const std::string& folder) {
-    return state_->handler.metadata(folder);
-  };
-  return orbax::restore_items(
-      state_->existing(step), requests,
-      {restore_tree, tree_metadata, readers, state_->options.handler.observer});
+  const State& state = *state_;
+  return orbax::restore_items(state.existing(step), requests,
+                              {state.handler, readers, state.options.handler.observer});
 }
 
 std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,
