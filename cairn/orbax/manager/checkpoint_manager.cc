@@ -102,7 +102,7 @@ struct CheckpointManager::State {
     const Directory made = Directory::open(directory);
     if (!options.root_metadata.empty()) orbax::write_root_metadata(made, options.root_metadata);
     if (options.cleanup_tmp_directories)
-      orbax::remove_leftovers(made, options.step_name_format, options.handler.commit_protocol,
+      orbax::remove_leftovers(made, options.step_name_format, orbax::commit_rule_of(options),
                               [&](const Error& why) { report_left(made.path(), why); });
   }
 
@@ -116,7 +116,7 @@ struct CheckpointManager::State {
     if (!running.is_running() && !removing.is_running()) going.clear();
     steps.clear();
     for (const std::int64_t step :
-         orbax::steps_in(root, options.step_name_format, options.handler.commit_protocol))
+         orbax::steps_in(root, options.step_name_format, orbax::commit_rule_of(options)))
       if (!going.contains(step)) steps.push_back({.step = step});
     has_details = false;
     events.found(steps.size(), watch.elapsed());
@@ -169,10 +169,10 @@ struct CheckpointManager::State {
   // The folder of a step (none: the latest). Throws not_found.
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step) const {
     if (!step && steps.empty()) throw Error(Code::kNotFound, root.path() + ": has no steps");
-    std::string folder = folder_of(step.value_or(steps.empty() ? 0 : steps.back().step));
+    const std::int64_t wanted = step.value_or(steps.empty() ? 0 : steps.back().step);
+    std::string folder = folder_of(wanted);
     if (!directory_exists(folder)) throw Error(Code::kNotFound, folder + ": there is no such step");
-    if (options.handler.commit_protocol == CommitProtocol::kCommitMarker &&
-        !file_exists(orbax::join(folder, orbax::kCommitFile)))
+    if (!orbax::is_committed(root, name_of(wanted), orbax::commit_rule_of(options)))
       throw Error(Code::kNotFound, folder + ": the step is not committed: it has no " +
                                        std::string(orbax::kCommitFile));
     return folder;

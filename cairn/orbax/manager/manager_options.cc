@@ -54,6 +54,10 @@ SavePolicy save_policy_of(const CheckpointManagerOptions& options) {
                               save_policy::preemption(), save_policy::initial()});
 }
 
+CommitRule commit_rule_of(const CheckpointManagerOptions& options) {
+  return {options.handler.commit_protocol, options.handler.allow_legacy_atomic_rename};
+}
+
 KeepPolicy keep_policy_of(const CheckpointManagerOptions& options) {
   if (options.read_only) return keep_policy::all();
   if (options.keep_policy.select) return options.keep_policy;

@@ -5,7 +5,6 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -80,15 +79,14 @@ Metrics parse_metrics(const std::string& file, Read read) {
 }  // namespace
 
 std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
-                                   CommitProtocol protocol) {
+                                   CommitRule rule) {
   std::vector<std::int64_t> steps;
   for (const DirectoryEntry& entry : root.list()) {
     if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
     const auto step = parse_step_name(entry.name, format);
     if (!step || (entry.kind == EntryKind::kLink && !directory_exists(root.path_of(entry.name))))
       continue;
-    if (protocol == CommitProtocol::kAtomicRename || has_commit_marker(root, entry.name))
-      steps.push_back(*step);
+    if (is_committed(root, entry.name, rule)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
   return steps;

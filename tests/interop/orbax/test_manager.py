@@ -333,6 +333,12 @@ def test_only_the_marker_counts(saver, scratch):
         assert checkpointer.restore(root / "2", args=args)["state"]["x"] == 2
         with pytest.raises(ValueError):
             checkpointer.restore(root / "3", args=args)
+    legacy = ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE, allow_legacy_atomic_rename=True)
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(), atomicity_options=legacy) as checkpointer:
+        assert checkpointer.restore(root / "3", args=args)["state"]["x"] == 3
+    opened["options"] |= {"legacy": True}
+    assert cairn.do(**opened)["steps"] == [1, 2, 3]
+    assert cairn.do(op="restore")["result"] == 3
     cairn.close()
     real.close()
 
