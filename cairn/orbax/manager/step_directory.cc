@@ -72,7 +72,8 @@ namespace {
 
 template <class Read>
 Metrics parse_metrics(const std::string& file, Read read) {
-  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
+  const auto text = read();
+  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(text)); });
   return numbers_of(json);
 }
 
@@ -145,9 +146,9 @@ std::string read_root_metadata(const Directory& root) {
   for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
     const std::string file = join(folder, name);
     if (!file_exists(file)) continue;
-    const Json custom = with_context(
-        [&] { return file; },
-        [&] { return parse_root_metadata(as_text(read_file(file, kMaxMetadataFile))); });
+    const auto text = read_file(file, kMaxMetadataFile);
+    const Json custom =
+        with_context([&] { return file; }, [&] { return parse_root_metadata(as_text(text)); });
     return custom.is_null() ? "" : to_text(custom, JsonStyle::kPython);
   }
   return "";
