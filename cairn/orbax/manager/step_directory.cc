@@ -141,8 +141,8 @@ void write_root_metadata(const Directory& root, const std::string& custom_metada
   root.sync();
 }
 
-std::string read_root_metadata(const Directory& root) {
-  const std::string folder = root.path_of(kRootMetadataFolder);
+std::string read_root_metadata(const std::string& root) {
+  const std::string folder = join(root, kRootMetadataFolder);
   for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
     const std::string file = join(folder, name);
     if (!file_exists(file)) continue;

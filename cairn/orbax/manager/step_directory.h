@@ -43,6 +43,6 @@ std::string json_object_text(const std::string& text, std::string_view what);
 // Stores the custom metadata of a run, a JSON object, unless some are stored.
 void write_root_metadata(const Directory& root, const std::string& custom_metadata);
 // The stored custom metadata of a run as JSON; "" if there are none.
-std::string read_root_metadata(const Directory& root);
+std::string read_root_metadata(const std::string& root);
 
 }  // namespace cairn::inline v0::orbax

@@ -120,6 +120,36 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
 TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
+// The manager looks for its directory by its path, as Orbax's. What is elsewhere stays as it is.
+TEST(CheckpointManager, ADirectoryThatIsRemovedOrReplacedMeanwhile) {
+  for (const bool is_moved : {false, true})
+    for (const bool in_place : {false, true}) {
+      const TempDir dir = TempDir::in_memory();
+      CheckpointManagerOptions options{.max_to_keep = 2, .root_metadata = "{}"};
+      if (in_place) options.handler.commit_protocol = CommitProtocol::kCommitMarker;
+      CheckpointManager manager(dir / "run", options);
+      manager.save(1, PyTreeSaveArgs{tree_of(1)});
+      manager.wait_until_finished();
+      std::filesystem::rename(dir / "run", dir / "elsewhere");
+      if (is_moved) std::filesystem::create_directory(dir / "run");
+      EXPECT_THAT([&] { (void)manager.restore(1); }, FailsWith(Code::kNotFound, "/1"));
+      EXPECT_EQ(manager.root_metadata(), "");
+      for (const std::int64_t step : {2, 3, 4}) manager.save(step, PyTreeSaveArgs{tree_of(step)});
+      manager.wait_until_finished();
+      EXPECT_THAT(manager.all_steps(), ElementsAre(3, 4));
+      manager.reload();
+      EXPECT_THAT(manager.all_steps(), ElementsAre(3, 4));
+      EXPECT_EQ(x_of(manager.restore()), 4);
+      EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("3", "4"));
+      EXPECT_THAT(list_directory(dir / "elsewhere").folders, ElementsAre("1", "metadata"));
+      std::filesystem::remove_all(dir / "run");
+      manager.remove(3);
+      manager.reload();
+      EXPECT_THAT(manager.all_steps(), IsEmpty());
+      EXPECT_THAT([&] { (void)manager.restore(); }, FailsWith(Code::kNotFound, "no steps"));
+    }
+}
+
   CheckpointManager manager(
       dir / "run", {.max_to_keep = 0, .keep_policy = keep_policy::latest(0), .read_only = true});
   EXPECT_FALSE(manager.save(2, PyTreeSaveArgs{tree_of(2)}));
