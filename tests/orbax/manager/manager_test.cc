@@ -537,6 +537,16 @@ TEST(SavePolicy, ContinuousKnowsTheTimeOfASaveBeforeARestart) {
 TEST(SavePolicy, AFunctionSeesTimesAndMetricsAfterARestart) {
   const TempDir dir = TempDir::in_memory();
   const auto before = std::chrono::system_clock::now();
+// Otherwise nothing is saved until the clock is where it was.
+TEST(SavePolicy, ContinuousDoesNotWaitForAClockThatWasSetBack) {
+  const SavePolicy policy = save_policy::continuous(std::chrono::hours(1));
+  const auto now = std::chrono::system_clock::now();
+  for (const int minutes : {-61, -1, 1, 600}) {
+    const std::vector<StepInfo> saved{{.step = 1, .time = now + std::chrono::minutes(minutes)}};
+    EXPECT_EQ(policy.decide({.step = 2, .saved = saved}), minutes != -1) << minutes;
+  }
+}
+
   {
     CheckpointManager manager(dir / "run", {.best_fn = metric("loss")});
     save_with_loss(manager, 1, 0.5);
