@@ -24,6 +24,8 @@ void check_options(const CheckpointManagerOptions& options) {
       invalid_argument("todelete_subdir '" + name + "' is not the name of a directory");
     if (parse_step_name(name, options.step_name_format) || name == kRootMetadataFolder)
       invalid_argument("todelete_subdir '" + name + "' is a name that the manager itself uses");
+    if (name.find(kTemporaryMark) != std::string::npos)
+      invalid_argument("todelete_subdir '" + name + "' is a name of unfinished checkpoints");
   }
   (void)step_name(0, options.step_name_format);
 }

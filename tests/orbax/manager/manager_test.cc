@@ -43,6 +43,8 @@ TEST(StepName, PrefixAndDigits) {
   EXPECT_THAT([] { (void)step_name(-1); }, FailsWith(Code::kInvalidArgument, "-1 is negative"));
   EXPECT_THAT([] { (void)step_name(1, StepNameFormat("a/b")); },
               FailsWith(Code::kInvalidArgument, "a/b"));
+  EXPECT_THAT([] { (void)step_name(1, StepNameFormat("a.orbax-checkpoint-tmp")); },
+              FailsWith(Code::kInvalidArgument, "a.orbax-checkpoint-tmp"));
 }
 
 TEST(StepName, OnlyTheNameOfAStepIsParsed) {
@@ -107,6 +109,7 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
   refuses({.todelete_subdir = "../x"}, "../x");
   refuses({.todelete_subdir = "17"}, "'17'");
   refuses({.todelete_subdir = "metadata"}, "'metadata'");
+  refuses({.todelete_subdir = "a.orbax-checkpoint-tmp"}, "unfinished");
   refuses({.root_metadata = "3"}, "root metadata");
   EXPECT_THAT([&] { CheckpointManager(dir / "no", {.create = false}); },
               FailsWith(Code::kNotFound, "/no"));
@@ -117,9 +120,6 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
               FailsWith(Code::kInvalidArgument, "is a file"));
 }
 
-TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
-  const TempDir dir = TempDir::in_memory();
-  CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
 // The manager looks for its directory by its path, as Orbax's. What is elsewhere stays as it is.
 TEST(CheckpointManager, ADirectoryThatIsRemovedOrReplacedMeanwhile) {
   for (const bool is_moved : {false, true})
@@ -150,6 +150,9 @@ TEST(CheckpointManager, ADirectoryThatIsRemovedOrReplacedMeanwhile) {
     }
 }
 
+TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
   CheckpointManager manager(
       dir / "run", {.max_to_keep = 0, .keep_policy = keep_policy::latest(0), .read_only = true});
   EXPECT_FALSE(manager.save(2, PyTreeSaveArgs{tree_of(2)}));
@@ -534,9 +537,6 @@ TEST(SavePolicy, ContinuousKnowsTheTimeOfASaveBeforeARestart) {
   EXPECT_TRUE(CheckpointManager(dir / "run", often).should_save(2));
 }
 
-TEST(SavePolicy, AFunctionSeesTimesAndMetricsAfterARestart) {
-  const TempDir dir = TempDir::in_memory();
-  const auto before = std::chrono::system_clock::now();
 // Otherwise nothing is saved until the clock is where it was.
 TEST(SavePolicy, ContinuousDoesNotWaitForAClockThatWasSetBack) {
   const SavePolicy policy = save_policy::continuous(std::chrono::hours(1));
@@ -547,6 +547,9 @@ TEST(SavePolicy, ContinuousDoesNotWaitForAClockThatWasSetBack) {
   }
 }
 
+TEST(SavePolicy, AFunctionSeesTimesAndMetricsAfterARestart) {
+  const TempDir dir = TempDir::in_memory();
+  const auto before = std::chrono::system_clock::now();
   {
     CheckpointManager manager(dir / "run", {.best_fn = metric("loss")});
     save_with_loss(manager, 1, 0.5);
