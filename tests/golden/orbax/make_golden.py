@@ -384,7 +384,7 @@ def v1_partial(root):
 # ---- two processes ----
 def two_process_case(variant):
     def write(root):
-        script = HERE.parents[1] / "interop" / "two_process.py"
+        script = HERE.parents[1] / "interop" / "multiprocess" / "two_process.py"
         subprocess.run([sys.executable, script, "--root", root.parent / "pair", "--only", variant], check=True)
         shutil.move(root.parent / "pair" / variant, root)
         expected = json.loads((root.parent / "pair" / "expected.json").read_text())
