@@ -138,7 +138,7 @@ def main(peer, data, target, *words):
     save = globals()[peer]
     target = pathlib.Path(target).resolve()
     first = save(target.with_name(target.name + "-first"), as_peer_likes({"a": np.arange(3)}), words)
-    if first:
+    if callable(first):
         first()
     arrays = safetensors.numpy.load_file(data)
     tree = as_peer_likes(arrays)

@@ -4,6 +4,7 @@
 
 #include <cairn/leaf_args.h>
 #include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/sharding.h>
 
 #include <any>
 #include <functional>
@@ -100,10 +101,15 @@ struct StandardRestoreArgs {
   // True: a ShardedArray of another shape is an error. False: it is truncated, or padded with
   // zeros, at the end of each dimension.
   bool strict = true;
+  // The devices of the job. A stored sharding over other devices cannot be used. Empty: any device.
+  std::vector<Device> devices = {};
+  // In place of a stored sharding that cannot be used. None: that is an error.
+  std::optional<Sharding> fallback_sharding = {};
 };
 // The arguments with which PyTreeCheckpointHandler::restore and its callers restore such a tree.
 // `stored` is what the handler's metadata() returns. Throws invalid_argument for a leaf of another
-// type, and for a ShapeDtypeStruct without a sharding at a place where nothing is stored.
+// type, for a ShapeDtypeStruct without a sharding at a place where nothing is stored, and for a
+// stored sharding that cannot be used and has no fallback.
 PyTreeRestoreArgs standard_restore_args(const StandardRestoreArgs& args,
                                         const PyTreeMetadata& stored);
 

@@ -217,6 +217,7 @@ struct StepWatcherOptions {
   StepNameFormat step_name_format = StepNameFormat();
   // kCommitMarker: a step counts when it has its commit marker.
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
+  bool allow_legacy_atomic_rename = false;      // as PyTreeCheckpointHandlerOptions
   std::optional<std::int64_t> first_step = {};  // earlier steps do not count
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds min_interval = {};            // between two steps that next() returns

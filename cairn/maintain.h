@@ -23,7 +23,7 @@ enum class CleanOutcome : std::uint8_t {
   // The leftover was complete and its target was missing: it now has the target's name. With kShow:
   // it would get that name if it verifies.
   kRestored,
-  kInUse,  // left alone: a save is in progress
+  kInUse,  // left alone: a save or a deletion is in progress
   // Left alone: it contains something that does not belong to a checkpoint, or it cannot be
   // removed.
   kRefused,
@@ -40,8 +40,8 @@ struct CleanedPath {
 // and those that a deletion of an item has left in its checkpoint. Restores the name of everything
 // that is committed, verifies and lacks only its name: a checkpoint that was set aside while it was
 // being replaced, a temporary directory, or the index of a set of files. Symbolic links are not
-// followed. Cairn's saves in progress are detected; Orbax's, and deletions of an item, are not.
-// Throws not_found if neither the directory nor a leftover of it exists.
+// followed. Cairn's saves and deletions in progress are detected, Orbax's are not. Throws not_found
+// if neither the directory nor a leftover of it exists.
 std::vector<CleanedPath> clean_leftovers(const std::string& path,
                                          CleanMode mode = CleanMode::kRemove);
 // The result as JSON text (docs/cli.md).

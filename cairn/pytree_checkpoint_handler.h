@@ -120,6 +120,10 @@ struct PyTreeCheckpointHandlerOptions {
   // How the checkpoints of a Checkpointer, AsyncCheckpointer or CheckpointManager become visible,
   // and which ones count as complete for it. A handler alone does not commit.
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
+  // With kCommitMarker: a checkpoint without the marker counts, too, unless its metadata say that
+  // it is unfinished. Orbax before 0.12.3 renamed checkpoints and wrote no markers. Do not set it
+  // while Orbax saves there, because it tells less of a save in progress than Cairn does.
+  bool allow_legacy_atomic_rename = false;
   // As SaveOptions::save_timeout. Orbax's AsyncOptions.timeout_secs.
   std::optional<std::chrono::milliseconds> save_timeout = {};
   // The most bytes of arrays that a background save copies before it returns. A save with more

@@ -69,7 +69,8 @@ namespace save_policy {
 SavePolicy fixed_interval(std::int64_t interval);
 // These steps.
 SavePolicy specific_steps(std::set<std::int64_t> steps);
-// Whenever no save is in progress and the last save is at least this long ago.
+// Whenever no save is in progress and the last save is at least this long ago, or in the future:
+// the clock has been set back.
 SavePolicy continuous(std::chrono::nanoseconds minimum_interval = {});
 // When the process has been asked to end.
 SavePolicy preemption();

@@ -70,9 +70,9 @@ void setup_clean(CLI::App& app, int& status) {
       "\n"
       "  came back    The checkpoint lacked only its name, and now has it.\n"
       "  refused      The folder also holds files of something else. Exit status 3.\n"
-      "  in use       A save of Cairn is in progress.\n"
+      "  in use       A save or a deletion of Cairn is in progress.\n"
       "\n"
-      "Cairn cannot distinguish a running save of Orbax from a leftover.\n"
+      "Cairn cannot distinguish a running save or deletion of Orbax from a leftover.\n"
       "\n"
       "Example:\n"
       "  cairn clean checkpoints --dry-run");

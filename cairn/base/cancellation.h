@@ -37,7 +37,9 @@ class Cancellation {
   // Throws cancelled after a request, deadline_exceeded after the time limit.
   void check() const {
     if (request_.stop_requested()) throw Error(Code::kCancelled, "the caller asked to stop");
-    if (limit_ && std::chrono::steady_clock::now() - begin_ >= *limit_)
+    // Nanoseconds would not hold the largest limit.
+    if (limit_ &&
+        std::chrono::floor<Milliseconds>(std::chrono::steady_clock::now() - begin_) >= *limit_)
       throw Error(Code::kDeadlineExceeded,
                   "the time limit of " + seconds_text(*limit_) + " s is over");
   }

@@ -127,8 +127,10 @@ SaveLock::~SaveLock() {
   close(fd_);
 }
 
-bool SaveLock::is_held(const std::string& path) {
-  const int fd = open_existing(file_for(path));
+bool SaveLock::is_held(const std::string& path) { return is_locked(file_for(path)); }
+
+bool is_locked(const std::string& file) {
+  const int fd = open_existing(file);
   if (fd < 0) return false;
   const bool held = try_flock(fd) == EWOULDBLOCK;
   close(fd);

@@ -37,6 +37,8 @@ class SaveLock {
   int fd_ = -1;
 };
 
+// Returns true if a live process holds a lock on the file. Not there: false.
+bool is_locked(const std::string& file);
 // Removes a temporary file or a lock file, unless a live process holds a lock on it. Returns false
 // if a process holds a lock.
 bool remove_unless_locked(const std::string& file);

@@ -1,9 +1,12 @@
 // checkpointer.cc -- runs checkpoint handlers inside directories that appear complete or not at
 // all.
 #include <cairn/base/errors.h>
+#include <cairn/base/text.h>
 #include <cairn/checkpointer.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/commit/background_task.h>
+#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/restored_items.h>
@@ -14,7 +17,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-void check_finished(const std::string& path, CommitProtocol protocol) {
+void check_finished(const std::string& path, orbax::CommitRule rule) {
   if (file_exists(path) && !directory_exists(path))
     throw Error(Code::kInvalidArgument,
                 path + ": is a file; a checkpoint is a folder, so give the folder it is in");
@@ -23,8 +26,9 @@ void check_finished(const std::string& path, CommitProtocol protocol) {
     throw Error(
         Code::kFailedPrecondition,
         path + ": is an incomplete checkpoint; its save was interrupted or is still under way");
-  if (protocol == CommitProtocol::kCommitMarker &&
-      !file_exists(orbax::join(path, orbax::kCommitFile)))
+  if (rule.protocol == CommitProtocol::kAtomicRename) return;
+  const std::string full = absolute_path(path);
+  if (!orbax::is_committed(Directory::open(parent_of(full)), std::string(name_of(full)), rule))
     throw Error(Code::kFailedPrecondition, path + ": is an incomplete checkpoint: it has no " +
                                                std::string(orbax::kCommitFile) +
                                                "; its save was interrupted or is still under way");
@@ -58,29 +62,13 @@ orbax::CompositeArgs composite(const CheckpointItems& items,
   return args;
 }
 
-// What an item is read with: the handler for its trees, the readers for others.
-struct ItemsReader {
-  const PyTreeCheckpointHandler& handler;
-  const FilesReaders& readers;
-  const Observer& observer;
-  CommitProtocol protocol;
-
-  [[nodiscard]] RestoredItems restore(const std::string& path, const ItemRequests& requests) const {
-    check_finished(path, protocol);
-    const orbax::RestoreTree restore_tree = [&](const std::string& folder,
-                                                const PyTreeRestoreArgs& args) {
-      return handler.restore(folder, args);
-    };
-    const auto tree_metadata = [&](const std::string& folder) { return handler.metadata(folder); };
-    return orbax::restore_items(path, requests, {restore_tree, tree_metadata, readers, observer});
-  }
-};
-
 }  // namespace
 
 Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
 Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options)
-    : commit_protocol_(options.commit_protocol), handler_(std::move(options)) {}
+    : commit_protocol_(options.commit_protocol),
+      allow_legacy_atomic_rename_(options.allow_legacy_atomic_rename),
+      handler_(std::move(options)) {}
 
 void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                         const CheckpointerSaveOptions& options) {
@@ -93,25 +81,30 @@ void Checkpointer::save_items(const std::string& path, const CheckpointItems& it
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
-  return handler_.restore_when([&] { check_finished(path, commit_protocol_); }, path, args);
+  return handler_.restore_when(
+      [&] {
+        check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_});
+      },
+      path, args);
 }
 
 RestoredItems Checkpointer::restore_items(const std::string& path, const ItemRequests& requests,
                                           const FilesReaders& readers) const {
-  return ItemsReader{handler_, readers, handler_.observer(), commit_protocol_}.restore(path,
-                                                                                       requests);
+  check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_});
+  return orbax::restore_items(path, requests, {handler_, readers, handler_.observer()});
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
-  check_finished(path, commit_protocol_);
+  check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_});
   return handler_.metadata(path);
 }
 
 struct AsyncCheckpointer::State {
   explicit State(PyTreeCheckpointHandlerOptions options)
-      : commit_protocol(options.commit_protocol), handler(std::move(options)) {}
+      : commit_rule{options.commit_protocol, options.allow_legacy_atomic_rename},
+        handler(std::move(options)) {}
 
-  CommitProtocol commit_protocol;
+  orbax::CommitRule commit_rule;
   PyTreeCheckpointHandler handler;
   orbax::BackgroundTask save;
 };
@@ -141,7 +134,7 @@ bool AsyncCheckpointer::is_saving_in_progress() const { return state_->save.is_r
 
 Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) {
   wait_until_finished();
-  return state_->handler.restore_when([&] { check_finished(path, state_->commit_protocol); }, path,
+  return state_->handler.restore_when([&] { check_finished(path, state_->commit_rule); }, path,
                                       args);
 }
 
@@ -149,13 +142,13 @@ RestoredItems AsyncCheckpointer::restore_items(const std::string& path,
                                                const ItemRequests& requests,
                                                const FilesReaders& readers) {
   wait_until_finished();
-  const State& state = *state_;
-  return ItemsReader{state.handler, readers, state.handler.observer(), state.commit_protocol}
-      .restore(path, requests);
+  check_finished(path, state_->commit_rule);
+  const PyTreeCheckpointHandler& handler = state_->handler;
+  return orbax::restore_items(path, requests, {handler, readers, handler.observer()});
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {
-  check_finished(path, state_->commit_protocol);
+  check_finished(path, state_->commit_rule);
   return state_->handler.metadata(path);
 }
 

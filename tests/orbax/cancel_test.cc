@@ -300,6 +300,13 @@ TEST_P(Cancel, OneOfSeveralProcessesTakesTooLong) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
 }
 
+// Its end is beyond what a clock can tell.
+TEST(TimeLimit, TheLongestIsNotOverAtOnce) {
+  const TempDir dir = TempDir::in_memory();
+  save(dir / "ckpt", Tree{{"x", 1}}, {.save_timeout = milliseconds::max()});
+  EXPECT_EQ(load(dir / "ckpt"), (Tree{{"x", 1}}));
+}
+
 TEST(TimeLimit, MustBePositive) {
   const TempDir dir = TempDir::in_memory();
   SaveOptions options;

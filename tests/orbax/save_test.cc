@@ -5,7 +5,9 @@
 #include <cairn/io/file.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -385,6 +387,21 @@ TEST(Clean, RemovesTheFilesOfADeletion) {
   save(dir / "run/1", Tree{{"x", 2}}, {.if_exists = IfExists::kReplace});
   EXPECT_EQ(load(dir / "run/1"), (Tree{{"x", 2}}));
   EXPECT_FALSE(fs::exists(left));
+}
+
+// A deletion that runs holds a lock on the file.
+TEST(Clean, LeavesTheFileOfADeletionInProgress) {
+  const TempDir dir;
+  save(dir / "run/1", Tree{{"x", 1}}, {.item = "state", .v1 = true});
+  const std::string left = dir / "run/1/.orbax-delete-ab12cd34";
+  testing::put_file(left, "{");
+  const int fd = ::open(left.c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(flock(fd, LOCK_EX), 0);
+  for (const CleanMode mode : {CleanMode::kShow, CleanMode::kRemove})
+    EXPECT_EQ(clean_leftovers(dir / "run", mode).at(0).outcome, CleanOutcome::kInUse);
+  EXPECT_TRUE(fs::exists(left));
+  ::close(fd);
+  EXPECT_EQ(clean_leftovers(dir / "run", CleanMode::kRemove).at(0).outcome, CleanOutcome::kRemoved);
 }
 
 // A temporary folder is one, whatever its name begins with.

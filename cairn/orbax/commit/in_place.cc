@@ -48,6 +48,11 @@ bool has_commit_marker(const Directory& parent, const std::string& name) {
   return file_exists(join(parent.path_of(name), kCommitFile));
 }
 
+bool is_committed(const Directory& parent, const std::string& name, CommitRule rule) {
+  return rule.protocol == CommitProtocol::kAtomicRename || has_commit_marker(parent, name) ||
+         (rule.allow_legacy_atomic_rename && !is_unfinished_in_place(parent, name));
+}
+
 bool is_unfinished_in_place(const Directory& parent, const std::string& name) {
   if (parent.kind(name) != EntryKind::kDirectory || has_commit_marker(parent, name) ||
       file_exists(join(parent.path_of(name), kV1Marker)))

@@ -81,6 +81,13 @@ void check_item_name(const std::string& name) {
     refuse("'" + name + "' cannot be the name of an item, because the name becomes a folder");
   if (name.find(kTemporaryMark) != std::string::npos)
     refuse("the item name '" + name + "' is reserved for unfinished items");
+  // Beside the items, a checkpoint has files of these names; readers take it for one tree where it
+  // has the database of a process.
+  for (const std::string_view own :
+       {kCommitFile, kCheckpointMetadataFile, kV1Marker, kDeletionFile})
+    if (name == own) refuse("the item name '" + name + "' is that of a file of each checkpoint");
+  if (name.starts_with(kProcessPrefix))
+    refuse("the item name '" + name + "' is reserved for the databases of processes");
 }
 
 std::string_view pytree_handler_name(bool v1) { return v1 ? kV1Handler : kHandler; }

@@ -174,15 +174,15 @@ CheckpointMetadata parse_checkpoint_metadata(std::string_view json) {
 }
 
 CheckpointMetadata read_checkpoint_metadata(const std::string& file) {
-  return with_context(
-      [&] { return file; },
-      [&] { return parse_checkpoint_metadata(as_text(read_text_file(file, kMaxFile))); });
+  const auto text = read_text_file(file, kMaxFile);
+  return with_context([&] { return file; },
+                      [&] { return parse_checkpoint_metadata(as_text(text)); });
 }
 
 CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const std::string& file) {
-  return with_context(
-      [&] { return file; },
-      [&] { return parse_checkpoint_metadata(as_text(folder.read_text(file, kMaxFile))); });
+  const auto text = folder.read_text(file, kMaxFile);
+  return with_context([&] { return file; },
+                      [&] { return parse_checkpoint_metadata(as_text(text)); });
 }
 
 bool is_unfinished(const CheckpointMetadata& metadata) {

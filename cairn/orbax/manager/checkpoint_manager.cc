@@ -73,13 +73,14 @@ struct CheckpointManager::State {
         saves((orbax::check_options(options), orbax::save_policy_of(options))),
         keeps(orbax::keep_policy_of(options)),
         handler(options.handler),
-        root(open_root(directory)) {
+        root(made_root(directory)) {
     for (const std::string_view option : orbax::ignored_options(options))
       events.option_ignored(option);
     reload();
   }
 
-  Directory open_root(const std::string& directory) const {
+  // The absolute path of the directory, which exists.
+  std::string made_root(const std::string& directory) const {
     if (directory.empty()) invalid_argument("the directory of the steps has no name");
     // The primary has made the directory when this step ends.
     group.step("steps: make", StepKind::kControl, [&] {
@@ -87,7 +88,7 @@ struct CheckpointManager::State {
     });
     std::optional<Directory> opened;
     group.step("steps: open", StepKind::kControl, [&] { opened = Directory::open(directory); });
-    return *opened;
+    return opened->path();
   }
 
   void make_root(const std::string& directory) const {
@@ -102,7 +103,7 @@ struct CheckpointManager::State {
     const Directory made = Directory::open(directory);
     if (!options.root_metadata.empty()) orbax::write_root_metadata(made, options.root_metadata);
     if (options.cleanup_tmp_directories)
-      orbax::remove_leftovers(made, options.step_name_format, options.handler.commit_protocol,
+      orbax::remove_leftovers(made, options.step_name_format, orbax::commit_rule_of(options),
                               [&](const Error& why) { report_left(made.path(), why); });
   }
 
@@ -115,11 +116,17 @@ struct CheckpointManager::State {
     const Stopwatch watch;
     if (!running.is_running() && !removing.is_running()) going.clear();
     steps.clear();
-    for (const std::int64_t step :
-         orbax::steps_in(root, options.step_name_format, options.handler.commit_protocol))
+    for (const std::int64_t step : steps_on_disk())
       if (!going.contains(step)) steps.push_back({.step = step});
     has_details = false;
     events.found(steps.size(), watch.elapsed());
+  }
+
+  // None if somebody has removed the directory. The next save makes it again, as in Orbax.
+  [[nodiscard]] std::vector<std::int64_t> steps_on_disk() const {
+    if (!directory_exists(root)) return {};
+    return orbax::steps_in(Directory::open(root), options.step_name_format,
+                           orbax::commit_rule_of(options));
   }
 
   // Reads the times and metrics of the steps that were there before.
@@ -156,7 +163,7 @@ struct CheckpointManager::State {
     return step_name(step, options.step_name_format);
   }
   [[nodiscard]] std::string folder_of(std::int64_t step) const {
-    return root.path_of(name_of(step));
+    return orbax::join(root, name_of(step));
   }
   [[nodiscard]] bool has(std::int64_t step) const {
     return std::ranges::any_of(steps, [&](const StepInfo& info) { return info.step == step; });
@@ -168,11 +175,12 @@ struct CheckpointManager::State {
   }
   // The folder of a step (none: the latest). Throws not_found.
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step) const {
-    if (!step && steps.empty()) throw Error(Code::kNotFound, root.path() + ": has no steps");
-    std::string folder = folder_of(step.value_or(steps.empty() ? 0 : steps.back().step));
+    if (!step && steps.empty()) throw Error(Code::kNotFound, root + ": has no steps");
+    const std::int64_t wanted = step.value_or(steps.empty() ? 0 : steps.back().step);
+    std::string folder = folder_of(wanted);
     if (!directory_exists(folder)) throw Error(Code::kNotFound, folder + ": there is no such step");
-    if (options.handler.commit_protocol == CommitProtocol::kCommitMarker &&
-        !file_exists(orbax::join(folder, orbax::kCommitFile)))
+    if (!orbax::is_committed(Directory::open(root), name_of(wanted),
+                             orbax::commit_rule_of(options)))
       throw Error(Code::kNotFound, folder + ": the step is not committed: it has no " +
                                        std::string(orbax::kCommitFile));
     return folder;
@@ -250,12 +258,14 @@ struct CheckpointManager::State {
   }
 
   void remove_here(std::int64_t step) const {
+    if (!directory_exists(root)) return;
+    const Directory folder = Directory::open(root);
     if (options.todelete_subdir)
-      orbax::set_step_aside(root, name_of(step), *options.todelete_subdir);
+      orbax::set_step_aside(folder, name_of(step), *options.todelete_subdir);
     else
-      orbax::remove_step(root, name_of(step), options.handler.commit_protocol);
+      orbax::remove_step(folder, name_of(step), options.handler.commit_protocol);
     observe(options.handler.observer, EventLevel::kInfo, "steps.removed",
-            {{"path", root.path()}, {"step", step}});
+            {{"path", root}, {"step", step}});
   }
 
   // Processes that save separately may have different steps to remove, but meet all the same.
@@ -270,7 +280,7 @@ struct CheckpointManager::State {
       events.old_removed(saved, watch);
     } catch (Error& e) {
       e.add_context("step " + std::to_string(saved) + " is saved, but an older one is not removed");
-      report_left(root.path(), e);
+      report_left(root, e);
       throw;
     }
   }
@@ -291,8 +301,7 @@ struct CheckpointManager::State {
     reached_preemption |= decision.is_preempted;
     if (!decision.is_wanted) return false;
     if (options.read_only)
-      throw Error(Code::kFailedPrecondition,
-                  root.path() + ": the manager is read-only and cannot save");
+      throw Error(Code::kFailedPrecondition, root + ": the manager is read-only and cannot save");
     const Stopwatch waiting;
     wait_before(step);
     events.waited(step, waiting);
@@ -387,8 +396,8 @@ struct CheckpointManager::State {
   SavePolicy saves;
   KeepPolicy keeps;
   PyTreeCheckpointHandler handler;
-  Directory root;
-  orbax::StepEvents events{options.handler.observer, root.path()};
+  std::string root;  // its path; somebody may put another directory there
+  orbax::StepEvents events{options.handler.observer, root};
   std::vector<StepInfo> steps;  // in the order of their saves
   bool has_details = false;     // times and metrics of all steps are read
   bool closed = false;
@@ -402,7 +411,7 @@ CheckpointManager::CheckpointManager(const std::string& directory, CheckpointMan
     : state_(std::make_unique<State>(directory, std::move(options))) {}
 CheckpointManager::~CheckpointManager() = default;
 
-const std::string& CheckpointManager::directory() const { return state_->root.path(); }
+const std::string& CheckpointManager::directory() const { return state_->root; }
 
 std::vector<std::int64_t> CheckpointManager::all_steps() const {
   std::vector<std::int64_t> steps;
@@ -473,16 +482,9 @@ RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
                                                const ItemRequests& requests,
                                                const FilesReaders& readers) {
   state_->wait();
-  const orbax::RestoreTree restore_tree = [&](const std::string& folder,
-                                              const PyTreeRestoreArgs& args) {
-    return state_->handler.restore(folder, args);
-  };
-  const auto tree_metadata = [&](const std::string& folder) {
-    return state_->handler.metadata(folder);
-  };
-  return orbax::restore_items(
-      state_->existing(step), requests,
-      {restore_tree, tree_metadata, readers, state_->options.handler.observer});
+  const State& state = *state_;
+  return orbax::restore_items(state.existing(step), requests,
+                              {state.handler, readers, state.options.handler.observer});
 }
 
 std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,

@@ -24,6 +24,8 @@ void check_options(const CheckpointManagerOptions& options) {
       invalid_argument("todelete_subdir '" + name + "' is not the name of a directory");
     if (parse_step_name(name, options.step_name_format) || name == kRootMetadataFolder)
       invalid_argument("todelete_subdir '" + name + "' is a name that the manager itself uses");
+    if (name.find(kTemporaryMark) != std::string::npos)
+      invalid_argument("todelete_subdir '" + name + "' is a name of unfinished checkpoints");
   }
   (void)step_name(0, options.step_name_format);
 }
@@ -52,6 +54,10 @@ SavePolicy save_policy_of(const CheckpointManagerOptions& options) {
   return save_policy::any_of({save_policy::fixed_interval(options.save_interval_steps),
                               save_policy::specific_steps(options.save_on_steps),
                               save_policy::preemption(), save_policy::initial()});
+}
+
+CommitRule commit_rule_of(const CheckpointManagerOptions& options) {
+  return {options.handler.commit_protocol, options.handler.allow_legacy_atomic_rename};
 }
 
 KeepPolicy keep_policy_of(const CheckpointManagerOptions& options) {

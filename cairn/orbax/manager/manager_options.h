@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/checkpoint_manager.h>
+#include <cairn/orbax/commit/in_place.h>
 
 #include <string_view>
 #include <vector>
@@ -14,5 +15,6 @@ void check_options(const CheckpointManagerOptions& options);
 std::vector<std::string_view> ignored_options(const CheckpointManagerOptions& options);
 SavePolicy save_policy_of(const CheckpointManagerOptions& options);
 KeepPolicy keep_policy_of(const CheckpointManagerOptions& options);
+CommitRule commit_rule_of(const CheckpointManagerOptions& options);
 
 }  // namespace cairn::inline v0::orbax

@@ -5,7 +5,6 @@
 #include <cairn/orbax/manager/best_steps.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -44,9 +43,14 @@ Kept spaced(Steps steps, IsFarEnough is_far_enough) {
   return kept;
 }
 
-// The multiple of `interval` that is closest to the step, divided by it. Halves go to the even
-// multiple, as Python rounds them.
-std::int64_t closest_multiple(std::int64_t step, std::int64_t interval) {
+// The multiple of an interval that is closest to a step.
+struct Multiple {
+  std::int64_t number;    // divided by the interval
+  std::int64_t distance;  // from the step
+};
+
+// Halves go to the even multiple, as Python rounds them.
+Multiple closest_multiple(std::int64_t step, std::int64_t interval) {
   std::int64_t below = step / interval;
   std::int64_t rest = step % interval;
   if (rest < 0) {
@@ -54,8 +58,8 @@ std::int64_t closest_multiple(std::int64_t step, std::int64_t interval) {
     rest += interval;
   }
   const std::int64_t above = interval - rest;
-  if (rest != above) return rest < above ? below : below + 1;
-  return below % 2 == 0 ? below : below + 1;
+  const bool is_below = rest == above ? below % 2 == 0 : rest < above;
+  return is_below ? Multiple{below, rest} : Multiple{below + 1, above};
 }
 
 Kept select_closest(Steps steps, std::int64_t interval) {
@@ -65,8 +69,7 @@ Kept select_closest(Steps steps, std::int64_t interval) {
   };
   std::map<std::int64_t, Best> closest;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const std::int64_t multiple = closest_multiple(steps[i].step, interval);
-    const std::int64_t distance = std::abs(steps[i].step - multiple * interval);
+    const auto [multiple, distance] = closest_multiple(steps[i].step, interval);
     const auto [place, is_new] = closest.try_emplace(multiple, Best{i, distance});
     if (!is_new && distance <= place->second.distance) place->second = {i, distance};
   }
@@ -119,9 +122,10 @@ SavePolicy continuous(std::chrono::nanoseconds minimum_interval) {
   const bool any = minimum_interval <= std::chrono::nanoseconds(0);
   return {[minimum_interval, any](const SaveQuestion& question) {
             if (question.is_saving) return false;
-            return any || question.saved.empty() ||
-                   std::chrono::system_clock::now() - question.saved.back().time >=
-                       minimum_interval;
+            if (any || question.saved.empty()) return true;
+            const auto passed = std::chrono::system_clock::now() - question.saved.back().time;
+            // A time to come is that of another clock, or of this one before it was set back.
+            return passed >= minimum_interval || passed < std::chrono::nanoseconds(0);
           },
           any ? StepDetails::kOfNone : StepDetails::kOfLast};
 }

@@ -5,7 +5,6 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -73,22 +72,22 @@ namespace {
 
 template <class Read>
 Metrics parse_metrics(const std::string& file, Read read) {
-  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(read())); });
+  const auto text = read();
+  const Json json = with_context([&] { return file; }, [&] { return parse_json(as_text(text)); });
   return numbers_of(json);
 }
 
 }  // namespace
 
 std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
-                                   CommitProtocol protocol) {
+                                   CommitRule rule) {
   std::vector<std::int64_t> steps;
   for (const DirectoryEntry& entry : root.list()) {
     if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
     const auto step = parse_step_name(entry.name, format);
     if (!step || (entry.kind == EntryKind::kLink && !directory_exists(root.path_of(entry.name))))
       continue;
-    if (protocol == CommitProtocol::kAtomicRename || has_commit_marker(root, entry.name))
-      steps.push_back(*step);
+    if (is_committed(root, entry.name, rule)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
   return steps;
@@ -142,14 +141,14 @@ void write_root_metadata(const Directory& root, const std::string& custom_metada
   root.sync();
 }
 
-std::string read_root_metadata(const Directory& root) {
-  const std::string folder = root.path_of(kRootMetadataFolder);
+std::string read_root_metadata(const std::string& root) {
+  const std::string folder = join(root, kRootMetadataFolder);
   for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
     const std::string file = join(folder, name);
     if (!file_exists(file)) continue;
-    const Json custom = with_context(
-        [&] { return file; },
-        [&] { return parse_root_metadata(as_text(read_file(file, kMaxMetadataFile))); });
+    const auto text = read_file(file, kMaxMetadataFile);
+    const Json custom =
+        with_context([&] { return file; }, [&] { return parse_root_metadata(as_text(text)); });
     return custom.is_null() ? "" : to_text(custom, JsonStyle::kPython);
   }
   return "";

@@ -6,6 +6,7 @@
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/folder_handle.h>
+#include <cairn/orbax/commit/in_place.h>
 
 #include <cstdint>
 #include <optional>
@@ -18,9 +19,9 @@ namespace cairn::inline v0::orbax {
 inline constexpr std::string_view kMetricsItem = "metrics";
 
 // The folders whose names are names of steps, in ascending order of the steps. Like Orbax, it takes
-// every folder with such a name for a step, or with kCommitMarker those that have the marker.
+// every folder with such a name for a step, or with kCommitMarker those that count as complete.
 std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
-                                   CommitProtocol protocol);
+                                   CommitRule rule);
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last
 // change. With the metrics of its item "metrics": nested numbers are named "eval.loss" or, in a
@@ -42,6 +43,6 @@ std::string json_object_text(const std::string& text, std::string_view what);
 // Stores the custom metadata of a run, a JSON object, unless some are stored.
 void write_root_metadata(const Directory& root, const std::string& custom_metadata);
 // The stored custom metadata of a run as JSON; "" if there are none.
-std::string read_root_metadata(const Directory& root);
+std::string read_root_metadata(const std::string& root);
 
 }  // namespace cairn::inline v0::orbax

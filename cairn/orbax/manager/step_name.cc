@@ -38,7 +38,9 @@ std::string custom_name(std::int64_t step, const StepNameFormat& format) {
 std::string step_name(std::int64_t step, const StepNameFormat& format) {
   if (step < 0) invalid_argument("the step " + std::to_string(step) + " is negative");
   if (is_custom(format)) return custom_name(step, format);
-  if (format.prefix.find('/') != std::string::npos)
+  if (format.prefix.find('/') != std::string::npos ||
+      format.prefix.find('\0') != std::string::npos ||
+      format.prefix.find(orbax::kTemporaryMark) != std::string::npos)
     invalid_argument("'" + format.prefix + "' cannot be the prefix of a step's name");
   std::string digits = std::to_string(step);
   if (digits.size() < format.digits) digits.insert(0, format.digits - digits.size(), '0');

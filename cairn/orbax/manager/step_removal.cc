@@ -2,7 +2,6 @@
 #include <cairn/orbax/manager/step_removal.h>
 
 #include <cairn/io/save_lock.h>
-#include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
@@ -43,7 +42,6 @@ void remove_temporary(const Directory& root, const std::string& name, const std:
 }
 
 void remove_unfinished(const Directory& root, const std::string& step) {
-  if (has_commit_marker(root, step)) return;
   const SaveLock lock(root.path_of(step));
   if (has_commit_marker(root, step) || root.kind(step) == EntryKind::kAbsent) return;
   if (!is_unfinished_in_place(root, step))
@@ -94,7 +92,7 @@ void set_step_aside(const Directory& root, const std::string& name, const std::s
   if (!older.empty()) remove_leftover(aside, older, name);
 }
 
-void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitProtocol protocol,
+void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitRule rule,
                       const std::function<void(const Error&)>& left) {
   for (const DirectoryEntry& entry : root.list()) {
     const std::size_t mark = entry.name.find(kTemporaryMark);
@@ -102,7 +100,7 @@ void remove_leftovers(const Directory& root, const StepNameFormat& format, Commi
     if (entry.kind != EntryKind::kDirectory || !parse_step_name(step, format) ||
         entry.name == step + std::string(kSetAsideMark))
       continue;
-    if (mark == std::string::npos && protocol == CommitProtocol::kAtomicRename) continue;
+    if (mark == std::string::npos && is_committed(root, step, rule)) continue;
     auto removed = try_call([&] {
       if (mark == std::string::npos)
         remove_unfinished(root, step);

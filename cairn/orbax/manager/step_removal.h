@@ -5,6 +5,7 @@
 #include <cairn/checkpoint_manager.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
+#include <cairn/orbax/commit/in_place.h>
 
 #include <functional>
 #include <string>
@@ -31,7 +32,7 @@ void set_step_aside(const Directory& root, const std::string& name, const std::s
 // that was set aside during its replacement stays, too.
 // With kCommitMarker also the directories of steps that a save or a removal has left unfinished;
 // one without a marker that has a commit time stays.
-void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitProtocol protocol,
+void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitRule rule,
                       const std::function<void(const Error&)>& left);
 
 }  // namespace cairn::inline v0::orbax

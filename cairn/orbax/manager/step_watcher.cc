@@ -18,7 +18,8 @@ std::optional<std::int64_t> latest_in(const std::string& directory,
   const auto root = try_call([&] { return Directory::open(directory); });
   if (!root && root.error().code() == Code::kNotFound) return std::nullopt;
   const std::vector<std::int64_t> steps =
-      orbax::steps_in(root.value(), options.step_name_format, options.commit_protocol);
+      orbax::steps_in(root.value(), options.step_name_format,
+                      {options.commit_protocol, options.allow_legacy_atomic_rename});
   if (steps.empty()) return std::nullopt;
   return steps.back();
 }
@@ -35,7 +36,7 @@ StepWatcher::StepWatcher(std::string directory, StepWatcherOptions options)
 }
 
 std::optional<std::int64_t> StepWatcher::next() {
-  if (last_time_) std::this_thread::sleep_until(*last_time_ + options_.min_interval);
+  if (last_time_) std::this_thread::sleep_for(options_.min_interval - (Clock::now() - *last_time_));
   const Clock::time_point start = Clock::now();
   while (true) {
     const auto latest = latest_in(directory_, options_);
@@ -44,9 +45,9 @@ std::optional<std::int64_t> StepWatcher::next() {
       last_time_ = Clock::now();
       return latest;
     }
-    // It gives up rather than wait longer than it was told.
+    // It gives up rather than wait longer than it was told. A sum could exceed what the clock holds.
     const bool is_late =
-        options_.timeout && Clock::now() + options_.poll_interval > start + *options_.timeout;
+        options_.timeout && *options_.timeout - (Clock::now() - start) < options_.poll_interval;
     if (is_late && (!options_.gives_up || options_.gives_up())) return std::nullopt;
     std::this_thread::sleep_for(options_.poll_interval);
   }

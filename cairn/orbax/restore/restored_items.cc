@@ -50,8 +50,8 @@ Tree as_tuple(Tree tree) {
 
 class ItemRestorer {
  public:
-  ItemRestorer(const std::string& path, const ItemSources& sources)
-      : layout_(find_layout(path, {})), sources_(sources) {
+  ItemRestorer(const std::string& path, const ItemRestorers& restorers)
+      : layout_(find_layout(path, {})), restorers_(restorers) {
     if (layout_.kind != LayoutKind::kComposite || !layout_.root.empty())
       invalid_argument(path + ": is not a checkpoint of several items; restore it as a tree");
     const auto metadata = try_call(
@@ -83,13 +83,13 @@ class ItemRestorer {
   // A tree of Orbax's handlers for trees.
   Tree restore_tree(const std::string& folder, const ItemRequest& request) const {
     if (const auto* args = std::get_if<PyTreeRestoreArgs>(&request))
-      return sources_.restore_tree(folder, *args);
+      return restorers_.handler.restore(folder, *args);
     const auto& standard = std::get<StandardRestoreArgs>(request);
     return with_context([&] { return folder; },
                         [&] {
-                          return sources_.restore_tree(
+                          return restorers_.handler.restore(
                               folder,
-                              standard_restore_args(standard, sources_.tree_metadata(folder)));
+                              standard_restore_args(standard, restorers_.handler.metadata(folder)));
                         });
   }
 
@@ -102,18 +102,19 @@ class ItemRestorer {
     const Listing listing = list_directory(folder);
     if (listing.has_folder(kJaxRandomKeyFolder)) {
       const std::string key = join(folder, kJaxRandomKeyFolder);
-      return JaxRandomKeyItem{.key = only_leaf(sources_.restore_tree(key, {}), key),
+      return JaxRandomKeyItem{.key = only_leaf(restorers_.handler.restore(key, {}), key),
                               .typed = flag_of(folder, kJaxRandomKeyFolder, "typed")};
     }
     if (listing.has_folder(kNumpyRandomKeyFolder)) {
-      Tree state = sources_.restore_tree(join(folder, kNumpyRandomKeyFolder), {});
+      Tree state = restorers_.handler.restore(join(folder, kNumpyRandomKeyFolder), {});
       const bool legacy = flag_of(folder, kNumpyRandomKeyFolder, "legacy");
       return NumpyRandomKeyItem{legacy ? as_tuple(std::move(state)) : std::move(state)};
     }
     const auto* args = std::get_if<PyTreeRestoreArgs>(&request);
     if (args == nullptr && (item.kind != ItemKind::kPytree || handler == kArrayHandler))
       invalid_argument(folder + ": is not a tree, so StandardRestoreArgs do not fit");
-    if (handler == kArrayHandler) return only_leaf(sources_.restore_tree(folder, *args), folder);
+    if (handler == kArrayHandler)
+      return only_leaf(restorers_.handler.restore(folder, *args), folder);
     if (item.kind == ItemKind::kPytree) return restore_tree(folder, request);
     if (listing.has_file(kProtoItemFile)) return ProtoItem{read_text(join(folder, kProtoItemFile))};
     for (const std::string_view name : json_item_files(item.name))
@@ -124,7 +125,7 @@ class ItemRestorer {
   // The reader that the caller gives for an item; null: none.
   [[nodiscard]] const FilesReader* reader_of(const std::string& item,
                                              const std::string& handler) const {
-    const auto& [by_item, by_handler] = sources_.readers;
+    const auto& [by_item, by_handler] = restorers_.readers;
     const auto find_in = [](const auto& readers, const std::string& name) {
       const auto it = readers.find(name);
       return it != readers.end() && it->second ? &it->second : nullptr;
@@ -134,7 +135,7 @@ class ItemRestorer {
   }
 
   [[noreturn]] void refuse(const std::string& folder, const std::string& handler) const {
-    observe(sources_.observer, EventLevel::kWarning, "restore.item_without_handler",
+    observe(restorers_.observer, EventLevel::kWarning, "restore.item_without_handler",
             {{"path", folder}, {"handler", handler}});
     throw Error(Code::kUnimplemented,
                 folder + ": is an item of a handler that Cairn does not have" +
@@ -143,15 +144,15 @@ class ItemRestorer {
   }
 
   Layout layout_;
-  const ItemSources& sources_;
+  const ItemRestorers& restorers_;
   std::map<std::string, std::string> handlers_;
 };
 
 }  // namespace
 
 RestoredItems restore_items(const std::string& path, const ItemRequests& requests,
-                            const ItemSources& sources) {
-  return ItemRestorer(path, sources).all(requests);
+                            const ItemRestorers& restorers) {
+  return ItemRestorer(path, restorers).all(requests);
 }
 
 std::string read_json_file(const std::string& path, std::string_view item) {

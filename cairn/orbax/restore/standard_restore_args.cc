@@ -31,10 +31,23 @@ bool is_standard(const Tree& leaf) {
          std::holds_alternative<EmptyNode>(leaf.value());
 }
 
+// The sharding with which an array is restored that has this stored one.
+std::optional<Sharding> usable(const KeyPath& path, const ValueMetadata& stored,
+                               const StandardRestoreArgs& args) {
+  if (!stored.sharding) return std::nullopt;
+  const bool is_known = !std::holds_alternative<UnknownSharding>(*stored.sharding);
+  if (args.devices.empty() && (is_known || !args.fallback_sharding)) return stored.sharding;
+  Result<Sharding> found = usable_sharding(*stored.sharding, args.devices);
+  if (found) return std::move(found).value();
+  if (args.fallback_sharding) return args.fallback_sharding;
+  invalid_argument("the leaf " + path_text(path) + ": " + found.error().message() +
+                   "; give a target with shardings, or fallback_sharding");
+}
+
 // Completes the leaves of a target by what is stored.
 class Completion {
  public:
-  explicit Completion(const Tree& stored) {
+  Completion(const Tree& stored, const StandardRestoreArgs& args) : args_(args) {
     for (const TreeEntry& entry : flatten(stored))
       if (const auto* leaf = entry.value.custom<ValueMetadata>())
         stored_.emplace(key_names(entry.path), *leaf);
@@ -51,13 +64,23 @@ class Completion {
       invalid_argument("the leaf " + path_text(path) +
                        " of the target is not stored, so it has no sharding");
     ShapeDtypeStruct completed = *wanted;
-    completed.sharding = found->second.sharding;
+    completed.sharding = usable(path, found->second, args_);
     return Tree(CustomLeaf::of(std::move(completed)));
   }
 
  private:
+  const StandardRestoreArgs& args_;
   std::map<KeyNames, ValueMetadata> stored_;
 };
+
+// The metadata of a leaf, with the sharding with which it is restored.
+Tree with_usable_sharding(const KeyPath& path, const Tree& leaf, const StandardRestoreArgs& args) {
+  const auto* stored = leaf.custom<ValueMetadata>();
+  if (stored == nullptr) return leaf;
+  ValueMetadata completed = *stored;
+  completed.sharding = usable(path, *stored, args);
+  return Tree(CustomLeaf::of(std::move(completed)));
+}
 
 Tree not_strict(const KeyPath& /*path*/, const Tree& leaf) {
   const auto* args = leaf.custom<ArrayRestoreArgs>();
@@ -73,8 +96,12 @@ PyTreeRestoreArgs standard_restore_args(const StandardRestoreArgs& args,
                                         const PyTreeMetadata& stored) {
   PyTreeRestoreArgs result;
   result.item = args.item;
-  result.restore_args = construct_restore_args(
-      args.item ? map_leaves(*args.item, Completion(stored.tree)) : stored.tree);
+  const auto keep_stored = [&](const KeyPath& path, const Tree& leaf) {
+    return with_usable_sharding(path, leaf, args);
+  };
+  result.restore_args =
+      construct_restore_args(args.item ? map_leaves(*args.item, Completion(stored.tree, args))
+                                       : map_leaves(stored.tree, keep_stored));
   if (!args.strict) result.restore_args = map_leaves(*result.restore_args, not_strict);
   return result;
 }

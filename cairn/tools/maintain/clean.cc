@@ -123,7 +123,7 @@ class Cleaner {
     done.bytes = bytes_below(done.path);
     try {
       if (is_of_deletion(leftover.parent, leftover.name, leftover.kind)) {
-        if (mode_ == CleanMode::kRemove) leftover.parent.remove(leftover.name);
+        remove_unless_written(done.path);
         return done;
       }
       // While this lock is held, no save to the target can begin.
@@ -140,8 +140,8 @@ class Cleaner {
         clean_directory(leftover, done);
       else if (!is_lock && is_set_index(target))
         clean_index(leftover, done);
-      else if (mode_ == CleanMode::kRemove && !remove_unless_locked(done.path))
-        throw Error(Code::kUnavailable, done.path + ": is being written");
+      else
+        remove_unless_written(done.path);
     } catch (const Error& e) {
       done.outcome = e.code() == Code::kUnavailable ? CleanOutcome::kInUse : CleanOutcome::kRefused;
       done.why = e.message();
@@ -150,6 +150,12 @@ class Cleaner {
   }
 
  private:
+  // Whoever writes a temporary file holds a lock on it.
+  void remove_unless_written(const std::string& file) const {
+    if (mode_ == CleanMode::kShow ? is_locked(file) : !remove_unless_locked(file))
+      throw Error(Code::kUnavailable, file + ": is being written");
+  }
+
   void clean_in_place(const Leftover& leftover) const {
     // The save may have ended before the lock was taken.
     if (!is_begun_in_place(leftover.parent, leftover.name))
@@ -191,8 +197,7 @@ class Cleaner {
       leftover.parent.rename(target, leftover.name);
       done.outcome = CleanOutcome::kRemoved;
     }
-    if (mode_ == CleanMode::kRemove && !remove_unless_locked(done.path))
-      throw Error(Code::kUnavailable, done.path + ": is being written");
+    remove_unless_written(done.path);
   }
 
   CleanMode mode_;

@@ -2,8 +2,11 @@
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 
 import jax
 import numpy as np
@@ -14,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import cairn_cli
 import test_golden
+import test_manager_kills
 import test_msgpack_write
 import test_single_replica
 import tree_json
@@ -46,6 +50,35 @@ def test_both_processes_wrote(saved):
         assert sum(file.stat().st_size for file in data) > 1000
         assert list((root / "replica_folders" / f"ocdbt.process_replica_{process}" / "d").iterdir())
     assert sum(file.stat().st_size for file in (root / "controller" / "ocdbt.process_controller" / "d").iterdir()) > 5000
+
+
+def test_a_sigterm_reaches_one_of_two(saved, scratch):
+    """JAX tells the other process; both save the same step and end. Cairn's pair restores it, and does the same from there."""
+    root, _ = saved
+    seen = [json.loads((root / f"preempted.{rank}.json").read_text()) for rank in (0, 1)]
+    [first, last] = seen[0]
+    assert seen[1] == seen[0] and first == 0 and last > 5
+    run = scratch / "run"
+    shutil.copytree(root / "preempted", run)
+    assert sorted(os.listdir(run)) == sorted(["0", str(last)])
+    cairn_cli.verify(run)
+    pair = [test_manager_kills.Manager(run, scratch / "meeting", process, False, {"interval": 10**6, "sigterm": True}) for process in (0, 1)]
+
+    def together(**job):
+        for one in pair:
+            one.send(**job)
+        return [one.answer()["result"] for one in pair]
+
+    assert [one.answer()["steps"] for one in pair] == [[0, last]] * 2
+    assert together(op="restore") == [last] * 2
+    assert together(op="save", step=last + 1) == [False] * 2
+    pair[1].process.send_signal(signal.SIGTERM)
+    time.sleep(0.1)  # it is noted before the step is decided on
+    assert together(op="save", step=last + 2) == [True] * 2
+    assert together(op="reached_preemption") == [True] * 2
+    for one in pair:
+        one.close()
+    assert test_manager_kills.newest_of_orbax(run, False) == last + 2
 
 
 def test_msgpack_refuses_arrays_that_are_not_all_here(saved, scratch):

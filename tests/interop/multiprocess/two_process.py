@@ -3,7 +3,8 @@
 
     python two_process.py --root DIR [--only VARIANT] [--seed N]
 
-Writes DIR/<variant> for every variant, and DIR/expected.json: {variant: [leaf records]} (see leaves.py). Run without
+Writes DIR/<variant> for every variant, and DIR/expected.json: {variant: [leaf records]} (see leaves.py). At last,
+each saves steps with a CheckpointManager in DIR/preempted until one of them gets a SIGTERM. Run without
 --rank it starts the two processes; each has four virtual CPU devices, so meshes span both.
 """
 
@@ -85,6 +86,26 @@ def save(path, tree, chunk_byte_size=None, replica_folders=False, ocdbt_process_
     args = jax.tree.map(lambda leaf: ocp.SaveArgs(chunk_byte_size=chunk_byte_size), tree) if chunk_byte_size else None
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
         checkpointer.save(path, args=ocp.args.PyTreeSave(tree, save_args=args))
+
+
+def save_until_preempted(root, rank):
+    """Saves step 0 and the step at which all end, because a SIGTERM reaches process 1 alone. Writes what this process saw."""
+    import signal
+    import time
+
+    import orbax.checkpoint as ocp
+
+    saved = []
+    with ocp.CheckpointManager(root / "preempted", options=ocp.CheckpointManagerOptions(save_interval_steps=10**6)) as manager:
+        for step in range(10**6):
+            if rank == 1 and step == 5:
+                os.kill(os.getpid(), signal.SIGTERM)
+            if manager.save(step, args=ocp.args.Composite(state=ocp.args.PyTreeSave({"x": step}))):
+                saved.append(step)
+            if manager.reached_preemption(step):
+                break
+            time.sleep(0.02)  # the training step
+    (root / f"preempted.{rank}.json").write_text(json.dumps(saved))
 
 
 def msgpack_refusals(array):
@@ -177,6 +198,7 @@ def run_rank(options):
     if options.rank == 0:
         (options.root / "expected.json").write_text(json.dumps(found))
         (options.root / "refused.json").write_text(json.dumps(msgpack_refusals(tree["layer0"]["w"])))
+    save_until_preempted(options.root, options.rank)
 
 
 def free_port():

@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import struct_pb2, text_format
 from orbax.checkpoint import transform_utils
 from orbax.checkpoint._src.handlers import proto_checkpoint_handler as proto
+from orbax.checkpoint._src.metadata import sharding as sharding_metadata
 
 import cairn_cli
 import tree_json
@@ -250,6 +251,56 @@ def test_standard_restores(scratch):
             assert "code" not in answer and tree_json.normal(answer) == wanted, (job, answer, wanted)
     refused = sum(isinstance(wanted, Exception) for wanted in expected)
     assert 10 < refused < 100
+
+
+def move_devices(path, rng, changes):
+    """The stored shardings of some arrays name devices that are not here."""
+    file = path / "x" / "_sharding"
+    shardings = json.loads(file.read_text()) if file.exists() else {}
+    for name, text in shardings.items():
+        sharding = json.loads(text)
+        change = rng.choice(changes)
+        if change == "mesh":  # as old versions wrote it, of another machine
+            sharding["shape"] = [16, 2]
+            del sharding["device_mesh"]
+        if change == "ids":
+            sharding["device_mesh"] = json.loads(json.dumps(sharding["device_mesh"]).replace('"id": 3', '"id": 300'))
+        shardings[name] = json.dumps(sharding)
+    file.write_text(json.dumps(shardings))
+
+
+def test_a_sharding_for_arrays_of_other_devices(scratch):
+    """fallback_sharding takes the place of stored shardings that need devices which are not here; without it both refuse."""
+    saver = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+    fallback = jax.sharding.NamedSharding(SHARDED.mesh, jax.sharding.PartitionSpec(None, "y"))
+    devices = [str(device) for device in jax.devices()]
+    jobs, expected = [], []
+    for n in range(20):
+        rng = random.Random(SEED * 617 + n)
+        tree = {name: jax.device_put(np.arange(16, dtype=np.float32).reshape(8, 2) + i, SHARDED) for i, name in enumerate("ab")} | {"host": np.arange(3)}
+        path = scratch / str(n)
+        saver.save(path, ocp.args.Composite(x=ocp.args.StandardSave(tree)))
+        move_devices(path, rng, ["mesh", "ids"] if n == 0 else ["no", "mesh", "ids"])
+        target = None
+        if n > 0 and rng.random() < 0.5:
+            target = {name: jax.ShapeDtypeStruct((8, 2), np.int32, sharding=rng.choice([None, None, SHARDED])) for name in "ab"} | {"host": np.zeros(3)}
+        given = fallback if n > 0 and rng.random() < 0.7 else None
+        try:
+            restored = saver.restore(path, ocp.args.Composite(x=ocp.args.StandardRestore(target, fallback_sharding=given)))["x"]
+            expected.append(tree_json.normal(tree_json.to_json(restored)))
+        except ValueError as error:
+            assert "Topology mismatch" in str(error), error
+            expected.append(error)
+        job = {"op": "standard", "path": str(path), "name": "x", "strict": True, "target": None if target is None else tree_json.to_json(target), "devices": devices}
+        if given is not None:
+            job["fallback"] = sharding_metadata.from_jax_sharding(given).to_serialized_string()
+        jobs.append(job)
+    for job, answer, wanted in zip(jobs, run(jobs), expected, strict=True):
+        if isinstance(wanted, Exception):
+            assert answer.get("code") == "invalid_argument" and "fallback_sharding" in answer["error"], (job, answer, wanted)
+        else:
+            assert "code" not in answer and tree_json.normal(answer) == wanted, (job, answer, wanted)
+    assert 0 < sum(isinstance(wanted, Exception) for wanted in expected) < 20
 
 
 def targets(rng):

@@ -305,7 +305,7 @@ def random_job(rng, at, read_only, default):
         return {"op": op, "step": step, "preempted": preempted}
     job = {"op": op, "step": step, "preempted": preempted, "force": not read_only and rng.random() < 0.3}
     if rng.random() < 0.7:
-        job["metrics"] = {"m": rng.choice([0.5, 1.0, 1.5, -2.25])}
+        job["metrics"] = {"m": rng.choice([0.5, 1.0, 1.5, -2.25, float("inf"), -float("inf")])}
     if default:
         job["default"] = True
     elif rng.random() < 0.2:
@@ -333,6 +333,12 @@ def test_only_the_marker_counts(saver, scratch):
         assert checkpointer.restore(root / "2", args=args)["state"]["x"] == 2
         with pytest.raises(ValueError):
             checkpointer.restore(root / "3", args=args)
+    legacy = ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE, allow_legacy_atomic_rename=True)
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler(), atomicity_options=legacy) as checkpointer:
+        assert checkpointer.restore(root / "3", args=args)["state"]["x"] == 3
+    opened["options"] |= {"legacy": True}
+    assert cairn.do(**opened)["steps"] == [1, 2, 3]
+    assert cairn.do(op="restore")["result"] == 3
     cairn.close()
     real.close()
 
@@ -363,6 +369,63 @@ def interrupt(root, name, in_place):
     shutil.copytree(complete, root / name, dirs_exist_ok=True)
     (root / name / "commit_success.txt").unlink()
     (root / name / "_CHECKPOINT_METADATA").write_text(json.dumps({"init_timestamp_nsecs": 1}))
+
+
+FOREIGN = ["12abc", "-5", "+5", "0012", "１２", "٣", "²", " 7", "7 ", "1e3", "1_000", "0x10", "9223372036854775807", "step_4", "step_04", "step_-4", "5", "05", "x"]
+
+
+def foreign_entry(rng, root, name):
+    """Something that is not a step, but may have the name of one."""
+    kind = rng.choice(["folder", "folder", "file", "link", "dangling", "pipe"])
+    path = root / name
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "file":
+        path.write_text("mine")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(root if kind == "link" else "nowhere")
+
+
+def test_roots_with_foreign_entries(scratch):
+    """Which of them count as steps, with every format of names."""
+    cairn, real = Cairn(), Real()
+    seen = set()
+    for n in range(40):
+        rng = random.Random(SEED * 419 + n)
+        root = scratch / str(n)
+        root.mkdir()
+        for name in rng.sample(FOREIGN, 9):
+            foreign_entry(rng, root, name)
+        for names in ({}, {"prefix": "step"}, {"digits": 2}, {"prefix": "step", "digits": 2}):
+            opened = [one.do(op="open", root=str(root), options=names | {"read_only": True}) for one in (cairn, real)]
+            assert opened[0] == opened[1], (n, names)
+            seen.update(opened[0]["steps"])
+    assert {4, 5, 9223372036854775807} <= seen
+    cairn.close()
+    real.close()
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_root_that_is_removed_meanwhile(replaced, in_place, scratch):
+    """Both go on in the directory at that path."""
+    cairn, real = Cairn(), Real()
+    answers = []
+    for one, root in ((cairn, scratch / "a"), (real, scratch / "b")):
+        found = [one.do(op="open", root=str(root), options={"max_to_keep": 2, "in_place": in_place})]
+        found += [one.do(op="save", step=step) for step in (1, 2)]
+        root.rename(scratch / f"{root.name}-moved")
+        if replaced:
+            root.mkdir()
+        found += [one.do(op="save", step=3), one.do(op="restore"), one.do(op="reload"), one.do(op="save", step=4), one.do(op="save", step=5), one.do(op="restore")]
+        found += [one.do(op="restore", step=2), one.do(op="remove", step=4)]
+        assert sorted(os.listdir(scratch / f"{root.name}-moved")) == ["1", "2"]
+        answers.append(found)
+    assert answers[0] == answers[1]
+    cairn.close()
+    real.close()
 
 
 KEEP = {"keep": {"kind": "latest", "n": 1}}

@@ -4,12 +4,14 @@
 //   "custom": text}], "metadata", "async"}; "save_args" and "custom" may be missing
 // {"op": "restore", "path", "names": [...], "readers": {handler: file to read}}
 //   -> [{"name", "kind", "tree" | "text" | "typed" | "handler"}]; "readers" may be missing
-// {"op": "standard", "path", "name", "target": tree | null, "strict"}  -> tree
+// {"op": "standard", "path", "name", "target": tree | null, "strict", "devices": [text as JAX
+//   prints it, by id], "fallback": text of a sharding}  -> tree; the last two may be missing
 // {"op": "metadata", "path"}  -> metadata_json.h
 // {"op": "construct", "target": tree}  -> tree of restore args
 // {"op": "merge" | "intersect", "trees": [...], "target": tree | null}  -> tree
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/sharding.h>
 #include <cairn/step_metadata.h>
 #include <cairn/transforms.h>
 
@@ -115,8 +117,12 @@ Json restore(const Json& job) {
 }
 
 Json restore_standard(const Json& job) {
-  const StandardRestoreArgs args{.item = optional_tree(job, "target"),
-                                 .strict = flag(job, "strict")};
+  StandardRestoreArgs args{.item = optional_tree(job, "target"), .strict = flag(job, "strict")};
+  if (const Json* devices = job.find("devices"))
+    for (const Json& device : *devices->as_array())
+      args.devices.push_back({static_cast<std::int64_t>(args.devices.size()), *device.as_string()});
+  if (job.find("fallback") != nullptr)
+    args.fallback_sharding = parse_sharding(text(job, "fallback"));
   const RestoredItems items =
       Checkpointer().restore_items(text(job, "path"), {{text(job, "name"), args}});
   return testing::tree_to_json(std::get<Tree>(items.at(text(job, "name"))));

@@ -4,7 +4,7 @@
 // commit; "reuse": steps share what is unchanged; "aside": removed steps are set aside.
 //
 // The root of steps 1, 2 and 3, of which each has the item "state" {"x": step, "frozen": array},
-// also holds what a save of step 9 has left. The manager saves step 4, removes step 1 after that,
+// and with "marker" a JSON item "config", also holds what a save of step 9 has left. The manager saves step 4, removes step 1 after that,
 // removes step 2 on request and cleans up.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/error.h>
@@ -33,23 +33,25 @@ CheckpointManagerOptions options_of(std::string_view kind) {
   return options;
 }
 
-void save_step(CheckpointManager& manager, std::int64_t step) {
+void save_step(CheckpointManager& manager, std::int64_t step, std::string_view kind) {
   const std::vector<float> frozen(10'000, 0.5F);
   const Tree tree{{"x", step}, {"frozen", Array::from<float>(frozen, {10'000})}};
-  manager.save(step, CheckpointItems{{"state", PyTreeSaveArgs{tree}}});
+  CheckpointItems items{{"state", PyTreeSaveArgs{tree}}};
+  if (kind == "marker") items.emplace_back("config", JsonItem{"{}"});
+  manager.save(step, items);
 }
 
 void prepare(const std::string& root, std::string_view kind) {
   CheckpointManager manager(root, options_of(kind));
-  for (const std::int64_t step : {1, 2, 3}) save_step(manager, step);
+  for (const std::int64_t step : {1, 2, 3}) save_step(manager, step, kind);
   constexpr int kInTheMiddle = 12;
-  const Ended ended = run_and_kill_at(kInTheMiddle, [&] { save_step(manager, 9); });
+  const Ended ended = run_and_kill_at(kInTheMiddle, [&] { save_step(manager, 9, kind); });
   if (ended != Ended::kKilled) throw Error(Code::kFailedPrecondition, "step 9 was saved");
 }
 
 void work(const std::string& root, std::string_view kind) {
   CheckpointManager manager(root, options_of(kind));
-  save_step(manager, 4);  // removes step 1
+  save_step(manager, 4, kind);  // removes step 1
   manager.remove(2);
   clean_leftovers(root);
 }

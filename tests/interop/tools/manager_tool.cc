@@ -4,7 +4,7 @@
 // {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
-//   "background", "reuse", "ocdbt", "zarr3", "in_place", "preempted_at": n, "meeting": folder in
+//   "background", "reuse", "ocdbt", "zarr3", "in_place", "legacy", "preempted_at": n, "meeting": folder in
 //   which two processes meet, "process": 0 or 1, "sigterm": bool, a SIGTERM preempts}}; every
 //   option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
@@ -145,6 +145,7 @@ CheckpointManagerOptions options_of(const Json& json) {
   options.handler.use_zarr3 = flag(json, "zarr3", false);
   if (flag(json, "in_place", false))
     options.handler.commit_protocol = CommitProtocol::kCommitMarker;
+  options.handler.allow_legacy_atomic_rename = flag(json, "legacy", false);
   if (member(json, "meeting") != nullptr)
     options.handler.multiprocessing_options.coordinator =
         files_coordinator({.directory = text(json, "meeting"),

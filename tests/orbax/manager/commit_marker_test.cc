@@ -103,6 +103,43 @@ TEST(CommitMarker, OnlyTheMarkerCounts) {
   EXPECT_EQ(manager.restore(), tree_of(3));
 }
 
+// Versions of Orbax that renamed checkpoints wrote no marker. An unfinished step does not count.
+TEST(CommitMarker, LegacyStepsCountOnRequest) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string root = dir / "run";
+  CheckpointManagerOptions options = three_steps(kInPlace);
+  options.handler.allow_legacy_atomic_rename = true;
+  options.cleanup_tmp_directories = true;
+  {
+    CheckpointManager writer(root, three_steps());
+    for (const std::int64_t step : {1, 2, 3}) save_step(writer, step);
+  }
+  for (const char* step : {"1", "2"}) fs::remove(root + "/" + step + "/commit_success.txt");
+  interrupt(root + "/3");
+  StepWatcherOptions watch;
+  watch.timeout = std::chrono::milliseconds(0);
+  watch.commit_protocol = kInPlace;
+  EXPECT_EQ(StepWatcher(root, watch).next(), std::nullopt);
+  watch.allow_legacy_atomic_rename = true;
+  EXPECT_EQ(StepWatcher(root, watch).next(), 2);
+  EXPECT_EQ(std::get<Tree>(Checkpointer(options.handler).restore_items(root + "/1").at("default")),
+            tree_of(1));
+  AsyncCheckpointer in_background(options.handler);
+  EXPECT_EQ(std::get<Tree>(in_background.restore_items(root + "/2").at("default")), tree_of(2));
+  EXPECT_THAT([&] { (void)in_place().restore_items(root + "/2"); },
+              FailsWith(Code::kFailedPrecondition, "commit_success.txt"));
+  std::vector<std::string> left;
+  options.handler.observer = [&](const Event& event) { left.emplace_back(event.name); };
+  CheckpointManager manager(root, options);
+  EXPECT_THAT(left, ElementsAre("steps.found"));  // nothing is in doubt
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1, 2));
+  EXPECT_FALSE(file_exists(root + "/3"));
+  EXPECT_EQ(manager.restore(), tree_of(2));
+  for (const std::int64_t step : {3, 4}) save_step(manager, step);
+  EXPECT_THAT(manager.all_steps(), ElementsAre(2, 3, 4));
+  EXPECT_THAT(list_directory(root).folders, ElementsAre("2", "3", "4"));
+}
+
 TEST(CommitMarker, StepsOfInterruptedSaves) {
   const TempDir dir = TempDir::in_memory();
   const std::string root = dir / "run";

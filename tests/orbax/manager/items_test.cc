@@ -104,6 +104,9 @@ TEST(Items, WhatAnItemCannotBe) {
   EXPECT_THAT(save({{"..", JsonItem{"1"}}}), FailsWith(Code::kInvalidArgument, ".."));
   EXPECT_THAT(save({{"a", JsonItem{"1"}}, {"a", JsonItem{"1"}}}),
               FailsWith(Code::kInvalidArgument, "'a'"));
+  for (const char* name : {"commit_success.txt", "_CHECKPOINT_METADATA", "orbax.checkpoint",
+                           "_CHECKPOINT_DELETION", "ocdbt.process_0"})
+    EXPECT_THAT(save({{name, JsonItem{"1"}}}), FailsWith(Code::kInvalidArgument, name));
   EXPECT_THAT(save({{"a", JsonItem{"1"}}}, {.item = "b"}),
               FailsWith(Code::kInvalidArgument, "'item'"));
   EXPECT_THAT(list_directory(dir.path()).folders, IsEmpty());

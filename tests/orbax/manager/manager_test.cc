@@ -43,6 +43,8 @@ TEST(StepName, PrefixAndDigits) {
   EXPECT_THAT([] { (void)step_name(-1); }, FailsWith(Code::kInvalidArgument, "-1 is negative"));
   EXPECT_THAT([] { (void)step_name(1, StepNameFormat("a/b")); },
               FailsWith(Code::kInvalidArgument, "a/b"));
+  EXPECT_THAT([] { (void)step_name(1, StepNameFormat("a.orbax-checkpoint-tmp")); },
+              FailsWith(Code::kInvalidArgument, "a.orbax-checkpoint-tmp"));
 }
 
 TEST(StepName, OnlyTheNameOfAStepIsParsed) {
@@ -107,6 +109,7 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
   refuses({.todelete_subdir = "../x"}, "../x");
   refuses({.todelete_subdir = "17"}, "'17'");
   refuses({.todelete_subdir = "metadata"}, "'metadata'");
+  refuses({.todelete_subdir = "a.orbax-checkpoint-tmp"}, "unfinished");
   refuses({.root_metadata = "3"}, "root metadata");
   EXPECT_THAT([&] { CheckpointManager(dir / "no", {.create = false}); },
               FailsWith(Code::kNotFound, "/no"));
@@ -115,6 +118,36 @@ TEST(CheckpointManager, OptionsThatExcludeEachOther) {
   put_file(dir / "file", "x");
   EXPECT_THAT([&] { CheckpointManager(dir / "file"); },
               FailsWith(Code::kInvalidArgument, "is a file"));
+}
+
+// The manager looks for its directory by its path, as Orbax's. What is elsewhere stays as it is.
+TEST(CheckpointManager, ADirectoryThatIsRemovedOrReplacedMeanwhile) {
+  for (const bool is_moved : {false, true})
+    for (const bool in_place : {false, true}) {
+      const TempDir dir = TempDir::in_memory();
+      CheckpointManagerOptions options{.max_to_keep = 2, .root_metadata = "{}"};
+      if (in_place) options.handler.commit_protocol = CommitProtocol::kCommitMarker;
+      CheckpointManager manager(dir / "run", options);
+      manager.save(1, PyTreeSaveArgs{tree_of(1)});
+      manager.wait_until_finished();
+      std::filesystem::rename(dir / "run", dir / "elsewhere");
+      if (is_moved) std::filesystem::create_directory(dir / "run");
+      EXPECT_THAT([&] { (void)manager.restore(1); }, FailsWith(Code::kNotFound, "/1"));
+      EXPECT_EQ(manager.root_metadata(), "");
+      for (const std::int64_t step : {2, 3, 4}) manager.save(step, PyTreeSaveArgs{tree_of(step)});
+      manager.wait_until_finished();
+      EXPECT_THAT(manager.all_steps(), ElementsAre(3, 4));
+      manager.reload();
+      EXPECT_THAT(manager.all_steps(), ElementsAre(3, 4));
+      EXPECT_EQ(x_of(manager.restore()), 4);
+      EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("3", "4"));
+      EXPECT_THAT(list_directory(dir / "elsewhere").folders, ElementsAre("1", "metadata"));
+      std::filesystem::remove_all(dir / "run");
+      manager.remove(3);
+      manager.reload();
+      EXPECT_THAT(manager.all_steps(), IsEmpty());
+      EXPECT_THAT([&] { (void)manager.restore(); }, FailsWith(Code::kNotFound, "no steps"));
+    }
 }
 
 TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
@@ -502,6 +535,16 @@ TEST(SavePolicy, ContinuousKnowsTheTimeOfASaveBeforeARestart) {
   const CheckpointManagerOptions often{.save_policy =
                                            save_policy::continuous(std::chrono::nanoseconds(1))};
   EXPECT_TRUE(CheckpointManager(dir / "run", often).should_save(2));
+}
+
+// Otherwise nothing is saved until the clock is where it was.
+TEST(SavePolicy, ContinuousDoesNotWaitForAClockThatWasSetBack) {
+  const SavePolicy policy = save_policy::continuous(std::chrono::hours(1));
+  const auto now = std::chrono::system_clock::now();
+  for (const int minutes : {-61, -1, 1, 600}) {
+    const std::vector<StepInfo> saved{{.step = 1, .time = now + std::chrono::minutes(minutes)}};
+    EXPECT_EQ(policy.decide({.step = 2, .saved = saved}), minutes != -1) << minutes;
+  }
 }
 
 TEST(SavePolicy, AFunctionSeesTimesAndMetricsAfterARestart) {

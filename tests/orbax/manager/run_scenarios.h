@@ -4,6 +4,7 @@
 
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
+#include <cairn/io/file.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
 #include <cairn/orbax/layout/layout.h>
@@ -148,6 +149,53 @@ inline RunScenario best_steps() {
           check};
 }
 
+// Steps of several items and metrics, which restore together, with the marker.
+inline RunScenario several_items() {
+  CheckpointManagerOptions options = three_steps(CommitProtocol::kCommitMarker);
+  options.best_fn = metric("loss");
+  options.best_mode = BestMode::kMin;
+  const auto save = [options](const std::string& root, std::vector<std::int64_t> steps) {
+    CheckpointManager manager(root, options);
+    for (const std::int64_t step : steps) {
+      const std::string text = std::to_string(step);
+      const auto write = [text](const std::string& folder) { put_file(folder + "/mine", text); };
+      manager.save(step,
+                   CheckpointItems{{"default", PyTreeSaveArgs{tree_of(step)}},
+                                   {"config", JsonItem{text}},
+                                   {"files", FilesItem{.handler = "my.Handler", .write = write}}},
+                   {.metrics = Metrics{{"loss", 1.0 / static_cast<double>(step)}}});
+    }
+  };
+  const auto check = [options](const std::string& root, bool is_done) {
+    CheckpointManager manager(root, options);
+    const auto steps = manager.all_steps();
+    for (const std::int64_t step : steps) {
+      const auto read = [](const std::string& folder) {
+        return std::any(std::string(as_text(read_file(folder + "/mine", 100))));
+      };
+      const RestoredItems items =
+          manager.restore_items(step, {}, {.by_handler = {{"my.Handler", read}}});
+      ASSERT_EQ(std::get<Tree>(items.at("default")), tree_of(step));
+      ASSERT_EQ(std::get<JsonItem>(items.at("config")).text, std::to_string(step));
+      ASSERT_EQ(std::any_cast<std::string>(std::get<CustomItem>(items.at("files")).value),
+                std::to_string(step));
+      ASSERT_EQ(manager.metrics(step), (Metrics{{"loss", 1.0 / static_cast<double>(step)}}));
+    }
+    ASSERT_THAT(steps, ::testing::Contains(3));
+    if (steps.back() == 3) {
+      ASSERT_THAT(steps, ::testing::ElementsAre(1, 2, 3));
+    }
+    if (is_done) {
+      ASSERT_THAT(steps, ::testing::ElementsAre(2, 3, 4));
+    }
+  };
+  return {"ItemsInPlace", options,
+          [save](const std::string& root) {
+            save(root, {1, 2, 3});
+          },
+          [save](const std::string& root) { save(root, {4}); }, check};
+}
+
 // What interrupted saves, removals and replacements have left is tidied up: step 3 gets its name
 // back, and the others go.
 inline RunScenario cleaning() {
@@ -186,8 +234,12 @@ inline RunScenario cleaning() {
 }
 
 inline std::vector<RunScenario> run_scenarios() {
-  return {async_saves(CommitProtocol::kAtomicRename), async_saves(CommitProtocol::kCommitMarker),
-          soft_deletes(), best_steps(), cleaning()};
+  return {async_saves(CommitProtocol::kAtomicRename),
+          async_saves(CommitProtocol::kCommitMarker),
+          several_items(),
+          soft_deletes(),
+          best_steps(),
+          cleaning()};
 }
 
 // A directory as `prepare` makes it, to be copied before each run of `work`: that takes less time.

@@ -48,5 +48,27 @@ TEST(StepMetadata, Errors) {
               FailsWith(Code::kDataLoss, "_CHECKPOINT_METADATA"));
 }
 
+TEST(StepMetadata, AnErrorNamesTheFileOnce) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run");
+  save_step(manager, 1);
+  manager.wait_until_finished();
+  for (const char* name : {"_CHECKPOINT_METADATA", "metrics/metrics"}) {
+    const std::string file = dir / "run/1/" + name;
+    std::filesystem::remove(file);
+    std::filesystem::create_directories(file);
+    try {
+      (void)manager.metadata(1);
+      ADD_FAILURE() << file;
+    } catch (const Error& e) {
+      EXPECT_EQ(e.code(), Code::kDataLoss);
+      EXPECT_NE(e.message().find(file), std::string::npos) << e.message();
+      EXPECT_EQ(e.message().find(file), e.message().rfind(file)) << e.message();
+    }
+    std::filesystem::remove(file);
+    put_file(file, "{}");
+  }
+}
+
 }  // namespace
 }  // namespace cairn::orbax

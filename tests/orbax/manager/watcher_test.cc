@@ -58,6 +58,23 @@ TEST(StepWatcher, WaitsForAnotherProcess) {
   other.join();
 }
 
+// The end of such a time is beyond what a clock can tell.
+TEST(StepWatcher, TheLongestTimeoutIsNotOverAtOnce) {
+  const TempDir dir = TempDir::in_memory();
+  StepWatcherOptions options = quick();
+  options.timeout = std::chrono::nanoseconds::max();
+  int asked = 0;
+  options.gives_up = [&] { return ++asked > 0; };
+  StepWatcher watcher(dir / "run", options);
+  std::thread other([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    make_step(dir / "run/1");
+  });
+  EXPECT_EQ(watcher.next(), 1);
+  other.join();
+  EXPECT_EQ(asked, 0);
+}
+
 TEST(StepWatcher, AsksWhetherToGiveUp) {
   const TempDir dir = TempDir::in_memory();
   int asked = 0;

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 
@@ -282,3 +283,22 @@ def test_parts_of_the_other_package(v1_pair, tmp_path):
     reader.partial.finalize(tmp_path / "c.partial_save")
     for package in v1_pair:
         assert described(package.load(tmp_path / "c")) == described(whole())
+
+
+def test_clean_leaves_a_running_deletion_alone(tmp_path, monkeypatch):
+    """Its file is locked while it is written."""
+    ours.save_checkpointables(tmp_path / "c", {"a": {"x": 1}, "b": {"y": 2}})
+    found = []
+
+    def after_clean(call):
+        def cleaned(*args):
+            found.extend(json.loads(cairn._cairn.clean_json(str(tmp_path), False)))
+            return call(*args)
+
+        return cleaned
+
+    for name in ("link", "replace"):
+        monkeypatch.setattr(os, name, after_clean(getattr(os, name)))
+    assert ours.delete(tmp_path / "c", checkpointable_name="b") is True
+    assert [one["outcome"] for one in found] == ["in use", "in use"]
+    assert ours.load_checkpointables(tmp_path / "c") == {"a": {"x": 1}}

@@ -4,6 +4,8 @@ Whoever finds it knows what is not to be read, and can end the deletion: the fil
 of the checkpoint before and after it.
 """
 
+import contextlib
+import fcntl
 import json
 import logging
 import os
@@ -85,16 +87,18 @@ def write_durably(file: Any, value: Any, *, new: bool = False) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            with contextlib.suppress(OSError):  # some file systems have no locks
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # `cairn clean` leaves it alone
             json.dump(value, stream, sort_keys=True)
             stream.flush()
             os.fsync(stream.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        if new:
-            os.link(temporary, file)
-        else:
-            os.replace(temporary, file)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(temporary, 0o666 & ~mask)
+            if new:
+                os.link(temporary, file)
+            else:
+                os.replace(temporary, file)
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
