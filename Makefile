@@ -9,7 +9,7 @@ VENV := build/venv
 CAIRN := build/bin/cairn
 
 .PHONY: help deps deps-build cli build python wheel static deb demo test check bench format lint install clean venv \
-        docs test-unit test-asan test-tsan test-fuzz test-layering test-consumer test-interop
+        docs test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,7 +52,7 @@ demo: cli  ## open, verify and convert a checkpoint that Orbax wrote; try the Py
 	@scripts/python-package.sh build/demo-venv
 	@scripts/demo.sh $(CAIRN) build/demo-venv/bin/python
 
-test: lint docs test-layering test-unit test-asan test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
+test: lint docs test-layering test-unit test-asan test-asan-py test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
 	@echo "All tests passed."
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
@@ -63,6 +63,9 @@ test-unit: build  ## unit tests, examples and fuzz replays
 
 test-asan: deps  ## unit tests under AddressSanitizer and UBSan
 	@scripts/sanitized.sh asan $(JOBS)
+
+test-asan-py: python  ## the Python package with its native part under AddressSanitizer
+	@scripts/sanitized-python.sh $(VENV) $(JOBS)
 
 test-tsan: deps  ## unit tests under ThreadSanitizer
 	@scripts/sanitized.sh tsan $(JOBS)

@@ -6,6 +6,7 @@
 #include <cairn/bytes.h>
 #include <cairn/error.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,12 +15,17 @@ namespace cairn::inline v0 {
 
 // A directory to be written. It is <target>.orbax-checkpoint-tmp until commit(). Only one save to a
 // target is possible at a time.
+//
+// With kCommitMarker it is the target itself, which is complete when commit() has added the file
+// commit_success.txt. The caller first writes a file _CHECKPOINT_METADATA with a start time and
+// without a commit time: such a directory is what a later save may remove.
 class CheckpointDirectory {
  public:
   // Creates the directory. Removes what an interrupted save has left there. Throws already_exists
   // if the target exists and may not be replaced, or holds anything besides a checkpoint;
   // unavailable if another save to it is in progress; io.
-  explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail);
+  explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail,
+                               CommitProtocol protocol = CommitProtocol::kAtomicRename);
   // Removes the directory, unless it is committed.
   ~CheckpointDirectory();
   CheckpointDirectory(const CheckpointDirectory&) = delete;
@@ -29,7 +35,11 @@ class CheckpointDirectory {
   [[nodiscard]] std::string path() const;
   // Makes everything below the directory durable and gives it the target's name. At every moment
   // there is a whole checkpoint at the target, the old or the new one. Throws as the constructor.
-  void commit();
+  // With kCommitMarker it adds the marker instead.
+  //
+  // `write_metadata`, if it is given, writes the file _CHECKPOINT_METADATA with the commit time.
+  // With kCommitMarker it is called when everything else is durable.
+  void commit(const std::function<void()>& write_metadata = {});
 
  private:
   struct State;
@@ -38,8 +48,10 @@ class CheckpointDirectory {
 
 // Removes the directory of a checkpoint. Throws already_exists for a directory that holds anything
 // besides a checkpoint, unavailable while a save to it is in progress. Does nothing if nothing is
-// there. Symbolic links are not followed.
-void remove_checkpoint(const std::string& path);
+// there. Symbolic links are not followed. With kCommitMarker the marker goes first, and the directory
+// keeps its name.
+void remove_checkpoint(const std::string& path,
+                       CommitProtocol protocol = CommitProtocol::kAtomicRename);
 
 // Moves the directory of a checkpoint to `subdirectory` beside it, where it takes the place of one
 // of the same name. Throws as remove_checkpoint().

@@ -148,6 +148,9 @@ struct PyTreeSaveArgs {
   // An earlier checkpoint (or item of one) with which unchanged arrays are shared; "" for none, or
   // for CheckpointManager's latest step. Needs the handler's option `reuse`.
   std::string reuse_from = {};
+  // As SaveOptions::cancel, for saves by the handler itself. Checkpointers and managers have an
+  // option of their own (CheckpointerSaveOptions::cancel).
+  std::stop_token cancel = {};
 };
 
 // As MultiValueFn, and receives the arguments that restore_args have for the output.

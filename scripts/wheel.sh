@@ -21,7 +21,7 @@ pythons=$(awk '{ split($1, version, ".") } version[2] < 12 || !stable++' <<<"$py
 
 cmake --install build/release --prefix "$prefix" >/dev/null
 sources=$(git ls-files --cached --others --exclude-standard \
-  cairn cli cmake python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh "$requirements")
+  cairn cli cmake python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh scripts/wheel-licences.py "$requirements")
 # shellcheck disable=SC2086  # a list of words
 state=$({ cat $sources "$(find "$prefix" -name libcairn.a)"; echo "$pythons"; } | sha256sum)
 stamp=$dist/.${state:0:16}.stamp
@@ -47,6 +47,7 @@ done <<<"$pythons"
 PATH=$PWD/$venv/bin:$PATH
 auditwheel repair --wheel-dir "$dist" build/wheel/*.whl >build/wheel/auditwheel.log 2>&1 ||
   { cat build/wheel/auditwheel.log >&2; exit 1; }
+"$venv/bin/python" scripts/wheel-licences.py "$dist"/*.whl
 "$venv/bin/python" -c "from scikit_build_core.build import build_sdist; build_sdist('$dist')" \
   >build/wheel/sdist.log 2>&1 || { cat build/wheel/sdist.log >&2; exit 1; }
 touch "$stamp"

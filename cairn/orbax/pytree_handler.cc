@@ -334,7 +334,7 @@ PyTreeCheckpointHandler::PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions 
 PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
 
 void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
-  const Cancellation cancellation({}, state_->options.save_timeout);
+  const Cancellation cancellation(args.cancel, state_->options.save_timeout);
   reporting_failure(state_->options.observer, "save.failed", directory, [&] {
     with_cancellation(cancellation, directory,
                       [&] { state_->start_save(directory, args, false, args.reuse_from)(); });
@@ -345,7 +345,7 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
     const std::string& directory, const PyTreeSaveArgs& args) {
   const Observer& observer = state_->options.observer;
   const Stopwatch watch;
-  const Cancellation cancellation({}, state_->options.save_timeout);
+  const Cancellation cancellation(args.cancel, state_->options.save_timeout);
   const bool copies = state_->copies(directory, state_->bytes_to_copy(args.item));
   auto rest = reporting_failure(observer, "save.failed", directory, [&] {
     return with_cancellation(cancellation, directory, [&] {

@@ -85,7 +85,33 @@ def open(
     allow_uncommitted: bool = False,
     threads: int = 0,
     memory: int | None = None,
+    metadata_key: str = "",
+    generation: int | None = None,
+    commit_time_ns: int | None = None,
 ) -> Reader: ...
+def array_write_spec(
+    *,
+    directory: str,
+    name: str,
+    global_shape: list[int],
+    write_shape: list[int],
+    dtype: str,
+    target_dtype: str | None,
+    chunk_byte_size: int | None,
+    shard_axes: list[int],
+    use_compression: bool,
+    use_zarr3: bool,
+    use_ocdbt: bool,
+    target_file_bytes: int | None,
+    process_id: str | None,
+    metadata_key: str | None,
+) -> str: ...
+def ts_context(
+    *,
+    use_ocdbt: bool,
+    file_io_concurrency_limit: int | None,
+    data_copy_concurrency_limit: int | None,
+) -> str: ...
 
 class BackgroundSave:
     def __init__(self, path: _Path, tree: object, options: dict[str, Any]) -> None: ...
@@ -107,6 +133,7 @@ def save_file(
 
 class PendingWrite:
     def wait(self) -> None: ...
+    def cancel(self) -> None: ...
 
 class TreeHandler:
     def __init__(
@@ -135,12 +162,12 @@ class TreeHandler:
     def close(self) -> None: ...
 
 class CheckpointDirectory:
-    def __init__(self, target: _Path, replace: bool) -> None: ...
+    def __init__(self, target: _Path, replace: bool, in_place: bool) -> None: ...
     def path(self) -> str: ...
-    def commit(self) -> None: ...
+    def commit(self, write_metadata: Callable[[], None]) -> None: ...
     def close(self) -> None: ...
 
-def remove_checkpoint(path: _Path) -> None: ...
+def remove_checkpoint(path: _Path, in_place: bool = False) -> None: ...
 def set_checkpoint_aside(path: _Path, subdirectory: str) -> None: ...
 def clean_json(path: _Path, dry_run: bool) -> str: ...
 

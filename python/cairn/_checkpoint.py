@@ -24,6 +24,9 @@ def open(
     step: int | None = None,
     item: str | None = None,
     allow_uncommitted: bool = False,
+    metadata_key: str = "",
+    generation: int | None = None,
+    commit_time_ns: int | None = None,
     threads: int = 0,
     memory: int | None = None,
 ) -> Checkpoint:
@@ -34,6 +37,9 @@ def open(
       step: the step to open below a directory of steps; None: the latest complete one.
       item: the item to open of a checkpoint that has several.
       allow_uncommitted: open what an interrupted save has left, too.
+      metadata_key: the name of the files with the arrays' metadata, where it is not the usual one.
+      generation: the version of the database to read, by its number; None: the newest.
+      commit_time_ns: the newest version at that time, in nanoseconds since 1970.
       threads: worker threads of reads; 0: one for each core.
       memory: working memory of reads in bytes; None: 1 GiB.
 
@@ -43,7 +49,18 @@ def open(
       ValueError: this is not a checkpoint; the message says what was looked for.
     """
     path = os.fsdecode(path)
-    return Checkpoint(_cairn.open(path, step, item, allow_uncommitted, threads, memory), path)
+    reader = _cairn.open(
+        path,
+        step,
+        item,
+        allow_uncommitted,
+        threads,
+        memory,
+        metadata_key,
+        generation,
+        commit_time_ns,
+    )
+    return Checkpoint(reader, path)
 
 
 def item_value(reader: Any, index: int) -> Any:

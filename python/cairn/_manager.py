@@ -25,6 +25,7 @@ class CheckpointManager:
         read_only, cleanup_tmp_directories, todelete_subdir, root_metadata (JSON text).
         enable_background_delete (False): a thread removes old steps, and the next save does not
         wait for it.
+        prevent_write_metrics (False): metrics are for best_metric or best_fn only, not stored.
         enable_async_checkpointing (True): save() returns before the step is written.
         reuse_unchanged: arrays that have not changed share the files of the step before. And the
         options of save_async(); with a coordinator of several processes, each has a manager with

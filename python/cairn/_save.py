@@ -51,8 +51,11 @@ def save(
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
         as in the steps of a manager), compression ("auto", "reproducible", "smallest", "none",
         "zstd:3", "blosc"), chunk_bytes, target_file_bytes, durability ("synced", "unsynced"),
-        support_rich_types (True: tuples and named tuples come back as such), threads, memory
-        (bytes).
+        support_rich_types (True: tuples and named tuples come back as such), commit_protocol
+        ("atomic_rename", "commit_file": written at its path, complete with commit_success.txt; for
+        file systems that cannot rename a directory), reuse_from (the path of an earlier checkpoint,
+        whose files unchanged arrays share), save_timeout (seconds; a save that takes longer is
+        stopped and removed, and is a TimeoutError), threads, memory (bytes).
 
     Raises:
       FileExistsError: the path exists, and overwrite is False, or it is not a checkpoint.
@@ -97,6 +100,9 @@ def save_async(
 
     Arguments as those of save(). The options chunk_bytes and durability are not available, and the
     format is "orbax": a path that ends in .safetensors, .npz or .msgpack is a ValueError.
+
+    One more option: background_copy_bytes, the most bytes that are copied before the call returns.
+    A save with more copies none, and the call returns when the arrays are written.
     """
     path = os.fsdecode(path)
     chosen = format or _FORMATS.get(os.path.splitext(path)[1], "orbax")

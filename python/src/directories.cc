@@ -6,6 +6,9 @@
 #include <cairn/checkpoint_directory.h>
 #include <cairn/maintain.h>
 
+#include <nanobind/stl/function.h>
+
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -16,14 +19,20 @@ namespace {
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
+CommitProtocol protocol_of(bool in_place) {
+  return in_place ? CommitProtocol::kCommitMarker : CommitProtocol::kAtomicRename;
+}
+
 class PendingDirectory {
  public:
-  PendingDirectory(const PathText& target, bool replace) {
+  PendingDirectory(const PathText& target, bool replace, bool in_place) {
     const nb::gil_scoped_release unlocked;
-    directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail);
+    directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,
+                       protocol_of(in_place));
   }
   [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
-  void commit() { directory_->commit(); }
+  // `write_metadata` is a function of Python.
+  void commit(const std::function<void()>& write_metadata) { directory_->commit(write_metadata); }
   // Removes the directory, unless it is committed. Gives the lock of the target back.
   void close() { directory_.reset(); }
 
@@ -36,13 +45,17 @@ class PendingDirectory {
 void define_directories(nb::module_& module) {
   nb::class_<PendingDirectory>(module, "CheckpointDirectory",
                                "A directory that appears complete or not at all.")
-      .def(nb::init<const PathText&, bool>(), nb::arg("target"), nb::arg("replace"))
+      .def(nb::init<const PathText&, bool, bool>(), nb::arg("target"), nb::arg("replace"),
+           nb::arg("in_place"))
       .def("path", &PendingDirectory::path)
-      .def("commit", &PendingDirectory::commit, Unlocked())
+      .def("commit", &PendingDirectory::commit, nb::arg("write_metadata"), Unlocked())
       .def("close", &PendingDirectory::close, Unlocked());
   module.def(
-      "remove_checkpoint", [](const PathText& path) { remove_checkpoint(path.local()); },
-      nb::arg("path"), Unlocked());
+      "remove_checkpoint",
+      [](const PathText& path, bool in_place) {
+        remove_checkpoint(path.local(), protocol_of(in_place));
+      },
+      nb::arg("path"), nb::arg("in_place") = false, Unlocked());
   module.def(
       "set_checkpoint_aside",
       [](const PathText& path, const std::string& subdirectory) {

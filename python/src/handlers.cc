@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -59,8 +60,14 @@ Tree argument_tree(const Tree& item, const std::map<Texts, SaveArgs>& arguments)
 // A write that goes on in the background.
 class PendingWrite {
  public:
-  PendingWrite(std::vector<std::shared_future<void>> futures, std::optional<Job> job)
-      : futures_(std::move(futures)), job_(std::move(job)) {}
+  PendingWrite(std::vector<std::shared_future<void>> futures, std::stop_source stop,
+               std::optional<Job> job)
+      : futures_(std::move(futures)), stop_(std::move(stop)), job_(std::move(job)) {}
+  // The write ends soon, and wait() throws cancelled.
+  void cancel() {
+    stop_.request_stop();
+    if (job_) job_->cancel();
+  }
   void wait() const {
     run_long(job_, [&](const CallControl&) {
       for (const auto& future : futures_) future.get();
@@ -69,6 +76,7 @@ class PendingWrite {
 
  private:
   std::vector<std::shared_future<void>> futures_;
+  std::stop_source stop_;
   std::optional<Job> job_;
 };
 
@@ -94,6 +102,8 @@ class TreeHandler {
                           std::optional<double> time_limit) {
     join(std::move(processes), time_limit);
     PyTreeSaveArgs args;
+    const std::stop_source stop;
+    args.cancel = stop.get_token();
     const auto prepare = [&] {
       args.item = tree_from(tree);
       const auto arguments = leaf_arguments(std::move(leaf_args));
@@ -105,7 +115,7 @@ class TreeHandler {
     run_prepared(job_, prepare, [&](const CallControl&) {
       futures = handler_->async_save(directory.local(), args);
     });
-    return {std::move(futures), job_};
+    return {std::move(futures), stop, job_};
   }
   void finalize(const PathText& directory) {
     run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.local()); });
@@ -138,7 +148,8 @@ class TreeHandler {
 
 void define_handlers(nb::module_& module) {
   nb::class_<PendingWrite>(module, "PendingWrite", "A write that goes on in the background.")
-      .def("wait", &PendingWrite::wait);
+      .def("wait", &PendingWrite::wait)
+      .def("cancel", &PendingWrite::cancel);
   nb::class_<TreeHandler>(module, "TreeHandler", "Writes the files of one tree.")
       .def(
           "__init__",

@@ -81,8 +81,12 @@ CheckpointManagerOptions manager_options(nb::dict options) {
   take(options, "enable_background_delete", result.enable_background_delete);
   take(options, "root_metadata", result.root_metadata);
   take(options, "enable_async_checkpointing", result.enable_async_checkpointing);
+  take(options, "prevent_write_metrics", result.prevent_write_metrics);
   bool reuse = false;
   take(options, "reuse_unchanged", reuse);
+  if (options.contains("reuse_from"))
+    throw Error(Code::kInvalidArgument,
+                "reuse_from: a manager shares with its latest step; give reuse_unchanged");
   result.handler = handler_options(save_options(options));
   result.handler.reuse = reuse ? Reuse::kUnchanged : Reuse::kNone;
   return result;

@@ -5,6 +5,7 @@
 #include "manager.h"
 #include "reader.h"
 #include "saver.h"
+#include "specs.h"
 #include "tools.h"
 #include "values/arrays.h"
 #include "values/sharded.h"
@@ -28,4 +29,5 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_manager(module);
   cairn::python::define_tools(module);
   cairn::python::define_directories(module);
+  cairn::python::define_specs(module);
 }

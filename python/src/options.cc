@@ -1,11 +1,15 @@
 // options.cc -- reads the options of saves.
 #include "options.h"
 
+#include "values/text.h"
+
 #include <cairn/error.h>
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <string_view>
@@ -34,6 +38,17 @@ T number(const std::string& name, nb::handle value) {
   return cast_option<T>(name, value, "an int that is not negative");
 }
 
+// A positive number of seconds.
+std::chrono::milliseconds milliseconds(const std::string& name, nb::handle value) {
+  constexpr double kLongest = 1e9;
+  const auto seconds = cast_option<double>(name, value, "a number of seconds");
+  if (!(seconds > 0))
+    throw Error(Code::kInvalidArgument, name + ": " + nb::cast<std::string>(nb::repr(value)) +
+                                            " is not a positive number of seconds");
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
+
 template <class Enum>
 Enum choice(const std::string& name, nb::handle value,
             const std::vector<std::pair<std::string_view, Enum>>& choices) {
@@ -46,39 +61,57 @@ Enum choice(const std::string& name, nb::handle value,
   throw Error(Code::kInvalidArgument, name + ": '" + chosen + "' is not one of " + known);
 }
 
-using Setter = std::function<void(SaveOptions&, const std::string&, nb::handle)>;
+using Setter = std::function<void(SaveChoices&, const std::string&, nb::handle)>;
 
 const std::map<std::string, Setter, std::less<>>& setters() {
   static const std::map<std::string, Setter, std::less<>> all{
       {"if_exists",
-       [](SaveOptions& o, const std::string& n, nb::handle v) {
+       [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.if_exists =
              choice<IfExists>(n, v, {{"fail", IfExists::kFail}, {"replace", IfExists::kReplace}});
        }},
       {"durability",
-       [](SaveOptions& o, const std::string& n, nb::handle v) {
+       [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.durability = choice<Durability>(
              n, v, {{"synced", Durability::kSynced}, {"unsynced", Durability::kUnsynced}});
        }},
-      {"compression", [](SaveOptions& o, const std::string& n,
+      {"compression", [](SaveChoices& o, const std::string& n,
                          nb::handle v) { o.compression = parse_compression(text(n, v)); }},
       {"use_ocdbt",
-       [](SaveOptions& o, const std::string& n, nb::handle v) { o.use_ocdbt = boolean(n, v); }},
+       [](SaveChoices& o, const std::string& n, nb::handle v) { o.use_ocdbt = boolean(n, v); }},
       {"use_zarr3",
-       [](SaveOptions& o, const std::string& n, nb::handle v) { o.use_zarr3 = boolean(n, v); }},
-      {"v1", [](SaveOptions& o, const std::string& n, nb::handle v) { o.v1 = boolean(n, v); }},
-      {"support_rich_types", [](SaveOptions& o, const std::string& n,
+       [](SaveChoices& o, const std::string& n, nb::handle v) { o.use_zarr3 = boolean(n, v); }},
+      {"v1", [](SaveChoices& o, const std::string& n, nb::handle v) { o.v1 = boolean(n, v); }},
+      {"support_rich_types", [](SaveChoices& o, const std::string& n,
                                 nb::handle v) { o.support_rich_types = boolean(n, v); }},
-      {"item", [](SaveOptions& o, const std::string& n, nb::handle v) { o.item = text(n, v); }},
+      {"item", [](SaveChoices& o, const std::string& n, nb::handle v) { o.item = text(n, v); }},
       {"custom_metadata",
-       [](SaveOptions& o, const std::string& n, nb::handle v) { o.custom_metadata = text(n, v); }},
-      {"chunk_bytes", [](SaveOptions& o, const std::string& n,
+       [](SaveChoices& o, const std::string& n, nb::handle v) { o.custom_metadata = text(n, v); }},
+      {"chunk_bytes", [](SaveChoices& o, const std::string& n,
                          nb::handle v) { o.chunk_bytes = number<std::int64_t>(n, v); }},
-      {"target_file_bytes", [](SaveOptions& o, const std::string& n,
+      {"target_file_bytes", [](SaveChoices& o, const std::string& n,
                                nb::handle v) { o.target_file_bytes = number<std::int64_t>(n, v); }},
-      {"threads", [](SaveOptions& o, const std::string& n,
+      {"commit_protocol",
+       [](SaveChoices& o, const std::string& n, nb::handle v) {
+         o.commit_protocol =
+             choice<CommitProtocol>(n, v,
+                                    {{"atomic_rename", CommitProtocol::kAtomicRename},
+                                     {"commit_file", CommitProtocol::kCommitMarker}});
+       }},
+      {"reuse_from",
+       [](SaveChoices& o, const std::string& n, nb::handle v) {
+         o.reuse = Reuse::kUnchanged;
+         o.reuse_from = cast_option<PathText>(n, v, "a path").local();
+       }},
+      {"save_timeout", [](SaveChoices& o, const std::string& n,
+                          nb::handle v) { o.save_timeout = milliseconds(n, v); }},
+      {"background_copy_bytes",
+       [](SaveChoices& o, const std::string& n, nb::handle v) {
+         o.background_copy_bytes = number<std::uint64_t>(n, v);
+       }},
+      {"threads", [](SaveChoices& o, const std::string& n,
                      nb::handle v) { o.resources.threads = number<std::size_t>(n, v); }},
-      {"memory", [](SaveOptions& o, const std::string& n,
+      {"memory", [](SaveChoices& o, const std::string& n,
                     nb::handle v) { o.resources.memory = number<std::uint64_t>(n, v); }},
   };
   return all;
@@ -111,8 +144,8 @@ Compression parse_compression(const std::string& text) {
           "'blosc', 'blosc:LEVEL'");
 }
 
-SaveOptions save_options(nb::dict options) {
-  SaveOptions result;
+SaveChoices save_options(nb::dict options) {
+  SaveChoices result;
   for (const auto [key, value] : options) {
     const auto name = nb::cast<std::string>(key);
     const auto setter = setters().find(name);
@@ -123,7 +156,7 @@ SaveOptions save_options(nb::dict options) {
   return result;
 }
 
-PyTreeCheckpointHandlerOptions handler_options(const SaveOptions& options) {
+PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options) {
   if (options.v1 || options.durability != Durability::kSynced)
     throw Error(Code::kInvalidArgument,
                 "a save in the background or by several processes has no options 'v1' and "
@@ -137,6 +170,10 @@ PyTreeCheckpointHandlerOptions handler_options(const SaveOptions& options) {
   result.compression = options.compression;
   result.use_compression = options.compression.method != Compression::kNone;
   result.pytree_metadata_options.support_rich_types = options.support_rich_types;
+  result.commit_protocol = options.commit_protocol;
+  result.reuse = options.reuse;
+  result.save_timeout = options.save_timeout;
+  result.background_copy_bytes = options.background_copy_bytes;
   result.resources = options.resources;
   return result;
 }

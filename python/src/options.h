@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,12 +15,19 @@ namespace cairn::python {
 // "auto", "none", "zstd", "zstd:3", "blosc", "blosc:5". Throws invalid_argument for any other text.
 Compression parse_compression(const std::string& text);
 
+// SaveOptions, and what only a save in the background has.
+struct SaveChoices : SaveOptions {
+  std::optional<std::uint64_t> background_copy_bytes = {};
+};
+
 // Keys and types: if_exists ("fail", "replace"), use_ocdbt, use_zarr3, v1, support_rich_types
 // (bool), item, compression, custom_metadata (str), chunk_bytes, target_file_bytes, threads, memory
-// (int), durability ("synced", "unsynced"). None stands for the default.
-SaveOptions save_options(nanobind::dict options);
+// (int), durability ("synced", "unsynced"), commit_protocol ("atomic_rename", "commit_file"),
+// reuse_from (a path), save_timeout (seconds), background_copy_bytes (int). None stands for the
+// default.
+SaveChoices save_options(nanobind::dict options);
 // The options of the same names for a save in the background. Throws invalid_argument for those
 // that it does not have (v1, durability).
-PyTreeCheckpointHandlerOptions handler_options(const SaveOptions& options);
+PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options);
 
 }  // namespace cairn::python

@@ -281,11 +281,15 @@ class Reader {
 
 Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
                    std::optional<std::string> item, bool allow_uncommitted, std::size_t threads,
-                   std::optional<std::uint64_t> memory) {
+                   std::optional<std::uint64_t> memory, std::string metadata_key,
+                   std::optional<std::uint64_t> generation,
+                   std::optional<std::uint64_t> commit_time_ns) {
   OpenOptions options{.step = step, .item = std::move(item)};
   options.allow_uncommitted = allow_uncommitted;
   options.resources.threads = threads;
   if (memory) options.resources.memory = *memory;
+  options.metadata_key = std::move(metadata_key);
+  options.version = {.generation = generation, .commit_time_ns = commit_time_ns};
   const nb::gil_scoped_release unlocked;
   return Reader(cairn::open(path.local(), options));
 }
@@ -330,7 +334,8 @@ void define_reader(nb::module_& module) {
       .def("json_item", &Reader::json_item, nb::arg("name"));
   module.def("open", open_reader, nb::arg("path"), nb::arg("step") = nb::none(),
              nb::arg("item") = nb::none(), nb::arg("allow_uncommitted") = false,
-             nb::arg("threads") = 0, nb::arg("memory") = nb::none());
+             nb::arg("threads") = 0, nb::arg("memory") = nb::none(), nb::arg("metadata_key") = "",
+             nb::arg("generation") = nb::none(), nb::arg("commit_time_ns") = nb::none());
 }
 
 }  // namespace cairn::python

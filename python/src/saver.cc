@@ -40,11 +40,12 @@ struct SaveRequest {
 };
 
 SaveRequest request_of(nb::handle tree, nb::dict options) {
-  const SaveOptions chosen = save_options(options);
+  const SaveChoices chosen = save_options(options);
   SaveRequest request{.handler = handler_options(chosen),
                       .args = {.item = tree_from(tree)},
                       .target = {.if_exists = chosen.if_exists, .item = chosen.item}};
   request.args.ocdbt_target_data_file_size = chosen.target_file_bytes;
+  request.args.reuse_from = chosen.reuse_from;
   request.target.custom_metadata = chosen.custom_metadata;
   return request;
 }
@@ -66,6 +67,9 @@ void save_together(const std::string& path, nb::handle tree, nb::dict options,
 }
 
 void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle progress) {
+  if (options.contains("background_copy_bytes"))
+    throw Error(Code::kInvalidArgument,
+                "background_copy_bytes: an option of save_async() and CheckpointManager");
   if (const auto job = Job::take(options)) {
     if (!progress.is_none())
       throw Error(Code::kInvalidArgument, "progress: not available where several processes save");

@@ -59,8 +59,12 @@ def install_and_use(version, source, folder):
     good(PYTHONS[version], "-m", "venv", "--without-pip", folder / "env")
     python = folder / "env/bin/python"
     pip = [TOOLS, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-    good(*pip, "install", "--quiet", "--only-binary", ":all:",
-         "-c", ROOT / "scripts/demo-requirements.txt", source)
+    if source.is_dir():
+        # ccache knows the sources from `make build`, if the compiler has the same name.
+        good(*pip, "install", ".", cwd=source, env=os.environ | {"CXX": "c++"}, timeout=900)
+    else:
+        good(*pip, "install", "--quiet", "--only-binary", ":all:",
+             "-c", ROOT / "scripts/demo-requirements.txt", source)
     listed = good(*pip, "list", "--format=freeze")
     assert set(re.findall("^([^=]+)==", listed, re.M)) == {"cairn", "numpy"}
     # Nothing of this machine: no variable, and another folder than the clone.
@@ -84,8 +88,8 @@ def test_a_wheel_works_in_an_empty_environment(version, tmp_path):
     install_and_use(version, wheel_of(version), tmp_path)
 
 
-def test_an_unpacked_sdist_builds_and_works_in_an_empty_environment(tmp_path):
-    """The sdist has the same sources as a clone, so that this is `pip install .`, too."""
+def test_pip_install_of_a_clean_clone_in_an_empty_environment(tmp_path):
+    """`pip install .`, to the letter. The unpacked sdist has the same sources as a clone."""
     (sdist,) = DIST.glob("*.tar.gz")
     good("tar", "-xzf", sdist, "-C", tmp_path)
     source = tmp_path / sdist.name.removesuffix(".tar.gz")
@@ -94,14 +98,7 @@ def test_an_unpacked_sdist_builds_and_works_in_an_empty_environment(tmp_path):
     sources = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = good(*sources, *folders, cwd=ROOT)
     assert {path.relative_to(source).as_posix() for path in files} == set(listed.splitlines())
-
-    # ccache knows the sources from `make build`, if the compiler has the same name. The tools come
-    # from the environment of `make wheel`, whose place stays the same.
-    good(TOOLS, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps",
-         "--no-build-isolation", "--wheel-dir", tmp_path, ".", cwd=source,
-         env=os.environ | {"CXX": "c++"}, timeout=900)
-    (wheel,) = tmp_path.glob("*.whl")
-    install_and_use("3.11", wheel, tmp_path)
+    install_and_use("3.11", source, tmp_path)
 
 
 def test_there_is_one_wheel_for_each_abi():
@@ -126,6 +123,32 @@ def test_a_wheel_is_self_contained(version, tmp_path):
         needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
         assert needed <= carried.keys() | SYSTEM, program
         assert not needed & carried.keys() or re.search(r"R(UN)?PATH.*\$ORIGIN", dynamic), program
+
+
+# A word that the licence of each library has.
+LICENCES = {"libblosc": "Blosc", "libbz2": "bzip2", "libfmt": "Victor Zverovich", "libisal": "Intel",
+            "liblz4": "Yann Collet", "libpcre2-8": "University of Cambridge", "libsnappy": "Google",
+            "libxxhash": "Yann Collet", "libzstd": "Facebook"}
+
+
+@pytest.mark.parametrize("version", PYTHONS)
+def test_a_wheel_has_the_licence_of_each_library_in_it(version):
+    with zipfile.ZipFile(wheel_of(version)) as archive:
+        names = archive.namelist()
+        libraries = [re.fullmatch(r"cairn\.libs/(.+)-[0-9a-f]+\.so.*", name)[1]
+                     for name in names if name.startswith("cairn.libs/") and ".so" in name]
+        texts = {name.rpartition("/")[2].removesuffix(".txt"): archive.read(name).decode()
+                 for name in names if "/licenses/third-party/" in name and name.endswith(".txt")}
+        (metadata,) = [archive.read(name).decode() for name in names if name.endswith("/METADATA")]
+    assert len(libraries) >= 8
+    for library in libraries:
+        (package,) = [name for name in texts if name.startswith(library)]
+        assert LICENCES[library] in texts[package], package
+    for compiled, word in {"nanobind": "Wenzel Jakob", "rapidjson-dev": "Milo Yip",
+                           "libxxhash-dev": "Yann Collet", "libcli11-dev": "Cincinnati"}.items():
+        assert word in texts[compiled], compiled
+    listed = re.findall(r"^License-File: (.+)$", metadata, re.MULTILINE)
+    assert sorted(listed) == sorted(["LICENSE", *(f"third-party/{name}.txt" for name in texts)])
 
 
 def test_what_builds_the_wheels_is_what_pip_would_take():

@@ -262,6 +262,24 @@ TEST_P(Cancel, AStepOfAManagerTakesTooLong) {
 }
 
 // A handler without a checkpointer: the write ends, and its files remain for the caller to remove.
+TEST(Request, OfAHandlerAlone) {
+  const TempDir dir = TempDir::in_memory();
+  PyTreeCheckpointHandlerOptions options;
+  options.compression = Compression::zstd(19);
+  PyTreeCheckpointHandler handler(std::move(options));
+  for (const bool background : {false, true}) {
+    StopLater stop(milliseconds(200));
+    PyTreeSaveArgs args{large()};
+    args.cancel = stop.token();
+    const auto save = [&] {
+      if (!background) return handler.save(dir / "ckpt", args);
+      for (const auto& future : handler.async_save(dir / "ckpt", args)) future.get();
+    };
+    EXPECT_THAT(save, FailsWith(Code::kCancelled, "stop"));
+    EXPECT_LT(stop.since(), kSoon) << background;
+  }
+}
+
 TEST(TimeLimit, OfAHandlerAlone) {
   const TempDir dir = TempDir::in_memory();
   PyTreeCheckpointHandlerOptions options{.compression = Compression::zstd(19)};

@@ -62,6 +62,16 @@ def manager(path):
         return [saved, steps, run.best_step(), run.all_steps()]
 
 
+def refusals_of_v1(path):
+    """Version 1 is for one process. Each call says so before it writes."""
+    v1 = ocp.v1
+    value = tree()
+    return [raised(v1.save, f"{path}/a", value), raised(v1.save_async, f"{path}/b", value),
+            raised(v1.save_checkpointables, f"{path}/c", {"state": value}), raised(v1.load, f"{path}/old"),
+            raised(v1.load_checkpointables, f"{path}/old"),
+            raised(v1.training.Checkpointer, f"{path}/run")]
+
+
 class Own(ocp.CheckpointHandler):
     """Fails in one process."""
 

@@ -1,6 +1,7 @@
 """cairn.save_async and cairn.CheckpointManager, beside the real manager of Orbax."""
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -16,7 +17,7 @@ ROOT = cairn.__file__.rpartition("/cairn/")[0]
 
 
 def run(code, *arguments):
-    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env={"PYTHONPATH": ROOT}, capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], env=os.environ | {"PYTHONPATH": ROOT}, capture_output=True, text=True)
 
 
 def test_the_caller_may_change_the_arrays_at_once(tmp_path):

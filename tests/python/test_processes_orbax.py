@@ -44,6 +44,16 @@ def test_a_manager(tmp_path, job):
     assert (cairn.load(tmp_path / "run")["w"] == np.full((8, 8), 4)).all()
 
 
+def test_version_1_refuses_several_processes_by_name(tmp_path, job):
+    import cairn.orbax.v1
+
+    cairn.orbax.v1.save(tmp_path / "old", {"a": 1})
+    for answers in job.run("refusals_of_v1", tmp_path):
+        for kind, text in answers:
+            assert kind == "NotImplementedError" and "several processes" in text and "cairn.save" in text, text
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
 def test_an_error_of_one_process_reaches_the_other(tmp_path, job):
     first, second = job.run("failures", tmp_path)
     for answers in (first, second):

@@ -19,7 +19,7 @@ def resident():
 
 
 def test_nothing_leaks_over_many_calls(tmp_path):
-    tree = {"w": np.zeros(1 << 18), "small": [np.ones(3) for _ in range(20)], "text": "word", "n": 1}
+    tree = {"w": np.zeros(1 << 18), "small": [np.ones(3) for _ in range(20)], "text": "".join(["wo", "rd"]), "n": 1}
 
     def cycle():
         cairn.save(tmp_path / "c", tree, overwrite=True, durability="unsynced")

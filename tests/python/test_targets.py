@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import os
 import subprocess
 import sys
 
@@ -91,7 +92,7 @@ assert not {"jax", "torch", "tensorflow"} & set(sys.modules)
 
 def test_without_jax(tmp_path):
     root = cairn.__file__.rpartition("/cairn/")[0]
-    subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(tmp_path / "c")], check=True, env={"PYTHONPATH": root})
+    subprocess.run([sys.executable, "-c", WITHOUT_JAX, str(tmp_path / "c")], check=True, env=os.environ | {"PYTHONPATH": root})
 
 
 def test_states_of_jax_libraries(tmp_path):

@@ -66,7 +66,7 @@ def test_the_stub_names_what_the_module_has():
         if isinstance(node, ast.ClassDef):
             stub[node.name] = {item.name for item in node.body if isinstance(item, ast.FunctionDef)}
         elif isinstance(node, ast.FunctionDef):
-            stub[node.name] = [argument.arg for argument in node.args.args]
+            stub[node.name] = [argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)]
     native = {name: value for name, value in vars(_cairn).items() if not name.startswith("_") and name != "version"}
     assert set(stub) == set(native)
     for name, value in native.items():

@@ -23,22 +23,32 @@ Place place_of(const std::string& path) {
 }  // namespace
 
 struct CheckpointDirectory::State {
-  State(const std::string& target, IfExists if_exists) : pending(target, if_exists) {}
+  State(const std::string& target, IfExists if_exists, CommitProtocol commit_protocol)
+      : pending(target, if_exists, Durability::kSynced, commit_protocol),
+        protocol(commit_protocol) {}
   orbax::PendingDirectory pending;
+  CommitProtocol protocol;
 };
 
-CheckpointDirectory::CheckpointDirectory(const std::string& target, IfExists if_exists)
-    : state_(std::make_unique<State>(target, if_exists)) {}
+CheckpointDirectory::CheckpointDirectory(const std::string& target, IfExists if_exists,
+                                         CommitProtocol protocol)
+    : state_(std::make_unique<State>(target, if_exists, protocol)) {}
 
 CheckpointDirectory::~CheckpointDirectory() = default;
 
 std::string CheckpointDirectory::path() const { return state_->pending.path(); }
 
-void CheckpointDirectory::commit() { state_->pending.commit(); }
+void CheckpointDirectory::commit(const std::function<void()>& write_metadata) {
+  const std::function<void()> write = write_metadata ? write_metadata : [] {};
+  if (state_->protocol == CommitProtocol::kCommitMarker)
+    return state_->pending.commit_in_place(write);
+  write();
+  state_->pending.commit();
+}
 
-void remove_checkpoint(const std::string& path) {
+void remove_checkpoint(const std::string& path, CommitProtocol protocol) {
   const Place place = place_of(path);
-  orbax::remove_step(place.parent, place.name, CommitProtocol::kAtomicRename);
+  orbax::remove_step(place.parent, place.name, protocol);
 }
 
 void set_checkpoint_aside(const std::string& path, const std::string& subdirectory) {

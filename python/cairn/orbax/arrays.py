@@ -4,7 +4,10 @@ from typing import Any
 
 from cairn.orbax._impl.missing import hints as _hints
 
-__getattr__ = _hints(__name__)
+__getattr__ = _hints(
+    __name__,
+    {"construct_maximal_shardings": "give a jax.sharding.NamedSharding of a mesh of your own"},
+)
 
 
 def to_shape_dtype_struct(

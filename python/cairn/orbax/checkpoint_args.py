@@ -7,12 +7,14 @@ from cairn.orbax._impl.args import (
     has_registered_args,
     register_with_handler,
 )
+from cairn.orbax._impl.handler import CheckpointHandler
 from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 
 __all__ = [
     "CheckpointArgs",
+    "CheckpointHandler",
     "get_registered_args_cls",
     "get_registered_handler_cls",
     "has_registered_args",

@@ -3,11 +3,21 @@
 from typing import Any
 
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.step_metadata import deserialize_root_metadata, serialize_root_metadata
+from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
+from cairn.orbax._impl.steps.infos import CheckpointInfo
 from cairn.orbax._impl.steps.manager import CheckpointManager, StepAlreadyExistsError
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
+from cairn.orbax.args import Composite as _Composite
 from cairn.orbax.checkpoint_args import CheckpointArgs
 from cairn.orbax.checkpointers import AbstractCheckpointer, AsyncCheckpointer, Checkpointer
-from cairn.orbax.handlers import CheckpointHandler, CheckpointHandlerRegistry
+from cairn.orbax.handlers import (
+    CheckpointHandler,
+    CheckpointHandlerRegistry,
+    CompositeCheckpointHandler,
+    JsonCheckpointHandler,
+    ProtoCheckpointHandler,
+)
 from cairn.orbax.metadata import RootMetadata, StepMetadata
 from cairn.orbax.options import AsyncOptions, FileOptions, MultiprocessingOptions
 
@@ -15,6 +25,11 @@ DEFAULT_ITEM_NAME = "default"
 METRIC_ITEM_NAME = "metrics"
 
 __getattr__ = _hints(__name__)
+
+
+def determine_default_item_mode_from_args(args: Any) -> bool:
+    """Whether the arguments are those of one item without a name."""
+    return not isinstance(args, _Composite)
 
 
 def is_async_checkpointer(checkpointer: Any) -> bool:
@@ -25,19 +40,27 @@ def is_async_checkpointer(checkpointer: Any) -> bool:
 __all__ = [
     "DEFAULT_ITEM_NAME",
     "METRIC_ITEM_NAME",
+    "AbstractCheckpointManager",
     "AbstractCheckpointer",
     "AsyncCheckpointer",
     "AsyncOptions",
     "CheckpointArgs",
     "CheckpointHandler",
     "CheckpointHandlerRegistry",
+    "CheckpointInfo",
     "CheckpointManager",
     "CheckpointManagerOptions",
     "Checkpointer",
+    "CompositeCheckpointHandler",
     "FileOptions",
+    "JsonCheckpointHandler",
     "MultiprocessingOptions",
+    "ProtoCheckpointHandler",
     "RootMetadata",
     "StepAlreadyExistsError",
     "StepMetadata",
+    "deserialize_root_metadata",
+    "determine_default_item_mode_from_args",
     "is_async_checkpointer",
+    "serialize_root_metadata",
 ]

@@ -2,7 +2,8 @@
 
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.steps import preservation_policy, save_decision_policy
-from cairn.orbax._impl.steps.manager import AbstractCheckpointManager, CheckpointManager
+from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
+from cairn.orbax._impl.steps.manager import CheckpointManager
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.preservation_policy import (
     AnyPreservationPolicy,

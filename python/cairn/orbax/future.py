@@ -1,9 +1,11 @@
 """Futures: what a handler has left to do after async_save() has returned."""
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, Protocol
 
 from cairn.orbax._impl.missing import hints as _hints
@@ -17,6 +19,9 @@ class Future(Protocol):
     def result(self, timeout: "float | None" = None) -> Any:
         """Waits until it has ended."""
 
+    def cancel(self) -> "bool | None":
+        """Asks it to stop."""
+
 
 class NoopFuture:
     """A future that has ended."""
@@ -24,6 +29,9 @@ class NoopFuture:
     def result(self, timeout: "float | None" = None) -> Any:
         """Returns None at once."""
         return None
+
+    def cancel(self) -> None:
+        """Does nothing."""
 
 
 class ChainedFuture:
@@ -49,6 +57,11 @@ class ChainedFuture:
                 )
         self._callback()
 
+    def cancel(self) -> None:
+        """Cancels all of them."""
+        for future in self._futures:
+            future.cancel()
+
 
 class CommitFuture:
     """Runs a coroutine in a thread of its own."""
@@ -63,18 +76,38 @@ class CommitFuture:
         self._timeout = timeout_secs
         self._error: BaseException | None = None
         self._value: Any = None
+        self._is_cancelled = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._thread = threading.Thread(target=self._run, args=(coro,), name=name)
         self._thread.start()
 
     def _run(self, coro: "Coroutine[Any, Any, Any]") -> None:
+        async def work() -> Any:
+            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
+            if self._is_cancelled:
+                coro.close()
+                raise asyncio.CancelledError
+            return await coro
+
         try:
-            self._value = asyncio.run(coro)
+            self._value = asyncio.run(work())
         except BaseException as error:  # raised by result(), in the caller's thread
             self._error = error
+
+    def cancel(self) -> None:
+        """Asks the coroutine to stop where it awaits something. result() raises CancelledError."""
+        self._is_cancelled = True
+        loop, task = self._loop, self._task
+        if loop is not None and task is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(task.cancel)
 
     def result(self, timeout: "float | None" = None) -> Any:
         """The result of the coroutine. Raises its error, TimeoutError after `timeout` seconds."""
         self._thread.join(timeout if timeout is not None else self._timeout)
+        if self._is_cancelled:
+            raise CancelledError
         if self._thread.is_alive():
             raise TimeoutError(f"{self._thread.name}: has not ended in time")
         if self._error is not None:

@@ -68,16 +68,15 @@ class AtomicityMode(str, enum.Enum):
 
 @dataclasses.dataclass
 class AtomicityOptions:
-    """How a checkpoint becomes complete: by a rename, which also leaves a commit file."""
+    """How a checkpoint becomes complete.
+
+    AUTO and ATOMIC_RENAME: it is renamed, and a commit file tells other readers. COMMIT_FILE: it is
+    written at its path, and counts only when it has that file; with allow_legacy_atomic_rename also
+    without the file.
+    """
 
     mode: AtomicityMode = AtomicityMode.AUTO
     allow_legacy_atomic_rename: bool = False
-
-    def __post_init__(self) -> None:
-        if self.mode == AtomicityMode.COMMIT_FILE:
-            raise NotImplementedError(
-                "AtomicityMode.COMMIT_FILE: cairn.orbax completes a checkpoint by a rename"
-            )
 
 
 @dataclasses.dataclass

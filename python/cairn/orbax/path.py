@@ -1,14 +1,17 @@
-"""Paths: step."""
+"""Paths: how steps are named and how a checkpoint becomes complete."""
 
 from cairn.orbax import step
+from cairn.orbax._impl import atomicity
+from cairn.orbax._impl import atomicity as atomicity_types
 from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(
     __name__,
-    dict.fromkeys(
-        ("atomicity", "atomicity_types", "deleter", "format_utils"),
-        "cairn.orbax has one way to commit and to remove",
-    ),
+    {
+        "atomicity_defaults": "cairn.orbax.options.AtomicityOptions chooses the class",
+        "deleter": "cairn.orbax removes local directories by itself",
+        "format_utils": "cairn.open finds the format of a checkpoint",
+    },
 )
 
-__all__ = ["step"]
+__all__ = ["atomicity", "atomicity_types", "step"]

@@ -1,14 +1,15 @@
 """How the directories of steps are named."""
 
+from cairn.orbax._impl.atomicity import is_path_finalized
+from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
 from cairn.orbax._impl.paths import all_temporary_paths
-from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
-from cairn.orbax._impl.paths import is_finalized as is_path_finalized
 from cairn.orbax._impl.paths import is_temporary as is_path_temporary
 from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.steps.step_names import (
     Metadata,
+    MetadataT,
     NameFormat,
     any_checkpoint_step,
     build_step_metadatas,
@@ -21,6 +22,7 @@ from cairn.orbax._impl.steps.step_names import (
     is_standard_name_format,
     latest_step_metadata,
     maybe_find_step_metadata,
+    single_host_load_and_broadcast_name_format,
     standard_name_format,
     step_from_checkpoint_name,
     step_metadata_of_checkpoint_path,
@@ -33,6 +35,7 @@ __getattr__ = _hints(__name__)
 __all__ = [
     "TMP_DIR_SUFFIX",
     "Metadata",
+    "MetadataT",
     "NameFormat",
     "all_temporary_paths",
     "any_checkpoint_step",
@@ -50,6 +53,7 @@ __all__ = [
     "is_tmp_checkpoint",
     "latest_step_metadata",
     "maybe_find_step_metadata",
+    "single_host_load_and_broadcast_name_format",
     "standard_name_format",
     "step_from_checkpoint_name",
     "step_metadata_of_checkpoint_path",

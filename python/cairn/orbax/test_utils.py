@@ -7,7 +7,7 @@ from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax.multihost import sync_global_processes
 
-__getattr__ = _hints(__name__)
+__getattr__ = _hints(__name__, general="a helper of Orbax's own tests")
 
 
 def erase_and_create_empty(directory: Any) -> Any:

@@ -1,5 +1,6 @@
 """Transforms of trees."""
 
+from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.transforms import (
     RestoreTransform,
@@ -12,6 +13,7 @@ from cairn.orbax._impl.transforms import (
 __getattr__ = _hints(__name__)
 
 __all__ = [
+    "RestoreArgs",
     "RestoreTransform",
     "Transform",
     "apply_transformations",

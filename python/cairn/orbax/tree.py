@@ -7,15 +7,11 @@ from cairn._leaves import key_text
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.transforms import merge_trees as _merge
 from cairn.orbax._impl.tree_difference import tree_difference
+from cairn.orbax._impl.tree_trim import tree_trim
 from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf
 from cairn.orbax.arrays import to_shape_dtype_struct
 
-__getattr__ = _hints(
-    __name__,
-    {
-        "tree_trim": "cairn.orbax.args.PyTreeRestore(partial_restore=True) restores a part",
-    },
-)
+__getattr__ = _hints(__name__)
 
 PyTree: TypeAlias = Any  # in annotations, as in Orbax
 JsonType: TypeAlias = "list[Any] | dict[str, Any]"
@@ -201,5 +197,6 @@ __all__ = [
     "to_flat_dict",
     "to_shape_dtype_struct",
     "tree_difference",
+    "tree_trim",
     "tuple_path_from_keypath",
 ]

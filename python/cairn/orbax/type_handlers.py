@@ -22,6 +22,8 @@ from cairn.orbax._impl.types.tensorstore_specs import (
     get_cast_tspec_deserialize,
     get_cast_tspec_serialize,
     get_json_tspec_read,
+    get_json_tspec_write,
+    get_ts_context,
 )
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler, check_input_arguments
 from cairn.orbax._impl.types.type_registry import (
@@ -35,8 +37,6 @@ from cairn.orbax._impl.types.type_registry import (
 
 _MISSING = {
     "SingleReplicaArrayHandler": "each process reads what its devices need; nothing is broadcast",
-    "get_json_tspec_write": "arrays are written by Cairn's native code",
-    "get_ts_context": "call tensorstore.Context()",
     "merge_ocdbt_per_process_files": "the processes of a save merge their databases themselves",
     "register_standard_handlers_with_options": "the native part has no such options",
 }
@@ -57,18 +57,19 @@ def supported_types() -> "list[Any]":
     return [kind for kind, _ in default_types()]
 
 
-def is_supported_empty_value(value: Any) -> bool:
-    """Whether a value is None, or an empty container that is not a named tuple."""
-    return _is_empty(value) and not hasattr(value, "_fields")
+def is_supported_empty_value(value: Any, pytree_metadata_options: Any = None) -> bool:
+    """Whether a value is None, or an empty container; a named tuple only with rich types."""
+    rich = bool(getattr(pytree_metadata_options, "support_rich_types", False))
+    return _is_empty(value) and (rich or not hasattr(value, "_fields"))
 
 
-def is_supported_type(value: Any) -> bool:
+def is_supported_type(value: Any, pytree_metadata_options: Any = None) -> bool:
     """Whether a value is stored without a handler of the caller."""
     import jax
     import numpy as np
 
     kinds = (str, int, float, bytes, np.number, np.ndarray, jax.Array)
-    return isinstance(value, kinds) or is_supported_empty_value(value)
+    return isinstance(value, kinds) or is_supported_empty_value(value, pytree_metadata_options)
 
 
 __all__ = [
@@ -89,6 +90,8 @@ __all__ = [
     "get_cast_tspec_deserialize",
     "get_cast_tspec_serialize",
     "get_json_tspec_read",
+    "get_json_tspec_write",
+    "get_ts_context",
     "get_type_handler",
     "has_type_handler",
     "is_ocdbt_checkpoint",

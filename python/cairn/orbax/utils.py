@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
-from cairn.orbax._impl.paths import is_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.processes import is_primary_host, reached_preemption
 from cairn.orbax._impl.steps.step_names import (
@@ -33,7 +33,13 @@ from cairn.orbax.tree import (
     tuple_path_from_keypath,
 )
 
-__getattr__ = _hints(__name__)
+__getattr__ = _hints(
+    __name__,
+    {
+        "pytree_structure": "the metadata() of a checkpointer has the structure",
+        "record_saved_duration": "cairn.orbax records no statistics of steps",
+    },
+)
 
 _PREFIX = "PLACEHOLDER://"
 
@@ -79,6 +85,20 @@ def is_gcs_path(path: Any) -> bool:
     return str(path).startswith(("gs://", "/gs/"))
 
 
+def fully_replicated_host_local_array_to_global_array(arr: Any) -> Any:
+    """One array, on all devices of all processes, of the same values on the devices of each."""
+    import jax
+    import numpy as np
+
+    parts = sorted((shard.data for shard in arr.addressable_shards), key=lambda one: one.device.id)
+    shape = parts[0].shape
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("x",))
+    spec = jax.sharding.PartitionSpec(*([None] if shape else []))  # type: ignore[no-untyped-call]
+    return jax.make_array_from_single_device_arrays(
+        shape, jax.sharding.NamedSharding(mesh, spec), parts
+    )
+
+
 def sync_global_devices(name: str, **options: Any) -> None:
     """Waits for the other processes."""
     sync_global_processes(name, **options)
@@ -96,6 +116,7 @@ __all__ = [
     "deserialize_tree",
     "from_flat_dict",
     "from_flattened_with_keypath",
+    "fully_replicated_host_local_array_to_global_array",
     "get_key_name",
     "get_save_directory",
     "is_checkpoint_finalized",

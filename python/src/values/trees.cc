@@ -162,7 +162,8 @@ class TreeReader {
     bool only_strings = true;
     // A copy: convert() may run the caller's code, which may change the dict.
     const nb::dict copy = nb::steal<nb::dict>(PyDict_Copy(object.ptr()));
-    for (const auto [key, value] : copy) {
+    for (const auto item : copy) {
+      const nb::handle key = item.first, value = item.second;
       only_strings = only_strings && PyUnicode_CheckExact(key.ptr());
       std::string name = PyUnicode_CheckExact(key.ptr()) ? string(key) : text_of(key);
       Tree child = with_context([&] { return "['" + name + "']"; }, [&] { return read(value); });

@@ -1,4 +1,5 @@
 // commit_marker_test.cc -- checkpoints that are written at their path and end with a marker.
+#include <cairn/checkpoint_directory.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
@@ -195,6 +196,40 @@ TEST(CommitMarker, ASaveInProgressIsLeftAlone) {
   manager.save(1, CheckpointItems{{"default", PyTreeSaveArgs{tree_of(1)}},
                                   {"mine", FilesItem{.handler = "my.Handler", .write = look}}});
   EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+}
+
+// A program that writes the files of a checkpoint itself.
+TEST(CommitMarker, ADirectoryOfTheCaller) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = dir / "ckpt";
+  const std::string marker = path + "/commit_success.txt";
+  const std::string metadata = path + "/_CHECKPOINT_METADATA";
+  {
+    CheckpointDirectory directory(path, IfExists::kFail, kInPlace);
+    EXPECT_EQ(directory.path(), path);
+    put_file(metadata, R"({"init_timestamp_nsecs": 1})");
+    put_file(path + "/_METADATA", "{}");
+    directory.commit([&] {
+      EXPECT_FALSE(file_exists(marker));
+      put_file(metadata, R"({"init_timestamp_nsecs": 1, "commit_timestamp_nsecs": 2})");
+    });
+  }
+  EXPECT_EQ(as_text(read_file(marker)), "Checkpoint commit was successful to " + path);
+  EXPECT_THAT([&] { CheckpointDirectory(path, IfExists::kFail, kInPlace); },
+              FailsWith(Code::kAlreadyExists, "ckpt"));
+  {  // not committed: nothing is left, not even the older one
+    const CheckpointDirectory directory(path, IfExists::kReplace, kInPlace);
+    EXPECT_FALSE(file_exists(path + "/_METADATA"));
+  }
+  EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(CommitMarker, TheMarkerIsRemovedFirst) {
+  const TempDir dir = TempDir::in_memory();
+  in_place().save(dir / "ckpt", PyTreeSaveArgs{tree_of(1)});
+  remove_checkpoint(dir / "ckpt", kInPlace);
+  EXPECT_FALSE(fs::exists(dir / "ckpt"));
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre());
 }
 
 TEST(CommitMarker, SaveOfATree) {

@@ -68,13 +68,11 @@ def test_a_missing_name_has_a_hint(name):
         lambda: ocp.CheckpointManagerOptions(todelete_full_path="x"),
         lambda: ocp.CheckpointManagerOptions(enable_per_process_directory_creation=True),
         lambda: ocp.options.FileOptions(path_permission_mode=0o700),
-        lambda: ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE),
         lambda: ocp.options.AsyncOptions(barrier_sync_fn=print),
         lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),
         lambda: ocp.type_handlers.ArrayHandler(metadata_key="x"),
         lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler(), temporary_path_class=object),
         lambda: ocp.CheckpointManager("gs://bucket/x"),
-        lambda: ocp.StandardCheckpointer().cancel(),
     ],
 )
 def test_what_is_not_available_is_refused(make):

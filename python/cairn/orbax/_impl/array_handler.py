@@ -77,6 +77,12 @@ class ArrayRestoreItemArgs(CheckpointArgs):
     restore_args: "RestoreArgs | None" = None
 
 
+_NO_PARTS = (
+    "cairn.orbax saves a random key in one piece: save() and restore() do it, and a class of "
+    "CheckpointHandler can do it in another way"
+)
+
+
 class _RandomKeyHandler(NativeHandler):
     """A key in one directory, and what kind it is in another."""
 
@@ -107,6 +113,18 @@ class _RandomKeyHandler(NativeHandler):
         directory = as_path(directory)
         kind = self._json.restore(directory / f"{self._name}_metadata")
         return self._restored(directory / self._name, args, kind)
+
+    def checkpoint_save_args(self, args: Any) -> Any:
+        """Not available: raises NotImplementedError, as the two below."""
+        raise NotImplementedError(_NO_PARTS)
+
+    def checkpoint_restore_args(self, args: Any) -> Any:
+        """Not available."""
+        raise NotImplementedError(_NO_PARTS)
+
+    def post_restore(self, item: Any, metadata: Any) -> Any:
+        """Not available."""
+        raise NotImplementedError(_NO_PARTS)
 
     def finalize(self, directory: Any) -> None:
         """Ends the write."""

@@ -2,15 +2,17 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn.orbax import options
 from cairn.orbax._impl import args as arguments
 from cairn.orbax._impl import asyncs, processes
+from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.commit import Commit, JoinedCommit
 from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
-from cairn.orbax._impl.paths import as_path, is_finalized
+from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
 from cairn.orbax._impl.time_limits import TimeLimit
 from cairn.orbax.future import ChainedFuture
@@ -25,6 +27,14 @@ class AbstractCheckpointer:
 
     def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
         """Restores a checkpoint."""
+        raise NotImplementedError
+
+    def metadata(self, directory: Any) -> Any:
+        """The metadata of a checkpoint."""
+        raise NotImplementedError
+
+    def structure(self, directory: Any) -> Any:
+        """The structure of a checkpoint. Deprecated."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -45,12 +55,12 @@ class Checkpointer(AbstractCheckpointer):
         checkpoint_metadata_store: Any = None,
         temporary_path_class: Any = None,
     ) -> None:
-        # These options raise where they ask for something; what is left cannot matter here.
-        del file_options, atomicity_options
-        if checkpoint_metadata_store is not None or temporary_path_class is not None:
+        del file_options  # raises where it asks for something; what is left cannot matter here
+        if checkpoint_metadata_store is not None:
             raise NotImplementedError(
-                "checkpoint_metadata_store, temporary_path_class: cairn.orbax has one way to commit"
+                "checkpoint_metadata_store: the metadata of a checkpoint are always written"
             )
+        self._atomicity = Atomicity(atomicity_options, temporary_path_class)
         self._handler = arguments.wrapped(handler)
         self._group = processes.Group(multiprocessing_options)
         self._write_timeout: float = processes.WRITE_TIMEOUT
@@ -98,7 +108,7 @@ class Checkpointer(AbstractCheckpointer):
         def begin() -> str:
             nonlocal commit, made
             if self._group.is_primary():
-                commit = Commit(directory, force, custom_metadata)
+                commit = Commit(directory, force, custom_metadata, self._atomicity)
             made = arguments.construct(self._handler, True, args, kwargs)
             if commit is None:
                 return ""
@@ -129,10 +139,28 @@ class Checkpointer(AbstractCheckpointer):
         directory = as_path(directory)
         if not directory.exists():
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
-        if not is_finalized(directory):
+        if not self._atomicity.is_complete(directory):
             raise ValueError(f"Found incomplete checkpoint at {directory}.")
         made = arguments.construct(self._handler, False, args, kwargs)
         return self._handler.restore(directory, args=made)
+
+    def structure(self, directory: Any) -> Any:
+        """None, as in Orbax, which deprecates it: metadata() has the structure."""
+        return None
+
+    def get_temporary_path(self, directory: Any) -> Any:
+        """Where a save to a path writes, and how it completes."""
+        return self._atomicity.path_class.from_final(directory)
+
+    async def create_temporary_path(self, temporary_path: Any) -> None:
+        """Makes the directory of get_temporary_path(), in process 0."""
+        if self._group.is_primary():
+            await temporary_path.create()
+        self._group.step("create", lambda: None)
+
+    def synchronize_next_awaitable_signal_operation_id(self) -> None:
+        """Waits for the other processes. Saves have no signals to number."""
+        self._group.step("signals", lambda: None)
 
     def metadata(self, directory: Any) -> StepMetadata:
         """The metadata of a checkpoint. item_metadata is None where the handler has none."""
@@ -200,6 +228,8 @@ class AsyncCheckpointer(Checkpointer):
             raise ValueError(f"Timeout must be positive, but got {self._write_timeout} seconds.")
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._futures: list[Any] = []
+        self._is_cancelled = False
 
     def save(
         self,
@@ -217,6 +247,7 @@ class AsyncCheckpointer(Checkpointer):
         commit, made = self._begin(directory, force, custom_metadata, args, kwargs)
         handler: Any = self._handler
         futures: list[Any] = []
+        self._is_cancelled = False
         limit = TimeLimit(as_path(directory), self._write_timeout)
 
         def start() -> None:
@@ -228,6 +259,7 @@ class AsyncCheckpointer(Checkpointer):
         except BaseException:
             commit.abandon()
             raise
+        self._futures = futures
         # Not a daemon: the interpreter waits for it before it ends.
         self._thread = threading.Thread(
             target=self._end, args=(commit, futures, limit), name="cairn-orbax-save"
@@ -239,19 +271,30 @@ class AsyncCheckpointer(Checkpointer):
             written = ChainedFuture(futures, lambda: None)
             with limit.around():
                 self._write(lambda: written.result(self._write_timeout))
+            if self._is_cancelled:
+                raise CancelledError
             self._group.step("finish", lambda: _finish(self._handler, commit))
             callback = self._async_options.post_finalization_callback
             if callback is not None:
                 callback()
         except BaseException as error:  # raised in the caller's thread
-            self._error = error
             commit.abandon()
+            self._error = None if self._is_cancelled else error
 
     def cancel(self) -> None:
-        """Not available: raises NotImplementedError."""
-        raise NotImplementedError(
-            "cancel: a save in the background cannot be stopped; call wait_until_finished()"
-        )
+        """Asks the save in the background to stop. Does not wait.
+
+        wait_until_finished() then raises nothing, and there is no checkpoint, unless it has been
+        complete before. Of several processes, one that cancels ends the save of all, and the others
+        raise an error.
+        """
+        if self._thread is None:
+            return
+        self._is_cancelled = True
+        for future in self._futures:
+            cancel = getattr(future, "cancel", None)
+            if cancel is not None:
+                cancel()
 
     def wait_until_finished(self) -> None:
         """Waits until the save is durable. Raises its error, once."""

@@ -1,13 +1,13 @@
 """The save of one checkpoint: written under another name, synced, renamed, by the native part."""
 
-import json
 import os
 import time
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE, as_path
-from cairn.orbax._impl.step_metadata import check_custom_metadata, write_file
+from cairn.orbax._impl.atomicity import Atomicity, commit
+from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.step_metadata import check_custom_metadata, write_step_metadata
 
 
 class Commit:
@@ -18,7 +18,14 @@ class Commit:
     save to a path is possible at a time.
     """
 
-    def __init__(self, directory: Any, force: bool, custom_metadata: Any) -> None:
+    def __init__(
+        self,
+        directory: Any,
+        force: bool,
+        custom_metadata: Any,
+        atomicity: "Atomicity | None" = None,
+    ) -> None:
+        self._in_place = atomicity is not None and atomicity.is_in_place
         self.final = as_path(directory)
         self.directory = self.final
         self._force = force
@@ -30,7 +37,9 @@ class Commit:
 
     def create(self) -> None:
         """Makes the directory to write to. What a save before has left there is removed."""
-        self._native = _cairn.CheckpointDirectory(os.fspath(self.final), self._force)
+        self._native = _cairn.CheckpointDirectory(
+            os.fspath(self.final), self._force, self._in_place
+        )
         self.directory = as_path(self._native.path())
         self._write_metadata(None, None)
 
@@ -40,24 +49,16 @@ class Commit:
             self._native.close()
 
     def finish(self, item_handlers: Any) -> None:
-        """Writes the metadata, waits for the disk, and gives the checkpoint its name."""
-        self._write_metadata(item_handlers, time.time_ns())
-        write_file(
-            self.directory / COMMIT_FILE, f"Checkpoint commit was successful to {self.final}"
+        """Writes the metadata, waits for the disk, and completes the checkpoint."""
+        commit(
+            self._native,
+            self.final,
+            self._in_place,
+            lambda: self._write_metadata(item_handlers, time.time_ns()),
         )
-        self._native.commit()
-        self._native.close()
 
     def _write_metadata(self, item_handlers: Any, end: "int | None") -> None:
-        metadata = {
-            "item_handlers": item_handlers,
-            "metrics": {},
-            "performance_metrics": {},
-            "init_timestamp_nsecs": self._begin,
-            "commit_timestamp_nsecs": end,
-            "custom_metadata": self._custom_metadata,
-        }
-        write_file(self.directory / STEP_METADATA_FILE, json.dumps(metadata))
+        write_step_metadata(self.directory, self._begin, end, item_handlers, self._custom_metadata)
 
 
 class JoinedCommit:

@@ -18,6 +18,7 @@ from cairn.orbax._impl.args import (
     register_with_handler,
     wrapped,
 )
+from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.composite import Composite
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, NativeHandler
 from cairn.orbax._impl.paths import as_path
@@ -29,7 +30,7 @@ _ORBAX = "orbax.checkpoint._src.handlers.composite_checkpoint_handler"
 
 @dataclasses.dataclass
 class CompositeOptions:
-    """Options of CompositeCheckpointHandler."""
+    """Options of CompositeCheckpointHandler. The checkpointer completes its items."""
 
     multiprocessing_options: options.MultiprocessingOptions = dataclasses.field(
         default_factory=options.MultiprocessingOptions
@@ -40,8 +41,7 @@ class CompositeOptions:
     async_options: "options.AsyncOptions | None" = None
 
     def __post_init__(self) -> None:
-        if self.temporary_path_class is not None:
-            raise NotImplementedError("temporary_path_class: cairn.orbax has one way to commit")
+        Atomicity(chosen=self.temporary_path_class)  # raises for a class that is not known
 
 
 class CompositeCheckpointHandler(NativeHandler):
@@ -227,6 +227,19 @@ class CompositeCheckpointHandler(NativeHandler):
             with contextlib.suppress(FileNotFoundError, NotImplementedError):  # as far as is known
                 found[item] = handler.metadata(directory / item)
         return dataclasses.replace(step, item_handlers=typestrs, item_metadata=Composite(**found))
+
+    def metadata_from_temporary_paths(self, directory: Any) -> StepMetadata:
+        """The metadata of the step that is being saved, with the names of its items' handlers."""
+        directory = as_path(directory)
+        if not directory.exists():
+            raise FileNotFoundError(f"Directory does not exist: {directory}")
+        step = read_step_metadata(directory)
+        written = self.written_items()
+        return dataclasses.replace(
+            step,
+            item_handlers=self.item_typestrs(written),
+            item_metadata=Composite(**dict.fromkeys(written)),
+        )
 
     def close(self) -> None:
         """Closes the handlers."""

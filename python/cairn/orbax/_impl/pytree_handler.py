@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn import _cairn
@@ -33,11 +34,21 @@ class NativeFuture:
     def __init__(self, pending: Any, handler: Any) -> None:
         self._pending = pending
         self._handler = handler
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """Asks the write to stop soon. result() then raises CancelledError."""
+        self._is_cancelled = True
+        self._pending.cancel()
 
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until everything is written. The write itself ends at its time limit."""
         try:
             self._pending.wait()
+        except RuntimeError as error:
+            if self._is_cancelled:
+                raise CancelledError from error
+            raise
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
             raise ValueError(str(error)) from error
 
@@ -159,6 +170,12 @@ class BasePyTreeCheckpointHandler(NativeHandler):
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""
         return tree_metadata_of(self._stored(directory))
+
+    def get_param_names(self, item: Any) -> Any:
+        """The tree with each leaf's name, "a.b.0", in its place."""
+        from cairn.orbax.tree import get_param_names
+
+        return get_param_names(item)
 
     def finalize(self, directory: Any) -> None:
         """Ends the write."""

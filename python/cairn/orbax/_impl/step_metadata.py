@@ -53,6 +53,22 @@ class RootMetadata:
     custom_metadata: "dict[str, Any] | None" = dataclasses.field(default_factory=dict)
 
 
+def serialize_root_metadata(metadata: RootMetadata) -> "dict[str, Any]":
+    """The object of JSON of a directory's metadata."""
+    return {
+        "internal_metadata": metadata.internal_metadata or {},
+        "custom_metadata": check_custom_metadata(metadata.custom_metadata),
+    }
+
+
+def deserialize_root_metadata(metadata_dict: "dict[str, Any]") -> RootMetadata:
+    """The metadata of a directory of an object of JSON. Members of other names are custom ones."""
+    known = ("internal_metadata", "custom_metadata")
+    more = {name: value for name, value in metadata_dict.items() if name not in known}
+    custom = check_custom_metadata(metadata_dict.get("custom_metadata"))
+    return RootMetadata(metadata_dict.get("internal_metadata") or {}, {**custom, **more})
+
+
 def read_json(path: Any) -> "dict[str, Any] | None":
     """The JSON object of a file; None if there is no file, or it is not an object of JSON."""
     try:
@@ -68,6 +84,25 @@ def write_file(path: Any, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
+
+
+def write_step_metadata(
+    directory: Any,
+    begin: int,
+    end: "int | None",
+    item_handlers: Any = None,
+    custom_metadata: "dict[str, Any] | None" = None,
+) -> None:
+    """Writes the metadata of a checkpoint: its times, and what is known of its items."""
+    metadata = {
+        "item_handlers": item_handlers,
+        "metrics": {},
+        "performance_metrics": {},
+        "init_timestamp_nsecs": begin,
+        "commit_timestamp_nsecs": end,
+        "custom_metadata": custom_metadata or {},
+    }
+    write_file(as_path(directory) / STEP_METADATA_FILE, json.dumps(metadata))
 
 
 def read_step_metadata(directory: Any) -> StepMetadata:

@@ -35,6 +35,13 @@ class ArrayMetadata(Metadata):
     dtype: Any
     storage: "StorageMetadata | None" = None
 
+    @classmethod
+    def from_shape_dtype_struct(cls, s: Any, name: Any = None, directory: Any = None) -> Any:
+        """That of a jax.ShapeDtypeStruct."""
+        return cls(
+            name=name, directory=directory, shape=s.shape, sharding=s.sharding, dtype=s.dtype
+        )
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ArrayMetadata)

@@ -8,8 +8,22 @@ from typing import Any
 class ShardingMetadata:
     """A sharding as it is stored; to_jax_sharding() needs its devices."""
 
+    @classmethod
+    def from_jax_sharding(cls, jax_sharding: Any) -> "ShardingMetadata":
+        """What is stored of a sharding."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_deserialized_dict(cls, deserialized_dict: "dict[str, Any]") -> "ShardingMetadata":
+        """A stored sharding of its object of JSON."""
+        raise NotImplementedError
+
     def to_jax_sharding(self) -> Any:
         """The sharding. Raises ValueError if its devices are not here."""
+        raise NotImplementedError
+
+    def to_serialized_string(self) -> str:
+        """The text of JSON that is stored."""
         raise NotImplementedError
 
 
@@ -49,6 +63,44 @@ class NamedShardingMetadata(ShardingMetadata):
             device_mesh=DeviceMetadataMesh(_ids(mesh.devices.tolist())),
         )
 
+    @classmethod
+    def from_deserialized_dict(cls, deserialized_dict: "dict[str, Any]") -> "NamedShardingMetadata":
+        """A stored sharding of its object of JSON. ValueError if a member is missing."""
+        import jax
+
+        try:
+            shape, names, spec = (
+                deserialized_dict[key] for key in ("shape", "axis_names", "partition_spec")
+            )
+        except KeyError as error:
+            raise ValueError(f"{deserialized_dict} has no {error.args[0]!r}") from None
+        types = deserialized_dict.get("axis_types")
+        mesh = deserialized_dict.get("device_mesh")
+        kinds = jax.sharding.AxisType
+        return cls(
+            shape=shape,
+            axis_names=list(names),
+            partition_spec=tuple(spec),
+            axis_types=tuple(getattr(kinds, name.split(".")[-1]) for name in types)
+            if types
+            else None,
+            device_mesh=DeviceMetadataMesh(_devices(mesh["mesh"])) if mesh else None,
+        )
+
+    def to_serialized_string(self) -> str:
+        """The text of JSON that is stored."""
+        stored: dict[str, Any] = {
+            "sharding_type": "NamedSharding",
+            "shape": [int(extent) for extent in self.shape],
+            "axis_names": self.axis_names,
+        }
+        if self.axis_types is not None:
+            stored["axis_types"] = [str(kind) for kind in self.axis_types]
+        stored["partition_spec"] = self.partition_spec
+        if self.device_mesh is not None:
+            stored["device_mesh"] = dataclasses.asdict(self.device_mesh)
+        return json.dumps(stored)
+
     def to_jax_sharding(self) -> Any:
         """The sharding. Raises ValueError if one of its devices is not here."""
         import jax
@@ -79,6 +131,19 @@ class SingleDeviceShardingMetadata(ShardingMetadata):
         """What is stored of a sharding."""
         (device,) = jax_sharding.device_set
         return cls(str(device))
+
+    @classmethod
+    def from_deserialized_dict(
+        cls, deserialized_dict: "dict[str, Any]"
+    ) -> "SingleDeviceShardingMetadata":
+        """A stored sharding of its object of JSON. ValueError if it has no device."""
+        if deserialized_dict.get("device_str") is None:
+            raise ValueError(f"{deserialized_dict} has no 'device_str'")
+        return cls(deserialized_dict["device_str"])
+
+    def to_serialized_string(self) -> str:
+        """The text of JSON that is stored."""
+        return json.dumps({"sharding_type": "SingleDeviceSharding", "device_str": self.device_str})
 
     def to_jax_sharding(self) -> Any:
         """The sharding. Raises ValueError if the device is not here."""
@@ -112,25 +177,13 @@ def _devices(mesh: Any) -> Any:
 
 def from_serialized_string(text: str) -> ShardingMetadata:
     """A stored sharding of its JSON text. Raises NotImplementedError for an unknown type."""
-    import jax
-
     stored = json.loads(text)
     kind = stored.get("sharding_type")
     if kind == "SingleDeviceSharding":
-        return SingleDeviceShardingMetadata(stored["device_str"])
+        return SingleDeviceShardingMetadata.from_deserialized_dict(stored)
     if kind != "NamedSharding":
         raise NotImplementedError(f"Conversion for {kind} has not been implemented.")
-    types = stored.get("axis_types")
-    mesh = stored.get("device_mesh")
-    return NamedShardingMetadata(
-        shape=stored["shape"],
-        axis_names=list(stored["axis_names"]),
-        partition_spec=tuple(stored["partition_spec"]),
-        axis_types=tuple(getattr(jax.sharding.AxisType, name.split(".")[-1]) for name in types)
-        if types
-        else None,
-        device_mesh=DeviceMetadataMesh(_devices(mesh["mesh"])) if mesh else None,
-    )
+    return NamedShardingMetadata.from_deserialized_dict(stored)
 
 
 def concrete_sharding(sharding: Any) -> Any:

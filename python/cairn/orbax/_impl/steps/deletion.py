@@ -7,7 +7,7 @@ from typing import Any
 from cairn import _cairn
 
 
-def remove_steps(paths: "list[Any]", subdirectory: "str | None") -> None:
+def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bool = False) -> None:
     """Removes each step, or moves it to the subdirectory beside it.
 
     Raises FileExistsError for a directory that holds anything besides a checkpoint. The other steps
@@ -19,7 +19,7 @@ def remove_steps(paths: "list[Any]", subdirectory: "str | None") -> None:
             if subdirectory:
                 _cairn.set_checkpoint_aside(os.fspath(path), subdirectory)
             else:
-                _cairn.remove_checkpoint(os.fspath(path))
+                _cairn.remove_checkpoint(os.fspath(path), is_in_place)
         except OSError as error:
             refused = refused or error
     if refused is not None:
@@ -35,12 +35,18 @@ class StepRemoval:
     """Removes steps of a manager, at once or in the background."""
 
     def __init__(
-        self, directory: Any, name_format: Any, subdirectory: "str | None", in_background: bool
+        self,
+        directory: Any,
+        name_format: Any,
+        subdirectory: "str | None",
+        in_background: bool,
+        is_in_place: bool,
     ) -> None:
         self._directory = directory
         self._format = name_format
         self._subdirectory = subdirectory
         self._in_background = in_background
+        self._is_in_place = is_in_place
         self._threads: list[threading.Thread] = []
         self._error: OSError | None = None
 
@@ -50,12 +56,12 @@ class StepRemoval:
             return
         paths = [self._format.find_step(self._directory, step).path for step in steps]
         if not self._in_background:
-            remove_steps(paths, self._subdirectory)
+            remove_steps(paths, self._subdirectory, self._is_in_place)
             return
 
         def work() -> None:
             try:
-                remove_steps(paths, self._subdirectory)
+                remove_steps(paths, self._subdirectory, self._is_in_place)
             except OSError as error:  # raised in the caller's thread
                 self._error = self._error or error
 

@@ -14,6 +14,7 @@ from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.processes import Group, reached_preemption
 from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
+from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
 from cairn.orbax._impl.steps.infos import CheckpointInfo
 from cairn.orbax._impl.steps.manager_items import ManagerItems
@@ -30,10 +31,6 @@ class StepAlreadyExistsError(ValueError):
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(tz=datetime.timezone.utc)
-
-
-class AbstractCheckpointManager:
-    """The base of managers."""
 
 
 class CheckpointManager(AbstractCheckpointManager):
@@ -58,6 +55,7 @@ class CheckpointManager(AbstractCheckpointManager):
         if logger is not None:
             raise NotImplementedError("logger: cairn.orbax records no statistics of steps")
         self._options = options or CheckpointManagerOptions()
+        self._atomicity = self._options.atomicity()
         self._saves = self._options.saves()
         self._keeps = self._options.keeps()
         self._checkpointer, single = manager_setup.make_checkpointer(
@@ -70,6 +68,8 @@ class CheckpointManager(AbstractCheckpointManager):
         self._format = self._options.step_name_format or step_names.standard_name_format(
             step_prefix=self._options.step_prefix,
             step_format_fixed_length=self._options.step_format_fixed_length,
+            temporary_path_cls=self._options.temporary_path_class,
+            atomicity_options=self._options.atomicity_options,
         )
         self._infos = self._load_infos(self._options.lightweight_initialize)
         if self._group.is_primary():
@@ -85,6 +85,7 @@ class CheckpointManager(AbstractCheckpointManager):
             self._format,
             self._options.todelete_subdir,
             self._options.enable_background_delete,
+            self._atomicity.is_in_place,
         )
 
     def _make_directory(self) -> None:
@@ -130,6 +131,8 @@ class CheckpointManager(AbstractCheckpointManager):
             return []
         infos = []
         for found in self._format.find_all(self._directory):
+            if not self._atomicity.is_complete(found.path):  # a format of the user's
+                continue
             if light:
                 infos.append(CheckpointInfo(found.step, datetime.datetime.min))
             else:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from cairn.orbax import options
+from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.steps import preservation_policy as keeping
 from cairn.orbax._impl.steps import save_decision_policy as saving
 
@@ -87,11 +88,11 @@ class CheckpointManagerOptions:
             raise ValueError("max_to_keep must be None or not negative")
         for name, hint in (
             ("todelete_full_path", "it is for object stores; use todelete_subdir"),
-            ("temporary_path_class", "cairn.orbax has one way to commit"),
             ("enable_per_process_directory_creation", "process 0 makes the directories"),
         ):
             if getattr(self, name):
                 raise NotImplementedError(f"CheckpointManagerOptions.{name}: {hint}")
+        self.atomicity()  # raises for a class that cairn.orbax does not have
         if self.read_only:
             self._ignore_saves()
 
@@ -104,6 +105,10 @@ class CheckpointManagerOptions:
                 )
             setattr(self, name, neutral)
         self.save_on_steps = self.save_on_steps or []
+
+    def atomicity(self) -> Atomicity:
+        """How a step becomes complete, and which ones are."""
+        return Atomicity(self.atomicity_options, self.temporary_path_class)
 
     def saves(self) -> Any:
         """The policy that decides which steps are saved."""

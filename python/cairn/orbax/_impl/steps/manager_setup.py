@@ -83,8 +83,12 @@ def _checkpointer(
     handler: CompositeCheckpointHandler, options: CheckpointManagerOptions, asynchronous: bool
 ) -> Checkpointer:
     background = options.async_options or option_types.AsyncOptions()
+    commits: dict[str, Any] = {
+        "atomicity_options": options.atomicity_options,
+        "temporary_path_class": options.temporary_path_class,
+    }
     if asynchronous:
-        return AsyncCheckpointer(handler, async_options=background)
+        return AsyncCheckpointer(handler, async_options=background, **commits)
     if background.post_finalization_callback is not None:
         raise ValueError("AsyncOptions.post_finalization_callback needs asynchronous saves")
-    return Checkpointer(handler)
+    return Checkpointer(handler, **commits)

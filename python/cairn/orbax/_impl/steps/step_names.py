@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.paths import TEMPORARY_MARK, as_path, is_finalized
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
 
@@ -41,19 +42,19 @@ class Metadata:
         return datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
 
 
-_Found = TypeVar("_Found", covariant=True)
+MetadataT = TypeVar("MetadataT", covariant=True)
 
 
-class NameFormat(Protocol[_Found]):
+class NameFormat(Protocol[MetadataT]):
     """Names directories of steps, and finds them."""
 
     def build_name(self, step: int) -> str:
         """The name of a step's directory."""
 
-    def find_all(self, base_path: Any) -> "Iterator[_Found]":
+    def find_all(self, base_path: Any) -> "Iterator[MetadataT]":
         """The complete steps of a directory."""
 
-    def find_step(self, base_path: Any, step: int) -> _Found:
+    def find_step(self, base_path: Any, step: int) -> MetadataT:
         """A complete step. Raises ValueError if it is not there."""
 
 
@@ -69,6 +70,8 @@ class _StandardNameFormat(NameFormat[Metadata]):
     step_prefix: "str | None" = None
     step_format_fixed_length: "int | None" = None
     single_host_load_and_broadcast: bool = False
+    temporary_path_cls: Any = None
+    atomicity_options: Any = None
 
     def __str__(self) -> str:
         return f'StandardNameFormat("{self.build_name(1234)}")'
@@ -88,17 +91,20 @@ class _StandardNameFormat(NameFormat[Metadata]):
         step = int(found[0])
         return step if found[0] == self._digits(step) else None
 
+    def _is_complete(self, path: Any) -> bool:
+        return Atomicity(self.atomicity_options, self.temporary_path_cls).is_complete(path)
+
     def find_all(self, base_path: Any) -> "Iterator[Metadata]":
         """The complete steps of a directory."""
         for path in as_path(base_path).iterdir():
             step = self._step_of(path.name)
-            if step is not None and is_finalized(path):
+            if step is not None and self._is_complete(path):
                 yield Metadata(step=step, path=path)
 
     def find_step(self, base_path: Any, step: int) -> Metadata:
         """A complete step. Raises ValueError if it is not there."""
         path = build_step_path(base_path, self, step)
-        if not is_finalized(path):
+        if not self._is_complete(path):
             raise ValueError(
                 f"No step path found with name={path.name} for step={step} in {base_path}"
             )
@@ -149,13 +155,22 @@ def standard_name_format(
     temporary_path_cls: Any = None,
     atomicity_options: Any = None,
 ) -> NameFormat[Any]:
-    """Names such as 12, 0012, step_12 and step_0012."""
-    del atomicity_options  # it raises where it asks for something else
-    if temporary_path_cls is not None:
-        raise NotImplementedError("temporary_path_cls: cairn.orbax has one way to commit")
+    """Names such as 12, 0012, step_12 and step_0012. The options say which steps are complete."""
+    Atomicity(chosen=temporary_path_cls)  # raises for a class that is not known
     return _StandardNameFormat(
-        step_prefix, step_format_fixed_length, single_host_load_and_broadcast
+        step_prefix,
+        step_format_fixed_length,
+        single_host_load_and_broadcast,
+        temporary_path_cls,
+        atomicity_options,
     )
+
+
+def single_host_load_and_broadcast_name_format(name_format: Any) -> NameFormat[Any]:
+    """The format with the option, which has no effect. ValueError for a format of the user's."""
+    if not isinstance(name_format, _StandardNameFormat):
+        raise ValueError(f"{name_format}: standard_name_format() did not make it")
+    return dataclasses.replace(name_format, single_host_load_and_broadcast=True)
 
 
 def composite_name_format(

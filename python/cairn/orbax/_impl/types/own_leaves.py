@@ -95,6 +95,10 @@ class NamingFuture:
         self._lock = threading.Lock()
         self._is_named = False
 
+    def cancel(self) -> None:
+        """Asks the write to stop soon."""
+        self._written.cancel()
+
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until the tree is written."""
         self._written.result(timeout)

@@ -67,6 +67,10 @@ class ArrayHandler(StandardTypeHandler):
     _typestr = "jax.Array"
     _kind = "array"
 
+    def has_dispatcher(self) -> bool:
+        """False: arrays are read and written in this process."""
+        return False
+
     async def deserialize(self, infos: Any, args: Any = None) -> "list[Any]":
         """Reads the values to where the arguments place them."""
         if args is None:

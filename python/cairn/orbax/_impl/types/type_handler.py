@@ -12,6 +12,9 @@ class ParamInfo:
     others are options of the save or restore. ts_context is None: there is no TensorStore here.
     """
 
+    path: Any
+    parent_dir: Any
+
     def __init__(
         self,
         *,

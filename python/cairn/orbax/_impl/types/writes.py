@@ -12,6 +12,7 @@ import os
 import shutil
 import threading
 import time
+from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn import _cairn
@@ -46,11 +47,21 @@ class GroupFuture:
         self._directory = directory
         self._lock = threading.Lock()
         self._is_placed = False
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        """Asks the write to stop soon. result() then raises CancelledError."""
+        self._is_cancelled = True
+        self._pending.cancel()
 
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until everything is written. The write itself ends at its time limit."""
         try:
             self._pending.wait()
+        except RuntimeError as error:
+            if self._is_cancelled:
+                raise CancelledError from error
+            raise
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
             raise ValueError(str(error)) from error
         with self._lock:

@@ -19,7 +19,7 @@ _POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
     (
         "atomicity.mode",
         (AtomicityMode.AUTO, AtomicityMode.ATOMIC_RENAME),
-        "cairn.orbax completes a checkpoint by a rename",
+        "version 1 completes a checkpoint by a rename; cairn.orbax.options has the other mode",
     ),
     ("pathways.checkpointing_impl", (None,), "Pathways is not available"),
     ("array.saving.enable_pinned_host_transfer", (None, False), "JAX chooses how it copies"),
@@ -53,14 +53,19 @@ _POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
 )
 
 
-def check_options(context: Context) -> Context:
-    """The context. Raises NotImplementedError for what is not available: an option, processes."""
+def check_processes() -> None:
+    """Raises NotImplementedError if there are several processes."""
     jax = sys.modules.get("jax")
     if jax is not None and jax.distributed.is_initialized() and jax.process_count() > 1:
         raise NotImplementedError(
             "cairn.orbax.v1 does not save and load from several processes yet; cairn.save, "
             "cairn.load and cairn.orbax do"
         )
+
+
+def check_options(context: Context) -> Context:
+    """The context. Raises NotImplementedError for what is not available: an option, processes."""
+    check_processes()
     for name, possible, hint in _POSSIBLE:
         value: Any = context
         for part in name.split("."):

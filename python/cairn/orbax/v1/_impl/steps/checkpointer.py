@@ -9,6 +9,7 @@ from cairn.orbax._impl.steps.deletion import remove_unfinished
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax.v1._impl import loading
+from cairn.orbax.v1._impl.checks import check_processes
 from cairn.orbax.v1._impl.context import Context, get_context
 from cairn.orbax.v1._impl.handlers.leaf_types import check_target
 from cairn.orbax.v1._impl.local_paths import local_path
@@ -70,6 +71,7 @@ class Checkpointer(StepSaves, OlderNames):
         if logger is not None:
             raise NotImplementedError("logger: cairn.orbax records no statistics of steps")
         own = Context(context or get_context())
+        check_processes()
         path = local_path(own, directory)
         os.makedirs(path, exist_ok=True)
         if cleanup_tmp_directories:

@@ -1,0 +1,140 @@
+"""Options of the library: each reaches it from Python, or is named here with the reason."""
+
+import os
+import re
+import time
+from pathlib import Path
+
+import cairn
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# Members of the structs of options, and under which name Python has them ("": the same).
+NAMES = {
+    "SaveOptions": {
+        "v1": None,  # cairn.orbax.v1
+        "reuse": "reuse_from",
+        "resources": "threads",
+        "observer": None,  # exceptions and progress say what happens
+        "progress": "progress",
+        "cancel": None,  # Ctrl-C, and PendingSave.cancel
+        "if_exists": "overwrite",
+        "custom_metadata": "metadata",
+    },
+    "OpenOptions": {"version": "generation", "resources": "threads"},
+    "CheckpointManagerOptions": {
+        "save_policy": None,  # should_save() and save(force=True)
+        "keep_policy": None,  # delete()
+        "step_name_format": "step_prefix",
+        "handler": None,  # the options of saves
+    },
+}
+HEADERS = {"SaveOptions": "orbax.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h"}
+FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager}
+
+
+@pytest.mark.parametrize("struct", HEADERS)
+def test_every_member_has_a_name_in_python(struct):
+    text = (ROOT / "cairn" / HEADERS[struct]).read_text()
+    body = re.search(rf"^struct {struct} {{\n(.*?)^}};", text, re.M | re.S)[1]
+    members = re.findall(r"^  [\w:<>, ]+ (\w+)(?: = .*)?;", body, re.M)
+    assert len(members) > 5 and set(NAMES[struct]) <= set(members)
+    described = FUNCTIONS[struct].__doc__
+    for member in members:
+        name = NAMES[struct].get(member, member)
+        assert name is None or re.search(rf"\b{name}\b", described), f"{struct}::{member}"
+
+
+def big():
+    return {"a": np.random.default_rng(0).random(1 << 23)}
+
+
+def test_a_save_that_takes_too_long_is_stopped(tmp_path):
+    calls = [
+        lambda path: cairn.save(path, big(), save_timeout=0.01),
+        lambda path: cairn.save_async(path, big(), save_timeout=0.01).wait(),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises(TimeoutError, match=r"time limit of 0.01 s is over"):
+            call(tmp_path / str(number))
+    with cairn.CheckpointManager(tmp_path / "run", save_timeout=0.01) as manager:
+        with pytest.raises(TimeoutError):
+            manager.save(1, big())
+            manager.wait_until_finished()
+        assert manager.all_steps() == []
+    assert sorted(os.listdir(tmp_path)) == ["run"]
+    for wrong in (0, -1, float("nan"), "1"):
+        with pytest.raises(ValueError, match="save_timeout"):
+            cairn.save(tmp_path / "c", {"a": 1}, save_timeout=wrong)
+
+
+def test_a_save_that_copies_nothing_has_written_when_it_returns(tmp_path):
+    array = np.zeros(1 << 20)
+    pending = cairn.save_async(tmp_path / "c", {"a": array}, background_copy_bytes=1000)
+    array[:] = 1
+    pending.wait()
+    assert cairn.load(tmp_path / "c")["a"].max() == 0
+    with cairn.CheckpointManager(tmp_path / "run", background_copy_bytes=0) as manager:
+        assert manager.save(1, {"a": array})
+    with pytest.raises(ValueError, match="background_copy_bytes: an option of save_async"):
+        cairn.save(tmp_path / "d", {"a": 1}, background_copy_bytes=1)
+
+
+def test_the_commit_file(tmp_path):
+    for number, save in enumerate((cairn.save, lambda *given, **options: cairn.save_async(*given, **options).wait())):
+        path = tmp_path / str(number)
+        save(path, {"a": np.ones(3)}, commit_protocol="commit_file")
+        options = ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE)
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(), atomicity_options=options) as checkpointer:
+            assert checkpointer.restore(path)["a"].tolist() == [1, 1, 1]
+    with cairn.CheckpointManager(tmp_path / "run", commit_protocol="commit_file") as manager:
+        manager.save(1, {"a": 1})
+        manager.save(2, {"a": 2})
+        manager.wait_until_finished()
+        (tmp_path / "run/2/commit_success.txt").unlink()
+        manager.reload()
+        assert manager.all_steps() == [1]
+    with pytest.raises(ValueError, match="'atomic_rename', 'commit_file'"):
+        cairn.save(tmp_path / "c", {"a": 1}, commit_protocol="other")
+
+
+def test_unchanged_arrays_share_their_files(tmp_path):
+    tree = {"a": np.random.default_rng(0).random(1 << 18), "b": np.ones(1 << 18)}
+    cairn.save(tmp_path / "first", tree, reuse_from="")
+    tree["b"] = tree["b"] + 1
+    cairn.save(tmp_path / "second", tree, reuse_from=tmp_path / "first")
+    cairn.save_async(tmp_path / "third", tree, reuse_from=tmp_path / "second").wait()
+
+    def shared(folder):
+        return sum(path.stat().st_nlink > 1 for path in (tmp_path / folder).rglob("*") if path.is_file())
+
+    assert shared("second") and shared("third")
+    assert (cairn.load(tmp_path / "third")["b"] == 2).all()
+    with pytest.raises(ValueError, match="reuse_unchanged"):
+        cairn.CheckpointManager(tmp_path / "run", reuse_from=tmp_path / "first")
+
+
+def test_metrics_may_be_for_the_policy_only(tmp_path):
+    options = {"best_metric": "loss", "best_mode": "min", "max_to_keep": 1}
+    with cairn.CheckpointManager(tmp_path, prevent_write_metrics=True, **options) as manager:
+        for step, loss in enumerate((3, 1, 2)):
+            manager.save(step, {"a": 1}, metrics={"loss": loss})
+        manager.wait_until_finished()
+        assert manager.all_steps() == [1]
+    assert not list(tmp_path.glob("*/metrics"))
+
+
+def test_a_version_of_a_database(tmp_path):
+    cairn.save(tmp_path / "c", {"a": np.ones(3)})
+    assert cairn.open(tmp_path / "c", commit_time_ns=time.time_ns())["a"].numpy().tolist() == [1, 1, 1]
+    with pytest.raises(FileNotFoundError):
+        cairn.open(tmp_path / "c", generation=99)
+
+
+def test_the_name_of_the_metadata(tmp_path):
+    cairn.save(tmp_path / "c", {"a": np.ones(3)}, use_ocdbt=False)
+    (tmp_path / "c/a/.zarray").rename(tmp_path / "c/a/meta")
+    assert cairn.open(tmp_path / "c", metadata_key="meta")["a"].numpy().tolist() == [1, 1, 1]
