@@ -1,8 +1,8 @@
 // handlers.h -- registries of type handlers with options of one's own.
 #pragma once
 
-#include <cairn/array.h>
 #include <cairn/handlers.h>
+#include <cairn/sharding.h>
 
 #include <memory>
 #include <typeinfo>
