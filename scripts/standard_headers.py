@@ -44,7 +44,7 @@ NAMES = {
     "exception": "current_exception exception exception_ptr rethrow_exception",
     "filesystem": "filesystem filesystem::",
     "fstream": "ifstream",
-    "functional": "function greater_equal less",
+    "functional": "function greater_equal less not_fn",
     "future": "async future future_status:: launch:: promise shared_future",
     "initializer_list": "initializer_list",
     "iterator": "back_inserter begin end inserter make_move_iterator next size",
