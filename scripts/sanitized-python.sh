@@ -8,12 +8,7 @@ venv=$PWD/$1
 jobs=$2
 shift 2
 folder=build/asan
-mkdir -p "$folder"
-if ! cmake --preset asan -DCAIRN_BUILD_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python" \
-  >"$folder/configure-python.log" 2>&1; then
-  cat "$folder/configure-python.log" >&2
-  exit 1
-fi
+scripts/configure.sh asan -DCAIRN_BUILD_PYTHON=ON -DPython_EXECUTABLE="$venv/bin/python"
 cmake --build --preset asan --target cairn_python -j "$jobs"
 
 # The package in a folder of its own. conftest.py takes it from there.
