@@ -21,7 +21,8 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
-# Folders that are checked together, with what is below them. Two of their sources must not give one name to two things.
+# Folders that are checked together, with what is below them; the first group that fits counts. Two
+# sources of a group must not give one name to two things. A folder of no group is checked alone.
 TOGETHER = [("cairn/array", "cairn/base", "cairn/codec"), ("cairn/io", "cairn/kvstore", "cairn/ocdbt", "cairn/zarr"),
             ("cairn/handlers", "cairn/tensorstore_spec", "cairn/tree"), ("cairn/distributed",),
             ("cairn/formats/tensorflow",), ("cairn/formats",), ("cairn/orbax",), ("cairn/tools",), ("cli",)]
@@ -61,7 +62,7 @@ def groups(found):
     grouped = {}
     for file, command, parts in found:
         folder = os.path.dirname(parts[0])
-        folder = next(group[0] for group in TOGETHER if f"{folder}/".startswith(tuple(f"{above}/" for above in group)))
+        folder = next((group[0] for group in TOGETHER if f"{folder}/".startswith(tuple(f"{above}/" for above in group))), folder)
         options = re.sub(r" -o \S+| --param \S+", "", command)
         grouped.setdefault((folder.replace("/", "_"), options), []).append((file, parts))
     for number, ((folder, options), members) in enumerate(sorted(grouped.items())):
