@@ -149,7 +149,7 @@ struct PyTreeSaveArgs {
   // for CheckpointManager's latest step. Needs the handler's option `reuse`.
   std::string reuse_from = {};
   // As SaveOptions::cancel, for saves by the handler itself. Checkpointers and managers have an
-  // option of their own (CheckpointerSaveOptions::cancel).
+  // option of their own (CheckpointerSaveOptions::cancel) and throw invalid_argument for this one.
   std::stop_token cancel = {};
 };
 

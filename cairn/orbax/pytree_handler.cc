@@ -2,6 +2,7 @@
 #include <cairn/array/staging.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/cancellation.h>
+#include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/observer/observe.h>
@@ -403,9 +404,14 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
        .prepare =
            [&](const std::string& folder) {
              std::vector<std::function<void()>> writes;
-             for (const orbax::CompositeTree& tree : args.trees)
+             for (const orbax::CompositeTree& tree : args.trees) {
+               if (tree.args->cancel.stop_possible())
+                 invalid_argument(
+                     "PyTreeSaveArgs::cancel is of saves by a handler alone; give "
+                     "CheckpointerSaveOptions::cancel");
                writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
                                                   reuse_from(args, tree), tree.without_database));
+             }
              return now_or_later(copies || !background, [writes = std::move(writes)] {
                for (const auto& write : writes) write();
              });

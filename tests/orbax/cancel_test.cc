@@ -280,6 +280,16 @@ TEST(Request, OfAHandlerAlone) {
   }
 }
 
+TEST(Request, OfTheHandlerIsRefusedByACheckpointer) {
+  const TempDir dir = TempDir::in_memory();
+  const std::stop_source stop;
+  PyTreeSaveArgs args{Tree{{"x", 1}}};
+  args.cancel = stop.get_token();
+  EXPECT_THAT([&] { Checkpointer().save(dir / "ckpt", args); },
+              FailsWith(Code::kInvalidArgument, "CheckpointerSaveOptions::cancel"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "ckpt"));
+}
+
 TEST(TimeLimit, OfAHandlerAlone) {
   const TempDir dir = TempDir::in_memory();
   PyTreeCheckpointHandlerOptions options{.compression = Compression::zstd(19)};
