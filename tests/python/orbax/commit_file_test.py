@@ -170,6 +170,25 @@ def test_a_temporary_path_is_made_and_completed(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["AtomicRenameTemporaryPath", "CommitFileTemporaryPath"]
 
 
+def test_a_temporary_path_replaces_no_checkpoint_by_a_rename(ocp, tmp_path):
+    import asyncio
+
+    from etils import epath
+
+    async def write(made):
+        await made.create()
+        (made.get() / "file").write_text("new")
+        await made.finalize()
+
+    with checkpointer(ocp, "rename") as saved:
+        saved.save(tmp_path / "c", {"a": np.arange(3)})
+        with pytest.raises(FileExistsError):
+            asyncio.run(write(ocp.path.atomicity.AtomicRenameTemporaryPath.from_final(epath.Path(tmp_path / "c"))))
+        assert saved.restore(tmp_path / "c")["a"].tolist() == [0, 1, 2]
+    asyncio.run(write(ocp.path.atomicity.CommitFileTemporaryPath.from_final(epath.Path(tmp_path / "c"))))
+    assert (tmp_path / "c/file").read_text() == "new" and not (tmp_path / "c/manifest.ocdbt").exists()
+
+
 def test_a_class_of_the_users_is_refused():
     for make in (
         lambda: cairn.orbax.Checkpointer(cairn.orbax.JsonCheckpointHandler(), temporary_path_class=object),

@@ -82,7 +82,9 @@ class TemporaryPath:
 
     async def create(self) -> Any:
         """Makes the directory. What an interrupted save has left there is removed."""
-        self._native = _cairn.CheckpointDirectory(os.fspath(self._final), True, self.IS_IN_PLACE)
+        # A checkpoint is replaced in place only, as in Orbax.
+        in_place = self.IS_IN_PLACE
+        self._native = _cairn.CheckpointDirectory(os.fspath(self._final), in_place, in_place)
         self._write_metadata(None)
         return self._temporary
 
@@ -167,6 +169,13 @@ class AtomicRenameTemporaryPath(TemporaryPath):
         if is_temporary(path) == is_final:
             has = "has" if is_final else "does not have"
             raise ValidationError(f"{path}: the name {has} {TEMPORARY_MARK!r}")
+
+
+def all_temporary_paths(root_directory: Any) -> "list[TemporaryPath]":
+    """The unfinished saves of a directory. Nothing if it is missing."""
+    root = as_path(root_directory)
+    paths = root.iterdir() if root.exists() else ()
+    return [AtomicRenameTemporaryPath.from_temporary(one) for one in paths if is_temporary(one)]
 
 
 class CommitFileTemporaryPath(TemporaryPath):

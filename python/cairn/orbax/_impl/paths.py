@@ -1,6 +1,5 @@
 """Paths as the caller expects them, and whether a directory is a finished checkpoint."""
 
-import dataclasses
 import os
 from typing import Any
 
@@ -32,28 +31,6 @@ def as_path(path: Any) -> Any:
 def is_temporary(path: Any) -> bool:
     """Whether a save has not been finished here."""
     return TEMPORARY_MARK in as_path(path).name
-
-
-@dataclasses.dataclass(frozen=True)
-class TemporaryPath:
-    """The directory of a save that has not been finished."""
-
-    path: Any
-
-    def get(self) -> Any:
-        """Where the save writes."""
-        return self.path
-
-    def get_final(self) -> Any:
-        """Where the checkpoint would be if the save had been finished."""
-        return self.path.parent / self.path.name.partition(TEMPORARY_MARK)[0]
-
-
-def all_temporary_paths(root_directory: Any) -> "list[TemporaryPath]":
-    """The unfinished saves of a directory. Nothing if it is missing."""
-    root = as_path(root_directory)
-    paths = root.iterdir() if root.exists() else ()
-    return [TemporaryPath(path) for path in paths if is_temporary(path)]
 
 
 def is_finalized(path: Any) -> bool:

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn import _cairn
@@ -14,6 +13,7 @@ from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs, save_args_of
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
+from cairn.orbax._impl.types.native_future import NativeFuture
 from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
 from cairn.orbax._impl.types.type_registry import global_registry
 
@@ -26,31 +26,6 @@ class PyTreeMetadataOptions:
     """support_rich_types: tuples and named tuples come back as such, without a target."""
 
     support_rich_types: bool = False
-
-
-class NativeFuture:
-    """The native part's writes. Keeps their handler."""
-
-    def __init__(self, pending: Any, handler: Any) -> None:
-        self._pending = pending
-        self._handler = handler
-        self._is_cancelled = False
-
-    def cancel(self) -> None:
-        """Asks the write to stop soon. result() then raises CancelledError."""
-        self._is_cancelled = True
-        self._pending.cancel()
-
-    def result(self, timeout: "float | None" = None) -> None:
-        """Waits until everything is written. The write itself ends at its time limit."""
-        try:
-            self._pending.wait()
-        except RuntimeError as error:
-            if self._is_cancelled:
-                raise CancelledError from error
-            raise
-        except NotImplementedError as error:  # an array of a type that no format of Orbax has
-            raise ValueError(str(error)) from error
 
 
 class BasePyTreeCheckpointHandler(NativeHandler):

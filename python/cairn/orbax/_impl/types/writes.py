@@ -12,7 +12,6 @@ import os
 import shutil
 import threading
 import time
-from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn import _cairn
@@ -20,6 +19,7 @@ from cairn.orbax._impl import time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.paths import TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
+from cairn.orbax._impl.types.native_future import NativeFuture
 
 _PATIENCE = 10  # seconds until the directory of a background save must be there
 _SHARDINGS = "_sharding"
@@ -37,33 +37,19 @@ class _Leaf:
     args: Any
 
 
-class GroupFuture:
+class GroupFuture(NativeFuture):
     """Ends when the leaves are written and their files are where the format has them."""
 
     def __init__(self, native: Any, pending: Any, scratch: str, directory: str) -> None:
-        self._native = native
-        self._pending = pending
+        super().__init__(pending, native)
         self._scratch = scratch
         self._directory = directory
         self._lock = threading.Lock()
         self._is_placed = False
-        self._is_cancelled = False
-
-    def cancel(self) -> None:
-        """Asks the write to stop soon. result() then raises CancelledError."""
-        self._is_cancelled = True
-        self._pending.cancel()
 
     def result(self, timeout: "float | None" = None) -> None:
-        """Waits until everything is written. The write itself ends at its time limit."""
-        try:
-            self._pending.wait()
-        except RuntimeError as error:
-            if self._is_cancelled:
-                raise CancelledError from error
-            raise
-        except NotImplementedError as error:  # an array of a type that no format of Orbax has
-            raise ValueError(str(error)) from error
+        """Waits until everything is written and placed."""
+        super().result(timeout)
         with self._lock:
             if not self._is_placed:
                 _place(self._scratch, self._directory)
