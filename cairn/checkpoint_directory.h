@@ -48,8 +48,8 @@ class CheckpointDirectory {
 
 // Removes the directory of a checkpoint. Throws already_exists for a directory that holds anything
 // besides a checkpoint, unavailable while a save to it is in progress. Does nothing if nothing is
-// there. Symbolic links are not followed. With kCommitMarker the marker goes first, and the directory
-// keeps its name.
+// there. Symbolic links are not followed. With kCommitMarker the marker goes first, and the
+// directory keeps its name.
 void remove_checkpoint(const std::string& path,
                        CommitProtocol protocol = CommitProtocol::kAtomicRename);
 

@@ -21,7 +21,7 @@ constexpr std::uint64_t kAll = ~std::uint64_t{0};
 constexpr std::size_t kSumBlock = std::size_t{512} << 10U;
 constexpr std::uint64_t kMinPiece = std::uint64_t{64} << 10U;
 // Boxes up to this size are grouped with their neighbours; a larger one gets its own system call.
-constexpr std::uint64_t kSmallArray = std::uint64_t{256} << 10U;
+constexpr std::uint64_t kSmallBox = std::uint64_t{256} << 10U;
 constexpr std::uint64_t kMaxGroup = std::uint64_t{2} << 20U;
 // each box may need a gap before it, and the kernel accepts 1024 ranges
 constexpr std::size_t kMaxGroupBoxes = 500;
@@ -232,7 +232,7 @@ class BulkRead {
     const Geometry g = plan_box(read, max_piece_);
     total_ += g.payload;
     const bool direct = g.run == g.payload && read.out->contiguous() && !read.array->packed;
-    if (direct && g.payload <= kSmallArray && read.array->runs.size() == 1) {
+    if (direct && g.payload <= kSmallBox && read.array->runs.size() == 1) {
       const RawRun& whole = read.array->runs.front();
       segments_.push_back({{whole.file, whole.offset + g.first, g.payload}, index});
       return;

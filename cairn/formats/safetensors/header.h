@@ -36,9 +36,9 @@ std::span<const SafetensorsType> safetensors_types();
 
 inline constexpr std::uint64_t kSafetensorsPrefix = 8;
 inline constexpr std::uint64_t kSafetensorsMaxHeader = 100'000'000;
-// The bytes that tell a file from an index: a header may begin with white space.
+// So many bytes tell a file from an index. A header may begin with white space.
 inline constexpr std::uint64_t kProbeBytes = 4096;
-// The most bytes of an index that is read: larger ones are no index.
+// A larger index is not read.
 inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30U;
 
 // One tensor: its bytes are [begin, end) of the data.

@@ -45,7 +45,8 @@ std::optional<std::int64_t> StepWatcher::next() {
       last_time_ = Clock::now();
       return latest;
     }
-    // It gives up rather than wait longer than it was told. A sum could exceed what the clock holds.
+    // It gives up rather than wait longer than it was told. A difference, because a sum could
+    // exceed what the clock holds.
     const bool is_late =
         options_.timeout && *options_.timeout - (Clock::now() - start) < options_.poll_interval;
     if (is_late && (!options_.gives_up || options_.gives_up())) return std::nullopt;

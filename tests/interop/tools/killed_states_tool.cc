@@ -4,8 +4,8 @@
 // commit; "reuse": steps share what is unchanged; "aside": removed steps are set aside.
 //
 // The root of steps 1, 2 and 3, of which each has the item "state" {"x": step, "frozen": array},
-// and with "marker" a JSON item "config", also holds what a save of step 9 has left. The manager saves step 4, removes step 1 after that,
-// removes step 2 on request and cleans up.
+// and with "marker" a JSON item "config", also holds what a save of step 9 has left. The manager
+// saves step 4, removes step 1 after that, removes step 2 on request and cleans up.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/error.h>
 #include <cairn/maintain.h>

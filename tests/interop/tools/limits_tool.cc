@@ -1,17 +1,18 @@
 // limits_tool.cc -- saves and restores that test_limits.py compares with Orbax's: what happens to
-// host arrays that change while they are saved, and how much memory is used. Reads jobs, a list, and
-// writes the list of answers.
+// host arrays that change while they are saved, and how much memory is used. Reads a list of
+// jobs and writes the list of answers.
 //
 // {"op": "changed", "dir": folder, "deepcopy": bool}: begins to save the host array `w` in the
 //   background, changes its element 1 from 2 to 7, and only then lets the writing begin -> null
 // {"op": "save_peak", "dir": folder, "shards": n, "shard_bytes": n, "save_concurrent_bytes": n}:
 //   saves `w`, an array of int8 over n devices that is copied from them when it is needed
 //   -> {"peak": bytes}: how much the resident memory grew at most
-// {"op": "restore_peak", "dir": folder, "shards": n, "restore_concurrent_bytes": n}: restores `w` over
-//   n devices, as int8 -> {"peak": bytes}, the array included
+// {"op": "restore_peak", "dir": folder, "shards": n, "restore_concurrent_bytes": n}: restores `w`
+//   over n devices, as int8 -> {"peak": bytes}, the array included
 // {"op": "save_large", "dir": folder, "shard_bytes": n}: with the default limits, saves an array
 //   whose elements cannot be had -> null
-// {"op": "restore_large", "dir": folder}: with the default limits, restores `w` to one device -> null
+// {"op": "restore_large", "dir": folder}: with the default limits, restores `w` to one device
+//   -> null
 #include <cairn/base/json/json.h>
 #include <cairn/pytree_checkpoint_handler.h>
 

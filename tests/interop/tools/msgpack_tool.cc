@@ -4,8 +4,9 @@
 //            PATH,
 //             "hex": MSGPACK (restored and written again)  or  "tree": NODE}
 //            {"dialect": ..., "read": MSGPACK}
-//            {"dialect": ..., "sorted": true, "chunk": 64, "file": PATH, "large": "bytes" | "array" |
-//            "list" | "tuple", "size": N}: of N bytes, none of which may be read; answers with an error
+//            {"dialect": ..., "sorted": true, "chunk": 64, "file": PATH,
+//             "large": "bytes" | "array" | "list" | "tuple", "size": N}: of N bytes, none of which
+//             may be read; answers with an error
 //   answer:  {"hex": ...}  or  {"tree": NODE}  or  {"code": "invalid_argument", "error": ...}
 //   NODE:    ["none"] ["ellipsis"] ["bool", true] ["int", "-5"] ["float", HEX] ["complex", HEX,
 //            HEX] ["text", "..."] ["raw text", HEX]

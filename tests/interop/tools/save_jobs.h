@@ -28,7 +28,8 @@ PyTreeSaveArgs save_args_of(const Json& job);
 // Called with "transferred" or "written" and the path of an array.
 using Told = std::function<void(const char* what, const KeyPath& path)>;
 // {"use_replica_parallel": true, "separate_folder": false, "min_slice_bytes": n, "max_replicas": n,
-// "write_sharding_file": true, "keep_array_metadata": true, "all_replicas": true: replica_id is None}
+// "write_sharding_file": true, "keep_array_metadata": true,
+// "all_replicas": true: replica_id is None}
 std::shared_ptr<const TypeHandlerRegistry> registry_of(const Json& json, const Told& told = {});
 // The devices of a process in {"owners": [[device, ...] of process 0, ...]}.
 std::unordered_set<std::int64_t> devices_of(const Json& job, std::size_t process);
