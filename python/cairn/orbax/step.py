@@ -1,11 +1,14 @@
 """How the directories of steps are named."""
 
-from cairn.orbax._impl.atomicity import all_temporary_paths, is_path_finalized
+from cairn.orbax._impl.atomicity import (
+    all_temporary_paths,
+    is_path_finalized,
+    is_path_temporary,
+)
 from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_finalized
+from cairn.orbax._impl.atomicity import is_path_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
-from cairn.orbax._impl.paths import is_temporary as is_path_temporary
-from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.steps.step_names import (
     Metadata,
     MetadataT,

@@ -5,8 +5,8 @@ from typing import Any, TypeAlias
 
 from cairn._leaves import key_text
 from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.transforms import merge_trees as _merge
 from cairn.orbax._impl.tree_difference import tree_difference
+from cairn.orbax._impl.tree_merge import merge_trees
 from cairn.orbax._impl.tree_trim import tree_trim
 from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf
 from cairn.orbax.arrays import to_shape_dtype_struct
@@ -95,7 +95,8 @@ def deserialize_tree(serialized: Any, target: Any, keep_empty_nodes: bool = Fals
             name = get_key_name(key)
             if isinstance(node, dict) and name not in node:
                 name = str(name)
-            node = getattr(node, name) if hasattr(node, "_fields") else node[name]
+            by_key = hasattr(node, "__getitem__") and not hasattr(node, "_fields")
+            node = node[name] if by_key else getattr(node, str(name))
         return node
 
     is_leaf = is_empty_or_leaf if keep_empty_nodes else None
@@ -136,6 +137,10 @@ def from_flat_dict(
             return take(texts if sep is None else sep.join(texts))
 
         return jax.tree_util.tree_map_with_path(look_up, target)
+    if sep is None and () in flat_dict:  # the tree is one leaf
+        if len(flat_dict) > 1:
+            raise ValueError(f"Empty keypath () must be the only key; got {list(flat_dict)}.")
+        return take(())
     tree: dict[Any, Any] = {}
     for key in list(flat_dict):
         path = key if sep is None else tuple(key.split(sep))
@@ -155,22 +160,6 @@ def get_param_names(item: Any, *, include_empty_nodes: bool = True) -> Any:
         item,
         is_leaf=is_empty_or_leaf if include_empty_nodes else None,
     )
-
-
-def merge_trees(
-    *trees: Any, overwrite: bool = False, is_leaf: "Callable[[Any], bool] | None" = None
-) -> Any:
-    """One tree of the leaves of all. Raises ValueError for one that two have, unless overwrite."""
-    if is_leaf is not None:
-        raise NotImplementedError("merge_trees: is_leaf")
-    if not overwrite:
-        seen: set[Any] = set()
-        for tree in trees:
-            keys = set(to_flat_dict(tree))
-            if keys & seen:
-                raise ValueError(f"Key conflict: {sorted(keys & seen)}")
-            seen |= keys
-    return _merge(*trees)
 
 
 def is_empty_node(x: Any) -> bool:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_finalized
+from cairn.orbax._impl.atomicity import is_path_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
-from cairn.orbax._impl.paths import is_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.processes import is_primary_host, reached_preemption
 from cairn.orbax._impl.steps.step_names import (
     any_checkpoint_step,

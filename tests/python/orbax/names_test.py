@@ -399,3 +399,89 @@ def test_a_replicated_array_of_all_processes():
         found = [ocp.utils.fully_replicated_host_local_array_to_global_array(jax.device_put(value, sharding)) for ocp in (ours, real)]
         assert found[0].sharding == found[1].sharding and found[0].is_fully_replicated
         np.testing.assert_array_equal(found[0], found[1])
+
+
+# ---- several trees, and flat ones ----
+
+
+MERGES = [
+    [],
+    [{"a": 1, "b": [1, 2]}, {"c": 3}],
+    [{"a": {"x": 1}, "b": [10, 20]}, {"a": {"y": 2}, "c": 3}],
+    [{"a": [{"x": 1}]}, {"a": [{"y": 2}]}],
+    [{"a": 1}, {"b": 2}, {"a": 3}],
+    [{"a": {"c": 2}}, {"a": 1}],
+    [{"a": 1}, {"a": {"c": 2}}],
+    [{"a": None, "b": 1}, {"a": 1, "b": None}],
+    [{"s": State(1, None)}, {"s": State(2, 3)}],
+    [{"p": Pair(1, None)}, {"p": Pair(None, 2)}],
+    [{"a": [1, 2]}, {"a": [3]}],
+    *([a, b] for a in TREES for b in TREES),
+]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("is_leaf", [None, lambda node: isinstance(node, list | int | float | str)], ids=["default", "lists"])
+def test_merge_trees(overwrite, is_leaf):
+    for trees in MERGES:
+        kinds = {type(tree) for tree in trees if jax.tree_util.tree_structure(tree).num_leaves != 1 or isinstance(tree, dict | list | tuple | State)}
+        if overwrite and len(kinds) > 1:
+            continue  # nodes of two types: Orbax takes the items of one for those of the other, or fails
+        found = [outcome(lambda: plain(ocp.tree.merge_trees(*trees, overwrite=overwrite, is_leaf=is_leaf))) for ocp in (ours, real)]
+        assert found[0] == found[1] or found[1] is TypeError, trees  # for None it has no keys
+
+
+def outcome(work):
+    try:
+        return work()
+    except Exception as error:
+        return type(error)
+
+
+def test_a_flat_dict_of_one_leaf():
+    for flat in ({(): 5}, {(): None}, {(): {}}, {(): 1, ("a",): 2}, {}):
+        assert outcome(lambda: ours.tree.from_flat_dict(flat)) == outcome(lambda: real.tree.from_flat_dict(flat))
+
+
+def test_nodes_of_a_registry_are_found_by_attributes():
+    for ocp in (ours, real):
+        assert ocp.tree.deserialize_tree(State({"k": 3}, 4), State({"k": 1}, 2)) == State({"k": 3}, 4)
+
+
+def test_directories_of_steps(tmp_path):
+    absent = tmp_path / "absent"
+    for name in ("checkpoint_steps_paths", "checkpoint_steps", "any_checkpoint_step", "tmp_checkpoints"):
+        found = [outcome(lambda: getattr(ocp.step, name)(absent)) for ocp in (ours, real)]
+        assert found[0] == found[1], name
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "commit_success.txt").touch()
+    (tmp_path / "2").mkdir()
+    (tmp_path / "3.orbax-checkpoint-tmp").mkdir()
+    (tmp_path / "4").symlink_to(tmp_path / "2")
+    (tmp_path / "5").touch()
+    for choice in ({}, {"temporary_path_cls": "CommitFileTemporaryPath"}, {"temporary_path_cls": "AtomicRenameTemporaryPath"},
+                   {"atomicity_options": True}, {"atomicity_options": False}):
+        found = []
+        for ocp in (ours, real):
+            given = dict(choice)
+            if "temporary_path_cls" in given:
+                given["temporary_path_cls"] = getattr(ocp.path.atomicity, given["temporary_path_cls"])
+            if "atomicity_options" in given:
+                mode = ocp.options.AtomicityMode.COMMIT_FILE
+                given["atomicity_options"] = ocp.options.AtomicityOptions(mode=mode, allow_legacy_atomic_rename=given["atomicity_options"])
+            names = sorted(path.name for path in tmp_path.iterdir())
+            found.append([(name, bool(ocp.step.is_path_temporary(tmp_path / name, **given)), bool(ocp.step.is_path_finalized(tmp_path / name, **given))) for name in names])
+            found[-1] += sorted((str(one.get()), str(one.get_final())) for one in ocp.step.all_temporary_paths(tmp_path, **given))
+        assert found[0] == found[1], choice
+
+
+def test_names_of_steps():
+    for options in ({}, {"name": "p"}, {"override_directory": "a/b"}, {"override_directory": "a/b", "name": "p", "step_prefix": "s"}):
+        paths = [str(ocp.step.get_save_directory(42, "root", **options)) for ocp in (ours, real)]
+        assert paths[0].endswith(paths[1]), options
+    texts = []
+    for ocp in (ours, real):
+        write = ocp.step.standard_name_format(step_prefix="write", step_format_fixed_length=8)
+        read = ocp.step.standard_name_format(step_prefix="read")
+        texts.append(str(ocp.step.composite_name_format(write, [write, read])))
+    assert texts[0] == texts[1]

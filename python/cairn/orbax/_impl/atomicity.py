@@ -101,11 +101,23 @@ class TemporaryPath:
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
         """Raises ValidationError unless a save may have left the path."""
-        path = as_path(temporary_path)
+        cls._validate(as_path(temporary_path))
+
+    @classmethod
+    def _validate(cls, path: Any) -> None:
         if os.path.islink(path):
             raise ValidationError(f"{path} is a symbolic link, not the directory of a save")
         cls._check(path, False)
         _check_directory(path)
+
+    @classmethod
+    def is_left_over(cls, path: Any) -> bool:
+        """Whether a save may have left the path."""
+        try:
+            cls._validate(path)
+        except ValidationError:
+            return False
+        return True
 
     @classmethod
     async def validate_final(cls, final_path: Any) -> None:
@@ -171,13 +183,6 @@ class AtomicRenameTemporaryPath(TemporaryPath):
             raise ValidationError(f"{path}: the name {has} {TEMPORARY_MARK!r}")
 
 
-def all_temporary_paths(root_directory: Any) -> "list[TemporaryPath]":
-    """The unfinished saves of a directory. Nothing if it is missing."""
-    root = as_path(root_directory)
-    paths = root.iterdir() if root.exists() else ()
-    return [AtomicRenameTemporaryPath.from_temporary(one) for one in paths if is_temporary(one)]
-
-
 class CommitFileTemporaryPath(TemporaryPath):
     """The path itself. The checkpoint is complete when it has the file commit_success.txt."""
 
@@ -188,6 +193,9 @@ class CommitFileTemporaryPath(TemporaryPath):
         if (path / COMMIT_FILE).exists() != is_final:
             has = "does not have" if is_final else "has"
             raise ValidationError(f"{path} {has} the file {COMMIT_FILE}")
+
+
+is_renamed = AtomicRenameTemporaryPath.is_complete
 
 
 class Atomicity:
@@ -210,12 +218,34 @@ class Atomicity:
         """Whether a checkpoint is written at its path."""
         return self.path_class.IS_IN_PLACE
 
+    def is_left_over(self, path: Any) -> bool:
+        """Whether a path is a directory that a save has not completed."""
+        path = as_path(path)
+        if self._accepts_renamed and self.is_in_place and is_renamed(path):
+            return False
+        return self.path_class.is_left_over(path)
+
     def is_complete(self, path: Any) -> bool:
         """Whether a path is a checkpoint that a save has completed."""
         path = as_path(path)
-        return self.path_class.is_complete(path) or (
-            self._accepts_renamed and AtomicRenameTemporaryPath.is_complete(path)
-        )
+        return self.path_class.is_complete(path) or (self._accepts_renamed and is_renamed(path))
+
+
+def is_path_temporary(
+    path: Any, *, temporary_path_cls: Any = None, atomicity_options: Any = None
+) -> bool:
+    """Whether a path is a directory that a save has not completed."""
+    return Atomicity(atomicity_options, temporary_path_cls).is_left_over(path)
+
+
+def all_temporary_paths(
+    root_directory: Any, *, temporary_path_cls: Any = None, atomicity_options: Any = None
+) -> "list[TemporaryPath]":
+    """The unfinished saves of a directory. Nothing if it is missing."""
+    root = as_path(root_directory)
+    chosen = Atomicity(atomicity_options, temporary_path_cls)
+    paths = root.iterdir() if root.exists() else ()
+    return [chosen.path_class.from_temporary(one) for one in paths if chosen.is_left_over(one)]
 
 
 def is_path_finalized(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import errno
 import functools
 import os
 import re
@@ -117,6 +118,9 @@ class _CompositeNameFormat(NameFormat[Any]):
 
     write_name_format: NameFormat[Any]
     read_name_formats: Sequence[NameFormat[Any]]
+
+    def __str__(self) -> str:
+        return f"Composite([{','.join(str(one) for one in self.read_name_formats)}])"
 
     @property
     def single_host_load_and_broadcast(self) -> bool:
@@ -252,7 +256,7 @@ def checkpoint_steps_paths(checkpoint_dir: Any) -> "list[Any]":
     """The paths of the complete steps of a directory."""
     directory = as_path(checkpoint_dir)
     if not directory.exists():
-        raise ValueError(f"Path {directory} does not exist.")
+        return []
     found = []
     for path in directory.iterdir():
         if is_finalized(path) and re.fullmatch(r"(?:.+_)?(\d+)", path.name):
@@ -266,7 +270,9 @@ def checkpoint_steps(checkpoint_dir: Any) -> "list[int]":
 
 
 def any_checkpoint_step(checkpoint_dir: Any) -> "int | None":
-    """One of the complete steps, or None."""
+    """One of the complete steps, or None. FileNotFoundError if the directory is missing."""
+    if not as_path(checkpoint_dir).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(checkpoint_dir))
     return next(iter(checkpoint_steps(checkpoint_dir)), None)
 
 
@@ -293,6 +299,7 @@ def get_save_directory(
     chosen = step_name_format or standard_name_format(
         step_prefix=step_prefix, step_format_fixed_length=step_format_fixed_length
     )
-    base = directory if override_directory is None else override_directory
-    path = build_step_path(base, chosen, step)
+    path = build_step_path(directory, chosen, step)
+    if override_directory is not None:  # the whole path, as in Orbax
+        path = as_path(override_directory)
     return path if name is None else path / name
