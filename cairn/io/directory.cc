@@ -291,8 +291,13 @@ void for_each_below(const std::string& path,
 }
 
 void remove_tree(const std::string& path) {
+  // remove_all() stops at a file that another process has just removed.
+  constexpr int kMostTries = 1000;
   std::error_code error;
-  fs::remove_all(path, error);
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    fs::remove_all(path, error);
+    if (error != std::errc::no_such_file_or_directory) break;
+  }
   if (error) fail_file_call(path, "remove it", error.value());
 }
 

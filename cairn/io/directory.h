@@ -126,7 +126,7 @@ void for_each_below(const std::string& path,
                     const std::function<void(const std::string& path, EntryKind kind)>& f);
 
 // Removes the folder (or file) and everything below it. Removes links and does not follow them.
-// Succeeds if nothing exists at the path.
+// Succeeds if nothing exists at the path, or if another process removes the same at the same time.
 void remove_tree(const std::string& path);
 // Removes one name of a file or link. Succeeds if nothing exists there. Throws Error(kIo) for a
 // directory.

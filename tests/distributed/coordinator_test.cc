@@ -73,6 +73,21 @@ TEST_P(EveryCoordinator, KeepsTheContract) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path())) << "files are left";
 }
 
+// The last one to leave removes the folder, also if both leave at the same moment.
+TEST(Files, NothingIsLeftByTwoThatLeaveAtOnce) {
+  const TempDir folder = TempDir::in_memory();
+  for (int round = 0; round < 100; ++round) {
+    std::vector<std::thread> threads;
+    for (std::size_t p = 0; p < 2; ++p)
+      threads.emplace_back([&, p] {
+        files_coordinator({.directory = folder.path(), .process_index = p, .process_count = 2})
+            ->barrier("b", kLong);
+      });
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(std::filesystem::is_empty(folder.path())) << "round " << round;
+  }
+}
+
 TEST(SingleProcess, HasNothingToWaitFor) {
   const auto job = single_process_coordinator();
   EXPECT_EQ(job->process_index(), 0U);
