@@ -44,6 +44,9 @@ struct Faulted {
 
 namespace detail {
 
+// Calls that may fail in addition to those that touch files.
+inline constexpr std::array kAlsoFailing = {long{SYS_close}, long{SYS_sync_file_range}};
+
 // The child's report at its end.
 struct Report {
   bool ended = false, failed = false;
@@ -121,13 +124,12 @@ inline std::string describe_call(pid_t thread, const __ptrace_syscall_info& call
       {SYS_utimensat, {"utimensat", -1}}, {SYS_fcntl, {"fcntl", -1}},
       {SYS_close, {"close", -1}},         {SYS_link, {"link", 1}},
       {SYS_linkat, {"linkat", 3}},        {SYS_sync_file_range, {"sync_file_range", -1}}};
-  const auto name = kNames.find(static_cast<long>(call.entry.nr));
-  if (name == kNames.end()) return "call " + std::to_string(call.entry.nr);
+  const auto name = kNames.find(static_cast<long>(call.seccomp.nr));
+  if (name == kNames.end()) return "call " + std::to_string(call.seccomp.nr);
   const auto [text, argument] = name->second;
-  const std::string file =
-      argument < 0
-          ? link_of("/proc/" + std::to_string(thread) + "/fd/" + std::to_string(call.entry.args[0]))
-          : text_at(thread, call.entry.args[argument]);
+  const std::string file = argument < 0 ? link_of("/proc/" + std::to_string(thread) + "/fd/" +
+                                                  std::to_string(call.seccomp.args[0]))
+                                        : text_at(thread, call.seccomp.args[argument]);
   return std::string(text) + "(" + file + ")";
 }
 
@@ -149,8 +151,8 @@ class Injection {
     user_regs_struct changed = at_entry_;
     if (error_ != kShortWrite) {
       // A close that fails still closes the descriptor, so the call is executed.
-      if (static_cast<long>(call.entry.nr) != SYS_close) changed.orig_rax = ~std::uint64_t{0};
-    } else if (const auto number = static_cast<long>(call.entry.nr);
+      if (static_cast<long>(call.seccomp.nr) != SYS_close) changed.orig_rax = ~std::uint64_t{0};
+    } else if (const auto number = static_cast<long>(call.seccomp.nr);
                number == SYS_write || number == SYS_pwrite64) {
       changed.rdx = half_of(changed.rdx);
     } else {
@@ -203,7 +205,7 @@ class FaultTracer {
 
   // Returns the call that failed, or "" if there was none.
   std::string run() {
-    ptrace(PTRACE_SYSCALL, child_, nullptr, nullptr);
+    ptrace(PTRACE_CONT, child_, nullptr, nullptr);
     int status = 0;
     for (pid_t thread = 0; (thread = waitpid(-1, &status, __WALL)) > 0;) {
       if (WIFEXITED(status) || WIFSIGNALED(status)) {
@@ -211,37 +213,41 @@ class FaultTracer {
         continue;
       }
       int signal = 0;
-      if (WSTOPSIG(status) == (SIGTRAP | 0x80))
-        at_call(thread);
+      if (is_before_a_call(status))
+        before_call(thread);
+      else if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+        after_call(thread);
       else if (WSTOPSIG(status) != SIGTRAP && WSTOPSIG(status) != SIGSTOP)
         signal = WSTOPSIG(status);  // the child's own signal; a new thread begins with a SIGSTOP
-      ptrace(PTRACE_SYSCALL, thread, nullptr, signal);
+      const bool stops_after = injection_ && injection_->thread() == thread;
+      ptrace(stops_after ? PTRACE_SYSCALL : PTRACE_CONT, thread, nullptr, signal);
     }
     return call_;
   }
 
  private:
-  void at_call(pid_t thread) {
-    __ptrace_syscall_info call{};
-    ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof(call), &call);
-    if (call.op == PTRACE_SYSCALL_INFO_EXIT && injection_ && injection_->thread() == thread) {
-      injection_->end();
-      injection_.reset();
-    }
-    if (call.op != PTRACE_SYSCALL_INFO_ENTRY || !call_.empty() || !counts(call)) return;
+  void before_call(pid_t thread) {
+    if (!call_.empty()) return;
+    const __ptrace_syscall_info call = call_of(thread);
+    if (!counts(call)) return;
     if (record_ != nullptr) return record_->push_back(describe_call(thread, call));
     if (left_-- > 0) return;
     call_ = describe_call(thread, call);
     injection_.emplace(thread, error_);
     injection_->begin(call);
   }
+  void after_call(pid_t thread) {
+    if (!injection_ || injection_->thread() != thread) return;
+    injection_->end();
+    injection_.reset();
+  }
   [[nodiscard]] bool counts(const __ptrace_syscall_info& call) const {
-    const auto number = static_cast<long>(call.entry.nr);
+    const auto number = static_cast<long>(call.seccomp.nr);
     if (error_ == kShortWrite) return is_write(number);
-    if (number == SYS_fcntl) return call.entry.args[1] == F_OFD_SETLKW;
+    if (number == SYS_fcntl) return call.seccomp.args[1] == F_OFD_SETLKW;
     if (number == SYS_sync_file_range) return true;
     return touches_files(call) ||
-           (number == SYS_close && is_for_writing(child_, call.entry.args[0]));
+           (number == SYS_close && is_for_writing(child_, call.seccomp.args[0]));
   }
 
   pid_t child_;
@@ -273,7 +279,7 @@ Faulted run_and_fail_at(int n, int error, Work work) {
     report->descriptors_left = detail::open_descriptors() - before;
     _exit(0);
   };
-  const pid_t child = start_traced(child_work, PTRACE_O_TRACECLONE);
+  const pid_t child = start_traced(child_work, detail::kAlsoFailing);
   Faulted result;
   result.call = detail::FaultTracer(child, n, error).run();
   result.injected = !result.call.empty();
@@ -291,7 +297,7 @@ std::vector<std::string> recorded_calls(Work work) {
     work();
     _exit(0);
   };
-  detail::FaultTracer(start_traced(child_work, PTRACE_O_TRACECLONE), calls).run();
+  detail::FaultTracer(start_traced(child_work, detail::kAlsoFailing), calls).run();
   return calls;
 }
 
