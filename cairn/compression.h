@@ -53,8 +53,8 @@ struct Compression {
 struct CompressionReport {
   std::uint64_t compressed_bytes = 0;      // bytes of the elements in compressed chunks
   std::uint64_t compressed_size = 0;       // bytes of these chunks as stored
-  std::uint64_t raw_bytes = 0;             // bytes that would shrink, but are stored faster as is
-  std::uint64_t incompressible_bytes = 0;  // bytes that would shrink by less than a tenth
+  std::uint64_t raw_bytes = 0;             // bytes that are stored faster as they are
+  std::uint64_t incompressible_bytes = 0;  // other bytes, which would shrink by less than a tenth
   double store_rate = 0;    // bytes that the store takes in a second: measured, or first assumed
   double coder_rate = 0;    // bytes that all threads compress in a second; 0: never measured
   std::string reason = {};  // in words; "" if there were no bytes

@@ -98,6 +98,14 @@ TEST_F(CompressionChoiceTest, CountsTheTimeOfBothForOneThread) {
   EXPECT_TRUE(compresses(kWeights));
 }
 
+TEST_F(CompressionChoiceTest, EstimatesSmallChunksOnlyForASlowStore) {
+  EXPECT_TRUE(make(kLocal).stores_small_as_is());
+  EXPECT_FALSE(make(kNetwork).stores_small_as_is());
+  make();
+  for (int i = 0; i < 20; ++i) store_raw(kChunk, 100);
+  EXPECT_FALSE(choice_->stores_small_as_is());
+}
+
 TEST_F(CompressionChoiceTest, AddsTheThreadsThatStoreTogether) {
   make();
   for (int i = 0; i < 20; ++i) {

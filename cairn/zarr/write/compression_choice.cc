@@ -87,6 +87,10 @@ bool CompressionChoice::should_probe(double ratio, std::uint64_t bytes) {
   return true;
 }
 
+bool CompressionChoice::stores_small_as_is() const {
+  return !pays(0, small_coding_time_.load(std::memory_order_relaxed));
+}
+
 bool CompressionChoice::should_compress(const CompressionEstimate& estimate, std::uint64_t bytes) {
   if (!estimate.is_worthwhile) return false;
   if (estimate.coding_time == 0)

@@ -67,6 +67,9 @@ class CompressionChoice {
 
   // Returns whether to compress a chunk of `bytes` bytes.
   bool should_compress(const CompressionEstimate& estimate, std::uint64_t bytes);
+  // Returns whether compressing a small chunk takes longer than storing it, however much it
+  // shrinks. Then it needs no estimate.
+  [[nodiscard]] bool stores_small_as_is() const;
 
   // The encoding and storing of chunks by one thread, from construction to finish(). If an
   // exception prevents finish(), nothing is learned from the chunks.

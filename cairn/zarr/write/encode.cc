@@ -333,10 +333,12 @@ void ChunkEncoder::apply(const ByteStep& step, std::size_t first) {
 }
 
 ChunkEncoder::Decision ChunkEncoder::decide(ByteView elements) const {
+  CompressionChoice* const choice = options_.choice;
+  if (choice != nullptr && is_small_chunk(elements.size()) && choice->stores_small_as_is())
+    return {.compress = false, .is_worthwhile = true};
   const CompressionEstimate estimate = estimate_compression(elements);
-  const bool compress = options_.choice != nullptr
-                            ? options_.choice->should_compress(estimate, elements.size())
-                            : estimate.is_worthwhile;
+  const bool compress = choice != nullptr ? choice->should_compress(estimate, elements.size())
+                                          : estimate.is_worthwhile;
   return {.compress = compress, .is_worthwhile = estimate.is_worthwhile};
 }
 

@@ -78,7 +78,7 @@ class ChunkEncoder {
   using Sources = std::vector<ChunkSource>;
   struct Decision {
     bool compress = false;
-    bool is_worthwhile = false;  // compression would save a tenth
+    bool is_worthwhile = false;  // compression would save a tenth, or was not looked at
   };
 
   // Encode a chunk, a shard or the elements of one chunk into pieces_. Return false if nothing need
@@ -127,6 +127,8 @@ class ChunkEncoder {
 
 // Estimates from some blocks of `elements` what zstd at level 1 makes of them.
 CompressionEstimate estimate_compression(ByteView elements);
+// Returns whether the estimate of a chunk of this size is made without a trial.
+bool is_small_chunk(std::uint64_t bytes);
 // Returns whether it would shrink them by at least a tenth.
 bool worth_compressing(ByteView elements);
 

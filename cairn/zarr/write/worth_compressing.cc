@@ -115,11 +115,13 @@ CompressionEstimate estimate_compression(ByteView elements) {
   constexpr std::size_t kTiny = 64;  // a frame's overhead is a tenth of this
   if (elements.size() < kTiny) return {};
   Bytes memory;
-  const std::size_t most = elements.size() < kTryOut ? kMostCounted : kMostSample;
+  const std::size_t most = is_small_chunk(elements.size()) ? kMostCounted : kMostSample;
   const ByteView sample =
       take_sample(elements, std::clamp(elements.size() / 8, kLeastSample, most), memory);
-  return elements.size() < kTryOut ? counted(sample) : tried_out(sample);
+  return is_small_chunk(elements.size()) ? counted(sample) : tried_out(sample);
 }
+
+bool is_small_chunk(std::uint64_t bytes) { return bytes < kTryOut; }
 
 bool worth_compressing(ByteView elements) { return estimate_compression(elements).is_worthwhile; }
 
