@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cairn import _cairn
+from cairn._leaves import empty_namedtuple
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ def item_value(reader: Any, index: int) -> Any:
     if info.kind == "string":
         values = reader.strings(index)
         return values[0] if info.shape == () else values
-    return {"Dict": {}, "List": [], "Tuple": (), "NamedTuple": ()}.get(info.typestr)
+    if info.typestr == "NamedTuple":
+        return empty_namedtuple()
+    return {"Dict": {}, "List": [], "Tuple": ()}.get(info.typestr)
 
 
 class Group(_Mapping):

@@ -24,7 +24,7 @@ def convert(obj: Any) -> Any:
         return _torch.native(obj)
     if jax is not None:
         children = _children(jax, obj)
-        if children is not None:
+        if children is not _LEAF:
             return children
     if isinstance(obj, Mapping):
         return dict(obj)
@@ -59,12 +59,17 @@ def _is_typed_array(obj: Any) -> bool:
     return array is not None and isinstance(obj, array.array) and obj.typecode not in ("u", "w")
 
 
-def _children(jax: Any, obj: Any) -> dict[str, Any] | list[Any] | None:
-    """The children of a node of JAX's registry; None for a leaf."""
+_LEAF = object()
+
+
+def _children(jax: Any, obj: Any) -> Any:
+    """What stands for a node of JAX's registry: its children, or None. _LEAF for a leaf."""
     util = jax.tree_util
     pairs, _ = util.tree_flatten_with_path(obj, is_leaf=lambda node: node is not obj)
     if len(pairs) == 1 and not pairs[0][0]:
-        return None  # the object itself: a leaf
+        return _LEAF
+    if not pairs:
+        return {} if isinstance(obj, Mapping) else None  # as Orbax stores it
     if pairs and all(isinstance(path[0], util.SequenceKey) for path, _ in pairs):
         return [child for _, child in pairs]
     return {key_text(path[0]): child for path, child in pairs}
@@ -80,6 +85,11 @@ def key_text(key: Any) -> str:
         attribute = next((name for name in ("key", "idx", "name") if hasattr(key, name)), "")
         _attributes[type(key)] = attribute
     return str(getattr(key, attribute) if attribute else key)
+
+
+def empty_namedtuple() -> Any:
+    """A named tuple without fields. A checkpoint does not tell the name of its class."""
+    return namedtuple_type("", "EmptyNamedTuple", [])()
 
 
 _made: dict[tuple[str, str, tuple[str, ...]], Any] = {}

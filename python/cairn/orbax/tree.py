@@ -85,6 +85,20 @@ def serialize_tree(tree: Any, keep_empty_nodes: bool = False) -> Any:
     return from_flattened_with_keypath(pairs)
 
 
+def _child_by_key(node: Any, key: Any) -> Any:
+    """The child of a node that is no dict, list or tuple. KeyError if it has none of this key."""
+    import jax
+
+    try:
+        if isinstance(key, jax.tree_util.GetAttrKey):
+            return getattr(node, key.name)
+        if isinstance(key, jax.tree_util.FlattenedIndexKey):
+            return jax.tree_util.tree_leaves(node, is_leaf=lambda one: one is not node)[key.key]
+        return node[get_key_name(key)]
+    except (AttributeError, IndexError) as error:
+        raise KeyError(f"Key {key!r} not found in {node!r}") from error
+
+
 def deserialize_tree(serialized: Any, target: Any, keep_empty_nodes: bool = False) -> Any:
     """The leaves of dicts and lists in the structure of the target. KeyError if one lacks."""
     import jax
@@ -92,11 +106,11 @@ def deserialize_tree(serialized: Any, target: Any, keep_empty_nodes: bool = Fals
     def look_up(path: Any, _: Any) -> Any:
         node = serialized
         for key in path:
+            if type(node) not in (dict, list, tuple):
+                node = _child_by_key(node, key)
+                continue
             name = get_key_name(key)
-            if isinstance(node, dict) and name not in node:
-                name = str(name)
-            by_key = hasattr(node, "__getitem__") and not hasattr(node, "_fields")
-            node = node[name] if by_key else getattr(node, str(name))
+            node = node[str(name) if isinstance(node, dict) and name not in node else name]
         return node
 
     is_leaf = is_empty_or_leaf if keep_empty_nodes else None

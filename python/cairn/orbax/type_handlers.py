@@ -1,5 +1,6 @@
 """Arguments and handlers of leaves; those of the standard types are native."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import (
@@ -11,7 +12,6 @@ from cairn.orbax._impl.leaves.leaf_args import (
     is_placeholder,
 )
 from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.trees import is_empty as _is_empty
 from cairn.orbax._impl.types.standard_types import (
     ArrayHandler,
     NumpyHandler,
@@ -60,7 +60,10 @@ def supported_types() -> "list[Any]":
 def is_supported_empty_value(value: Any, pytree_metadata_options: Any = None) -> bool:
     """Whether a value is None, or an empty container; a named tuple only with rich types."""
     rich = bool(getattr(pytree_metadata_options, "support_rich_types", False))
-    return _is_empty(value) and (rich or not hasattr(value, "_fields"))
+    if value is None:
+        return True
+    is_container = isinstance(value, (tuple, list, Mapping))
+    return is_container and not value and (rich or not hasattr(value, "_fields"))
 
 
 def is_supported_type(value: Any, pytree_metadata_options: Any = None) -> bool:

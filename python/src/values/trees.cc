@@ -219,8 +219,9 @@ class TreeWriter {
       case EmptyNode::kList:
         return nb::list();
       case EmptyNode::kTuple:
-      case EmptyNode::kNamedTuple:
         return nb::tuple();
+      case EmptyNode::kNamedTuple:
+        return nb::module_::import_("cairn._leaves").attr("empty_namedtuple")();
       case EmptyNode::kNone:
         break;
     }

@@ -10,8 +10,17 @@ Args = TypeVar("Args")
 
 
 def is_empty(node: Any) -> bool:
-    """Whether a node is stored as an empty value: None, {}, [], () or an empty named tuple."""
-    return node is None or (isinstance(node, dict | list | tuple) and len(node) == 0)
+    """Whether a node is None, or a container of JAX's registry that has no children."""
+    if node is None:
+        return True
+    if isinstance(node, dict | list | tuple):
+        return len(node) == 0
+    import jax
+
+    util = jax.tree_util
+    if util.all_leaves([node]):
+        return False
+    return util.tree_structure(node, is_leaf=lambda child: child is not node).num_leaves == 0
 
 
 def flatten(
