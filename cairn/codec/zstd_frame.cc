@@ -24,7 +24,7 @@ constexpr std::size_t kBlockHeader = 3;
 constexpr std::size_t kMostHeader = 4 + 1 + 1 + 8 + kBlockHeader;
 constexpr std::size_t kChecksum = 4;
 // blocks that are read together: half a megabyte, which fits a second-level cache
-constexpr std::uint64_t kTogether = 4;
+constexpr std::uint64_t kTogether = kRawFramePiece / kBlock;
 
 std::uint64_t block_count(std::uint64_t size) {
   return size == 0 ? 1 : (size + kBlock - 1) / kBlock;
@@ -198,20 +198,34 @@ bool walk_frame(const Framing& framing, const ScatterSource& source, MutableByte
 
 }  // namespace
 
-bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content) {
+bool read_raw_zstd_frame(const ScatterSource& source, std::uint64_t size, std::uint64_t at,
+                         MutableByteView part) {
+  const std::uint64_t end = at + part.size();
+  // receives what is not wanted, and what is wanted in part
+  Buffer aside(part.size() == size ? 0 : std::min(size, kRawFramePiece));
   std::array<std::byte, kChecksum> stored{};
   XXH64_state_t state;
   XXH64_reset(&state, 0);
-  const auto room = [&](std::uint64_t at, std::uint64_t size) { return content.subspan(at, size); };
-  const auto take = [&](std::uint64_t /*at*/, ByteView read) { return hash(state, read), true; };
-  return walk_frame(Framing(content.size()), source, stored, room, take) &&
+  const auto room = [&](std::uint64_t from, std::uint64_t n) {
+    const bool inside = at <= from && from + n <= end;
+    return inside ? part.subspan(from - at, n) : MutableByteView(aside.data(), n);
+  };
+  const auto take = [&](std::uint64_t from, ByteView read) {
+    hash(state, read);
+    const std::uint64_t first = std::max(from, at);
+    const std::uint64_t last = std::min(from + read.size(), end);
+    if (read.data() == aside.data() && first < last)
+      std::memcpy(part.data() + (first - at), read.data() + (first - from), last - first);
+    return true;
+  };
+  return walk_frame(Framing(size), source, stored, room, take) &&
          ByteReader(stored).u32() == static_cast<std::uint32_t>(XXH64_digest(&state));
 }
 
 std::optional<bool> is_raw_zstd_frame_of(const ScatterSource& source, std::uint64_t size,
                                          ByteView content) {
   if (size != raw_zstd_frame_size(content.size())) return std::nullopt;
-  Buffer buffer(std::min<std::size_t>(content.size(), kTogether * kBlock));
+  Buffer buffer(std::min<std::size_t>(content.size(), kRawFramePiece));
   std::array<std::byte, kChecksum> stored{};
   XXH64_state_t state;
   XXH64_reset(&state, 0);

@@ -42,11 +42,15 @@ bool decode_raw_zstd_block(ByteView frame, MutableByteView content);
 // Fills the parts, in order, with the bytes of the frame from `offset` on.
 using ScatterSource =
     std::function<void(std::uint64_t offset, std::span<const MutableByteView> parts)>;
-// Reads a frame that make_raw_zstd_frame has made, of raw_zstd_frame_size(content.size()) bytes,
-// straight into `content`. Verifies each piece while it is still in the cache. Returns false, with
-// `content` in any state, for any other frame or a wrong checksum. The caller then uses a zstd
-// decoder, which decodes the frame or reports the error.
-bool read_raw_zstd_frame(const ScatterSource& source, MutableByteView content);
+// Reads a frame that make_raw_zstd_frame has made of `size` bytes, and of its content the bytes
+// from `at` on into `part`: straight, but for the ends of the part. Verifies all of the content,
+// each piece while it is still in the cache. Returns false, with `part` in any state, for any other
+// frame or a wrong checksum. The caller then uses a zstd decoder, which decodes the frame or
+// reports the error.
+// Takes at most kRawFramePiece bytes of memory.
+inline constexpr std::uint64_t kRawFramePiece = std::uint64_t{512} << 10U;
+bool read_raw_zstd_frame(const ScatterSource& source, std::uint64_t size, std::uint64_t at,
+                         MutableByteView part);
 
 // Returns whether a stored value of `size` bytes is the frame that make_raw_zstd_frame makes of
 // `content`. Stops reading at the first difference. Returns nullopt if the value is another frame,

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <tests/support/damage.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
 
@@ -93,9 +94,38 @@ TEST(RawZstdFrame, IsReadStraightToWhereItsContentBelongs) {
     const Bytes frame = joined(make_raw_zstd_frame(content));
     Source source{frame};
     Bytes out(n);
-    EXPECT_TRUE(read_raw_zstd_frame(std::ref(source), out)) << n;
+    EXPECT_TRUE(read_raw_zstd_frame(std::ref(source), n, 0, out)) << n;
     EXPECT_EQ(out, content) << n;
     EXPECT_EQ(source.read, frame.size()) << n;
+  }
+}
+
+TEST(RawZstdFrame, APartIsRead) {
+  constexpr std::size_t kTogether = 524288;  // bytes that are read at once
+  for (const std::size_t n : {std::size_t{300}, kTogether, 3 * kTogether + 70'000}) {
+    const Bytes content = random_bytes(n);
+    const Bytes frame = joined(make_raw_zstd_frame(content));
+    const std::vector<std::size_t> places = {
+        0, 1, 299, kTogether - 1, kTogether, kTogether + 1, 2 * kTogether, 3 * kTogether + 5, n};
+    for (const std::size_t from : places)
+      for (const std::size_t to : places) {
+        if (from > to || to > n) continue;
+        Bytes out(to - from);
+        EXPECT_TRUE(read_raw_zstd_frame(Source{frame}, n, from, out)) << n << " " << from;
+        EXPECT_TRUE(std::ranges::equal(out, ByteView(content).subspan(from, to - from)))
+            << n << " " << from << " " << to;
+      }
+  }
+}
+
+TEST(RawZstdFrame, APartIsNotReadIfAnyOtherByteIsDamaged) {
+  const std::size_t n = 1'200'000;
+  Bytes frame = joined(make_raw_zstd_frame(random_bytes(n)));
+  Bytes out(1000);
+  for (std::size_t i = 0; i < frame.size(); i += 49'999) {
+    frame[i] ^= std::byte{1};
+    EXPECT_FALSE(read_raw_zstd_frame(Source{frame}, n, 600'000, out)) << i;
+    frame[i] ^= std::byte{1};
   }
 }
 
@@ -142,7 +172,7 @@ TEST(RawZstdFrame, IsNotReadStraightIfAnyBitIsAnother) {
          i += (i % 131075 < 20 || i + 20 > frame.size()) ? 1 : 4099)
       for (unsigned bit = 0; bit < 8; ++bit) {
         frame[i] ^= static_cast<std::byte>(1U << bit);
-        EXPECT_FALSE(read_raw_zstd_frame(Source{frame}, out)) << n << " " << i << " " << bit;
+        EXPECT_FALSE(read_raw_zstd_frame(Source{frame}, n, 0, out)) << n << " " << i << " " << bit;
         frame[i] ^= static_cast<std::byte>(1U << bit);
       }
   }

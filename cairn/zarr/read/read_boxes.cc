@@ -44,6 +44,7 @@ class Runner {
   void run_task(const Task& task);
   void run_neighbours(const Task& task);
   bool run_scatter(const Task& task);
+  bool run_raw_part(const Unit& unit, const ScatterSource& source);
   bool run_stream(const Unit& unit);
   bool run_part(const Unit& unit, ValueStreams& streams);
   bool run_parts(std::span<const Unit> units);
@@ -231,12 +232,29 @@ void Runner::run_neighbours(const Task& task) {
   }
 }
 
-// Decodes a large zstd value that lands whole while reading it, so that encoded and decoded bytes
-// are never both in memory. Returns false if the unit is not of this kind.
+// Reads a part of a large raw frame, whose checksum needs all of it, without memory for the whole.
+// Returns false if the unit is not of this kind, or wants bytes that do not follow each other.
+bool Runner::run_raw_part(const Unit& unit, const ScatterSource& source) {
+  const CodecChain& chain = *unit.chain;
+  if (chain.swap_bytes || unit.length != raw_zstd_frame_size(chain.nbytes)) return false;
+  const DecodeContext context = decode_context(unit);
+  const Wanted wanted = transposed(chain, *unit.wanted);
+  const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
+  if (!extent.gapless || !wanted.out.contiguous()) return false;
+  const MutableByteView out(wanted.out.data, extent.span);
+  const auto held = lease(kRawFramePiece);
+  if (!read_raw_zstd_frame(source, chain.nbytes, extent.offset, out)) return false;
+  check_bools(context.metadata.dtype, out);
+  return true;
+}
+
+// Decodes a large zstd value that lands whole, or a part of a raw one, while reading it, so that
+// encoded and decoded bytes are never both in memory. Returns false if the unit is not of this
+// kind.
 bool Runner::run_stream(const Unit& unit) {
   const auto& steps = unit.chain->steps;
   const bool zstd = steps.size() == 1 && is_zstd(steps[0]);
-  if (unit.kind != UnitKind::kValue || !unit.direct || !zstd || unit.length < kStream) return false;
+  if (unit.kind != UnitKind::kValue || !zstd || unit.length < kStream) return false;
   std::uint64_t at = unit.offset;
   const auto source = [&](MutableByteView piece) {
     files_.read_into(unit.file, at, piece);
@@ -246,12 +264,13 @@ bool Runner::run_stream(const Unit& unit) {
   const auto scatter = [&](std::uint64_t offset, std::span<const MutableByteView> parts) {
     files_.read_scatter(unit.file, unit.offset + offset, parts);
   };
-  const MutableByteView out(unit.direct, unit.nbytes);
   const bool done = with_context([&] { return where(reads_, unit.place); },
                                  [&] {
+                                   if (!unit.direct) return run_raw_part(unit, scatter);
+                                   const MutableByteView out(unit.direct, unit.nbytes);
                                    const bool raw =
                                        unit.length == raw_zstd_frame_size(unit.nbytes) &&
-                                       read_raw_zstd_frame(scatter, out);
+                                       read_raw_zstd_frame(scatter, unit.nbytes, 0, out);
                                    if (!raw && !decompress_zstd_stream(source, unit.length, out))
                                      return false;
                                    check_bools(decode_context(unit).metadata.dtype, out);
