@@ -13,7 +13,6 @@ import argparse
 import fnmatch
 import importlib.metadata
 import json
-import mmap
 import os
 import pathlib
 import random
@@ -239,14 +238,6 @@ def warm(path):
         file.read_bytes()
 
 
-def lend_memory(mib):
-    """Makes the host of a virtual machine provide the memory that the next process will touch, as compare.py does."""
-    block = mmap.mmap(-1, mib * MIB)
-    for at in range(0, len(block), mmap.PAGESIZE):
-        block[at] = 1
-    block.close()
-
-
 def remove(path):
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -264,7 +255,6 @@ def run_once(what, name, kind, folder, scale):
         command = [sys.executable, "-c", f"import time; s = time.perf_counter(); {name}; print(time.perf_counter() - s)"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return {"seconds": float(done.stdout.splitlines()[-1]), "extra_mib": 0}
-    lend_memory(2304 // scale)
     if what in ("load", "part"):
         path = folder / f"{kind}-{name.replace(' ', '_')}"
         if not path.exists():
