@@ -20,7 +20,7 @@ def is_empty(node: Any) -> bool:
     util = jax.tree_util
     if util.all_leaves([node]):
         return False
-    return util.tree_structure(node, is_leaf=lambda child: child is not node).num_leaves == 0
+    return len(util.tree_leaves(node, is_leaf=lambda child: child is not node)) == 0
 
 
 def flatten(
