@@ -42,13 +42,13 @@ bool decode_raw_zstd_block(ByteView frame, MutableByteView content);
 // Fills the parts, in order, with the bytes of the frame from `offset` on.
 using ScatterSource =
     std::function<void(std::uint64_t offset, std::span<const MutableByteView> parts)>;
+// The most memory that reading a part of a frame takes.
+inline constexpr std::uint64_t kRawFramePiece = std::uint64_t{512} << 10U;
 // Reads a frame that make_raw_zstd_frame has made of `size` bytes, and of its content the bytes
 // from `at` on into `part`: straight, but for the ends of the part. Verifies all of the content,
 // each piece while it is still in the cache. Returns false, with `part` in any state, for any other
 // frame or a wrong checksum. The caller then uses a zstd decoder, which decodes the frame or
 // reports the error.
-// Takes at most kRawFramePiece bytes of memory.
-inline constexpr std::uint64_t kRawFramePiece = std::uint64_t{512} << 10U;
 bool read_raw_zstd_frame(const ScatterSource& source, std::uint64_t size, std::uint64_t at,
                          MutableByteView part);
 

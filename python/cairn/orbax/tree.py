@@ -8,7 +8,7 @@ from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.tree_difference import tree_difference
 from cairn.orbax._impl.tree_merge import merge_trees
 from cairn.orbax._impl.tree_trim import tree_trim
-from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf
+from cairn.orbax._impl.trees import dotted, is_empty, is_empty_or_leaf, one_level
 from cairn.orbax.arrays import to_shape_dtype_struct
 
 __getattr__ = _hints(__name__)
@@ -93,7 +93,7 @@ def _child_by_key(node: Any, key: Any) -> Any:
         if isinstance(key, jax.tree_util.GetAttrKey):
             return getattr(node, key.name)
         if isinstance(key, jax.tree_util.FlattenedIndexKey):
-            return jax.tree_util.tree_leaves(node, is_leaf=lambda one: one is not node)[key.key]
+            return one_level(node)[0][key.key]
         return node[get_key_name(key)]
     except (AttributeError, IndexError) as error:
         raise KeyError(f"Key {key!r} not found in {node!r}") from error

@@ -5,8 +5,8 @@
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
 //   "background", "reuse", "ocdbt", "zarr3", "in_place", "legacy", "preempted_at": n,
-//   "meeting": folder in which two processes meet, "process": 0 or 1, "sigterm": bool, a SIGTERM preempts}}; every
-//   option may be missing
+//   "meeting": folder in which two processes meet, "process": 0 or 1,
+//   "sigterm": bool, a SIGTERM preempts}}; every option may be missing
 // {"op": "save", "step": n, "metrics": {...} | null, "force": bool, "json": text | null,
 //   "tree": path | null, "default": bool, "background": ms}: a tree at the path of a checkpoint, or
 //   one of default, is saved as the item "default", any other as "state"; with "background", the

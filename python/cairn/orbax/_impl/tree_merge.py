@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from cairn.orbax._impl.trees import one_level
+
 _IsLeaf = Callable[[Any], bool]
 
 
@@ -79,11 +81,8 @@ def _merged_members(old: Any, new: Any, overwrite: bool, is_leaf: _IsLeaf) -> "d
 def _merged_node(old: Any, new: Any, overwrite: bool, is_leaf: _IsLeaf) -> Any:
     import jax
 
-    def children(node: Any) -> Any:
-        return jax.tree_util.tree_flatten(node, is_leaf=lambda one: one is not node)
-
-    ours, kind = children(new)
-    theirs, _ = children(old)
+    ours, kind = one_level(new)
+    theirs, _ = one_level(old)
     pairs = zip(theirs, ours, strict=True)
     return jax.tree_util.tree_unflatten(
         kind, [_merged(*pair, overwrite, is_leaf) for pair in pairs]

@@ -17,10 +17,14 @@ def is_empty(node: Any) -> bool:
         return len(node) == 0
     import jax
 
-    util = jax.tree_util
-    if util.all_leaves([node]):
-        return False
-    return len(util.tree_leaves(node, is_leaf=lambda child: child is not node)) == 0
+    return not jax.tree_util.all_leaves([node]) and not one_level(node)[0]
+
+
+def one_level(node: Any) -> "tuple[list[Any], Any]":
+    """The children of a node of JAX's registry, and the structure that makes it again."""
+    import jax
+
+    return jax.tree_util.tree_flatten(node, is_leaf=lambda child: child is not node)
 
 
 def flatten(
