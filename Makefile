@@ -80,7 +80,7 @@ test-consumer: build  ## install, then build and run a program that uses find_pa
 	@tests/consumer/run.sh
 
 test-interop: build static python wheel  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
-	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $(JOBS) --dist worksteal tests/interop tests/cli tests/install tests/python
+	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $$(( (3 * $(JOBS) + 1) / 2 )) --dist worksteal tests/interop tests/cli tests/install tests/python
 
 docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt

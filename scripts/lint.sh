@@ -10,7 +10,7 @@ scripts/configure.sh static  # in the same folder: its sources are checked, too
 # A source is checked again only if it, or a file that it includes, changed since it passed.
 mkdir -p build/lint
 python3 scripts/standard_headers.py build/lint/standard.h
-clang++ -std=c++20 -x c++-header build/lint/standard.h -o build/lint/standard.pch
+clang++ -std=c++20 -x c++-header -fpch-instantiate-templates build/lint/standard.h -o build/lint/standard.pch
 check() {
   # The default of 225,000 nodes a function takes many times as long and has found nothing more.
   local analyzer=(-Xclang -analyzer-werror -Xclang -analyzer-output=text -Xclang -analyzer-config -Xclang max-nodes=10000

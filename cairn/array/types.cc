@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -120,7 +121,8 @@ Array Array::cast(DType dtype) const {
 
 bool Array::operator==(const Array& other) const {
   return dtype_ == other.dtype_ && element_size_ == other.element_size_ && shape_ == other.shape_ &&
-         std::equal(data_, data_ + nbytes_, other.data_, other.data_ + other.nbytes_);
+         nbytes_ == other.nbytes_ &&
+         (nbytes_ == 0 || std::memcmp(data_, other.data_, nbytes_) == 0);
 }
 
 ArrayView Array::view() const {

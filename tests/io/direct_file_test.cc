@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <random>
 #include <vector>
 
 #include "tests/support/matchers.h"
+#include "tests/support/random_bytes.h"
 #include "tests/support/same_bytes.h"
 #include "tests/support/temp_dir.h"
 
@@ -22,9 +22,8 @@ using testing::TempDir;
 constexpr std::size_t kBuffer = DirectAppender::kBuffer;
 
 Bytes random_bytes(std::size_t size, unsigned seed) {
-  std::mt19937_64 random(seed);
   Bytes out(size);
-  for (auto& byte : out) byte = static_cast<std::byte>(random());
+  testing::fill_random(out, seed);
   return out;
 }
 

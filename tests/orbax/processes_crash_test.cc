@@ -15,6 +15,7 @@
 #include "tests/support/kill_at.h"
 #include "tests/support/matchers.h"
 #include "tests/support/same_bytes.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -99,7 +100,8 @@ TEST_P(MultiprocessCrash, TheOthersAreToldAndTheTargetIsAbsentOrWhole) {
   int told = 0;
   int whole = 0;
   // Not every call: the same ones come again and again.
-  for (int n = kFirstCall; ended == Ended::kKilled; n += crash.count == 2 ? 3 : 5) {
+  const int step = (crash.count == 2 ? 3 : 5) * (testing::kSanitized ? 2 : 1);
+  for (int n = kFirstCall; ended == Ended::kKilled; n += step) {
     SCOPED_TRACE(n);
     const TempDir dir = TempDir::in_memory();
     if (crash.replaces)

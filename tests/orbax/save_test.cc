@@ -88,11 +88,11 @@ bool same(const Tree& a, const Tree& b) {
              a.value());
 }
 
-struct Layout {
+struct SavedLayout {
   const char* name;
   SaveOptions options;
 };
-void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+void PrintTo(const SavedLayout& layout, std::ostream* out) { *out << layout.name; }
 
 SaveOptions with(bool ocdbt, bool zarr3, std::optional<std::string> item = {}, bool v1 = false) {
   SaveOptions options;
@@ -103,7 +103,7 @@ SaveOptions with(bool ocdbt, bool zarr3, std::optional<std::string> item = {}, b
   return options;
 }
 
-class Save : public ::testing::TestWithParam<Layout> {};
+class Save : public ::testing::TestWithParam<SavedLayout> {};
 
 TEST_P(Save, ComesBackTheSame) {
   const TempDir dir;
@@ -144,12 +144,12 @@ TEST_P(Save, CutsIntoChunksAndFiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Save,
-                         ::testing::Values(Layout{"orbax", with(true, false)},
-                                           Layout{"zarr3", with(true, true)},
-                                           Layout{"files", with(false, false)},
-                                           Layout{"files3", with(false, true)},
-                                           Layout{"item", with(true, false, "default")},
-                                           Layout{"v1", with(true, true, "state", true)}),
+                         ::testing::Values(SavedLayout{"orbax", with(true, false)},
+                                           SavedLayout{"zarr3", with(true, true)},
+                                           SavedLayout{"files", with(false, false)},
+                                           SavedLayout{"files3", with(false, true)},
+                                           SavedLayout{"item", with(true, false, "default")},
+                                           SavedLayout{"v1", with(true, true, "state", true)}),
                          [](const auto& layout) { return layout.param.name; });
 
 // Elements that look like bfloat16 weights: the upper bytes repeat, the lower ones are random.

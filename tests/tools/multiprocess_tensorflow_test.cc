@@ -11,6 +11,7 @@
 
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
+#include "tests/support/random_bytes.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -48,8 +49,7 @@ Tree random_tree(std::mt19937& random) {
   };
   const auto array = [&](DType dtype, const Shape& shape) {
     Array made = Array::allocate(dtype, shape);
-    std::byte* out = made.mutable_view().data;
-    for (std::size_t i = 0; i < made.bytes().size(); ++i) out[i] = static_cast<std::byte>(random());
+    testing::fill_random({made.mutable_view().data, made.bytes().size()}, random());
     return made;
   };
   Tree::List layers;

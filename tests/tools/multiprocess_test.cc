@@ -17,6 +17,7 @@
 
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
+#include "tests/support/random_bytes.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tools/jobs.h"
 #include "tests/tools/memory_checkpoint.h"
@@ -40,9 +41,7 @@ class RandomTree {
   }
   Array array(DType dtype, const Shape& shape) {
     Array made = Array::allocate(dtype, shape);
-    std::byte* out = made.mutable_view().data;
-    for (std::size_t i = 0; i < made.bytes().size(); ++i)
-      out[i] = static_cast<std::byte>(random_());
+    testing::fill_random({made.mutable_view().data, made.bytes().size()}, random_());
     return made;
   }
   Tree tree(bool with_texts) {

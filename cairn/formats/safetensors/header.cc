@@ -18,7 +18,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::array kTypes = {
+constexpr std::array kSafetensorsTypes = {
     SafetensorsType{"BOOL", 8, DType::kBool},
     SafetensorsType{"F4", 4, DType::kFloat4E2m1fn},
     SafetensorsType{"F6_E2M3", 6, std::nullopt},
@@ -60,10 +60,10 @@ std::optional<std::uint64_t> bit_count(const SafetensorsType& type,
 
 std::size_t parse_type(JsonScanner& in) {
   const std::string name = in.string();
-  const auto it = std::find_if(kTypes.begin(), kTypes.end(),
+  const auto it = std::find_if(kSafetensorsTypes.begin(), kSafetensorsTypes.end(),
                                [&](const SafetensorsType& t) { return t.name == name; });
-  if (it == kTypes.end()) data_loss(fmt::format("unknown dtype \"{}\"", name));
-  return static_cast<std::size_t>(it - kTypes.begin());
+  if (it == kSafetensorsTypes.end()) data_loss(fmt::format("unknown dtype \"{}\"", name));
+  return static_cast<std::size_t>(it - kSafetensorsTypes.begin());
 }
 
 // The reference reads "-0" as a floating-point number, and does not accept floats as sizes.
@@ -176,7 +176,7 @@ SafetensorsHeader parse_header(JsonScanner& scan) {
 }
 
 void check_size(const SafetensorsEntry& entry) {
-  const auto& type = kTypes[entry.type];
+  const auto& type = kSafetensorsTypes[entry.type];
   const auto bits = bit_count(type, entry.shape);
   const auto what = [&] {
     return fmt::format("tensor \"{}\": {} {}", entry.name, type.name, shape_text(entry.shape));
@@ -216,15 +216,16 @@ void append_text(std::string& out, std::string_view text) { out += to_text(Json(
 void append_entry(std::string& out, const SafetensorsEntry& entry) {
   append_text(out, entry.name);
   out += fmt::format(":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                     kTypes[entry.type].name, fmt::join(entry.shape, ","), entry.begin, entry.end);
+                     kSafetensorsTypes[entry.type].name, fmt::join(entry.shape, ","), entry.begin,
+                     entry.end);
 }
 
 }  // namespace
 
-std::span<const SafetensorsType> safetensors_types() { return kTypes; }
+std::span<const SafetensorsType> safetensors_types() { return kSafetensorsTypes; }
 
 std::optional<std::string_view> safetensors_dtype(DType dtype) {
-  for (const auto& type : kTypes)
+  for (const auto& type : kSafetensorsTypes)
     if (type.dtype == dtype) return type.name;
   return std::nullopt;
 }

@@ -85,7 +85,7 @@ void add_new_keys(const Metadata& from, Metadata& to) {
 }
 
 // The content of an index.
-struct Index {
+struct FileIndex {
   std::map<std::string, std::vector<std::string>> files;  // file: tensors in it
   std::optional<std::uint64_t> total_size;
   std::string metadata;  // JSON text
@@ -100,12 +100,12 @@ void check_file_name(std::string_view name) {
         fmt::format("weight_map names the file \"{}\", which is not in the index's folder", name));
 }
 
-Index parse_index(std::string_view text) {
+FileIndex parse_index(std::string_view text) {
   const Json root = parse_json(text);
   const Json* map = root.find("weight_map");
   if (map == nullptr || map->as_object() == nullptr)
     throw Error(Code::kDataLoss, "no object \"weight_map\" in the index");
-  Index index;
+  FileIndex index;
   for (const auto& [name, file] : *map->as_object()) {
     const auto* file_name = file.as_string();
     if (file_name == nullptr)
@@ -154,8 +154,9 @@ void check_listed(const OpenShard& shard, const std::vector<std::string>& listed
 }
 
 // Checks the leaves of all shards, sorted by name, against the index and adds notes.
-void check_and_note(const std::string& path, const Index& index, const std::vector<RawLeaf>& leaves,
-                    const std::vector<File>& files, std::vector<Finding>& notes) {
+void check_and_note(const std::string& path, const FileIndex& index,
+                    const std::vector<RawLeaf>& leaves, const std::vector<File>& files,
+                    std::vector<Finding>& notes) {
   const auto twice =
       std::adjacent_find(leaves.begin(), leaves.end(),
                          [](const auto& a, const auto& b) { return a.info.name == b.info.name; });
@@ -181,7 +182,7 @@ void check_and_note(const std::string& path, const Index& index, const std::vect
                                             *index.total_size, sum)});
 }
 
-Index read_index(const std::string& path) {
+FileIndex read_index(const std::string& path) {
   return with_context([&] { return path; },
                       [&] { return parse_index(as_text(read_text_file(path, kMaxIndexBytes))); });
 }
@@ -202,7 +203,7 @@ OpenShard open_shard_of(const std::string& index_path, const std::string& name,
 }
 
 std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
-  const Index index = read_index(path);
+  const FileIndex index = read_index(path);
   Metadata metadata;
   std::vector<File> files;
   std::vector<RawLeaf> leaves;

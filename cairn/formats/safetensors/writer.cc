@@ -28,12 +28,12 @@ namespace cairn::inline v0 {
 namespace {
 
 // A checked source with its properties in the format.
-struct Planned {
+struct PlannedTensor {
   std::size_t source;
   std::size_t type;
   std::uint64_t stored;  // bytes in the file
 };
-using FilePlan = std::vector<Planned>;
+using FilePlan = std::vector<PlannedTensor>;
 
 std::size_t type_index(const TensorSource& source) {
   const auto types = safetensors_types();
@@ -45,7 +45,7 @@ std::size_t type_index(const TensorSource& source) {
                   dtype_name(source.dtype)));
 }
 
-Planned plan_tensor(const TensorSource& source, std::size_t index) {
+PlannedTensor plan_tensor(const TensorSource& source, std::size_t index) {
   if (source.name == "__metadata__")
     throw Error(Code::kInvalidArgument, "the name is reserved by the format; rename the tensor");
   if (!valid_utf8(source.name))
@@ -62,8 +62,8 @@ Planned plan_tensor(const TensorSource& source, std::size_t index) {
   return {index, type, *stored};
 }
 
-std::vector<Planned> plan_tensors(std::span<const TensorSource> sources) {
-  std::vector<Planned> planned;
+std::vector<PlannedTensor> plan_tensors(std::span<const TensorSource> sources) {
+  std::vector<PlannedTensor> planned;
   std::vector<std::string_view> names;
   planned.reserve(sources.size());
   for (std::size_t i = 0; i < sources.size(); ++i) {
@@ -91,8 +91,8 @@ void check_metadata(const SafetensorsWriteOptions& options) {
 
 // Fills shards in the given order and begins a new one when the next tensor does not fit. A tensor
 // larger than the limit gets its own shard.
-std::vector<FilePlan> split(const std::vector<Planned>& tensors,
-                            std::optional<std::uint64_t> max_bytes) {
+std::vector<FilePlan> files_of(const std::vector<PlannedTensor>& tensors,
+                               std::optional<std::uint64_t> max_bytes) {
   std::vector<FilePlan> shards;
   FilePlan current;
   std::uint64_t bytes = 0;
@@ -114,7 +114,7 @@ std::vector<FilePlan> split(const std::vector<Planned>& tensors,
 
 // Splits the tensors by a callback; each of its shards becomes a file.
 std::vector<FilePlan> split_by(const ShardingCallback& callback,
-                               const std::vector<Planned>& planned,
+                               const std::vector<PlannedTensor>& planned,
                                std::span<const TensorSource> sources) {
   std::vector<ShardableTensor> tensors;
   tensors.reserve(sources.size());
@@ -146,8 +146,8 @@ std::vector<FilePlan> split_by(const ShardingCallback& callback,
 
 std::vector<FilePlan> plan_files(std::span<const TensorSource> sources,
                                  const SafetensorsWriteOptions& options) {
-  const std::vector<Planned> planned = plan_tensors(sources);
-  if (!options.sharding_callback) return split(planned, options.max_shard_bytes);
+  const std::vector<PlannedTensor> planned = plan_tensors(sources);
+  if (!options.sharding_callback) return files_of(planned, options.max_shard_bytes);
   if (options.max_shard_bytes)
     throw Error(Code::kInvalidArgument, "give max_shard_bytes or a sharding callback, not both");
   return split_by(*options.sharding_callback, planned, sources);
@@ -156,7 +156,7 @@ std::vector<FilePlan> plan_files(std::span<const TensorSource> sources,
 // Sorts a shard as the reference does, appends its tensors to `placements`, and returns its header.
 Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, AtomicFile& file,
                   const SafetensorsWriteOptions& options, std::vector<Placement>& placements) {
-  std::sort(shard.begin(), shard.end(), [&](const Planned& a, const Planned& b) {
+  std::sort(shard.begin(), shard.end(), [&](const PlannedTensor& a, const PlannedTensor& b) {
     return a.type != b.type ? a.type > b.type : sources[a.source].name < sources[b.source].name;
   });
   SafetensorsHeader header{.metadata = options.metadata, .tensors = {}};

@@ -18,7 +18,7 @@ using testing::read_whole;
 using testing::TempDir;
 using testing::text_of;
 
-const std::string kGolden = "msgpack/flax-0.12.8_orbax-0.12.8/";
+const std::string kMsgpackGolden = "msgpack/flax-0.12.8_orbax-0.12.8/";
 
 void expect_leaf(const Checkpoint& checkpoint, std::size_t index, const Json& expected,
                  const std::string& file) {
@@ -44,9 +44,9 @@ void expect_leaf(const Checkpoint& checkpoint, std::size_t index, const Json& ex
 }
 
 TEST(MsgpackFile, ReadsWhatThePackagesWrote) {
-  const Json files = testing::golden_json(kGolden + "leaves.json");
+  const Json files = testing::golden_json(kMsgpackGolden + "leaves.json");
   for (const auto& [name, leaves] : *files.as_object()) {
-    const auto checkpoint = open_msgpack(golden(kGolden + name + ".msgpack"));
+    const auto checkpoint = open_msgpack(golden(kMsgpackGolden + name + ".msgpack"));
     ASSERT_EQ(checkpoint->tensors().size(), leaves.as_array()->size()) << name;
     for (std::size_t i = 0; i < leaves.as_array()->size(); ++i)
       expect_leaf(*checkpoint, i, (*leaves.as_array())[i], name);
@@ -55,7 +55,7 @@ TEST(MsgpackFile, ReadsWhatThePackagesWrote) {
 }
 
 TEST(MsgpackFile, ReadsBoxesAcrossChunks) {
-  const auto checkpoint = open_msgpack(golden(kGolden + "flax_chunked.msgpack"));
+  const auto checkpoint = open_msgpack(golden(kMsgpackGolden + "flax_chunked.msgpack"));
   const std::size_t a = checkpoint->index("a");
   ASSERT_EQ(checkpoint->tensors()[a].shape, (Shape{4, 25}));
   Array part = Array::allocate(DType::kFloat32, {3, 2});
@@ -67,18 +67,18 @@ TEST(MsgpackFile, ReadsBoxesAcrossChunks) {
 }
 
 TEST(MsgpackFile, LoadsAsATree) {
-  const Tree tree = open_msgpack(golden(kGolden + "flax_chunked.msgpack"))->load();
+  const Tree tree = open_msgpack(golden(kMsgpackGolden + "flax_chunked.msgpack"))->load();
   EXPECT_EQ(std::get<std::int64_t>(tree.find("b")->find("d")->find("0")->value()), 1);
   EXPECT_EQ(std::get<std::string>(tree.find("long")->value()).size(), 70'000U);
   EXPECT_EQ(tree.find("a")->array()->shape(), (Shape{4, 25}));
 }
 
 TEST(MsgpackFile, LoadsWhatTheBytesSay) {
-  const Json files = testing::golden_json(kGolden + "leaves.json");
+  const Json files = testing::golden_json(kMsgpackGolden + "leaves.json");
   for (const auto& [name, leaves] : *files.as_object()) {
     // types without a name; keys that became texts
     if (name == "datetimes" || name == "flax_int_keys") continue;
-    const std::string path = golden(kGolden + name + ".msgpack");
+    const std::string path = golden(kMsgpackGolden + name + ".msgpack");
     const std::uint64_t limit =
         name.find("chunked") == std::string::npos ? std::uint64_t{1} << 30U : 64;
     const MsgpackOptions options{
@@ -90,7 +90,7 @@ TEST(MsgpackFile, LoadsWhatTheBytesSay) {
 
 TEST(MsgpackFile, SaysWhatIsWrongAndWhere) {
   TempDir dir;
-  testing::copy_tree(golden(kGolden + "flax_chunked.msgpack"), dir / "x");
+  testing::copy_tree(golden(kMsgpackGolden + "flax_chunked.msgpack"), dir / "x");
   std::filesystem::resize_file(dir / "x", std::filesystem::file_size(dir / "x") - 1);
   EXPECT_THAT([&] { open_msgpack(dir / "x"); }, FailsWith(Code::kDataLoss, dir / "x"));
   testing::put_file(dir / "empty", "");

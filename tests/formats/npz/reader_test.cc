@@ -30,15 +30,15 @@ using testing::put_file;
 using testing::read_whole;
 using testing::TempDir;
 
-const std::string kGolden = "npz/numpy-2.4.6/";
+const std::string kNpzGolden = "npz/numpy-2.4.6/";
 
 std::string type_name(const TensorInfo& info) { return info.dtype_name; }
 
 TEST(NpzReader, ReadsEveryTypeAndOrderThatNumpyWrote) {
   for (const std::string name : {"stored.npz", "deflated.npz"}) {
-    const auto checkpoint = open_npz(golden(kGolden + name));
+    const auto checkpoint = open_npz(golden(kNpzGolden + name));
     EXPECT_EQ(checkpoint->info().format, "npz");
-    const Json expected = testing::golden_json(kGolden + "expected.json");
+    const Json expected = testing::golden_json(kNpzGolden + "expected.json");
     ASSERT_EQ(checkpoint->tensors().size(), expected.as_array()->size() + 2)
         << "and two that are refused";
     for (const Json& row : *expected.as_array()) {
@@ -68,14 +68,14 @@ TEST(NpzReader, ReadsEveryTypeAndOrderThatNumpyWrote) {
 }
 
 TEST(NpzReader, ReadsMembersWhoseSizesLieBehindThem) {
-  const auto checkpoint = open_npz(golden(kGolden + "piped.npz"));
+  const auto checkpoint = open_npz(golden(kNpzGolden + "piped.npz"));
   EXPECT_EQ(checkpoint->read("a").shape(), Shape({6}));
   EXPECT_FALSE(checkpoint->verify({}).damaged());
 }
 
 TEST(NpzReader, ReadsSingleFilesOfAllVersions) {
   for (const char* name : {"version1", "version2", "version3"}) {
-    const auto checkpoint = open_npy(golden(kGolden + name + ".npy"));
+    const auto checkpoint = open_npy(golden(kNpzGolden + name + ".npy"));
     ASSERT_EQ(checkpoint->tensors().size(), 1U);
     EXPECT_EQ(checkpoint->tensors()[0].name, name);
     const Array array = checkpoint->read(name);
@@ -101,7 +101,7 @@ Bytes cut(const Bytes& whole, const TensorInfo& info, const Box& box) {
 TEST(NpzReader, ReadsAnyBoxInAnyOrder) {
   std::mt19937 random(5);
   for (const std::string name : {"stored.npz", "deflated.npz"}) {
-    const auto checkpoint = open_npz(golden(kGolden + name));
+    const auto checkpoint = open_npz(golden(kNpzGolden + name));
     for (int round = 0; round < 400; ++round) {
       const std::size_t index = random() % checkpoint->tensors().size();
       const TensorInfo& info = checkpoint->tensors()[index];
@@ -191,8 +191,8 @@ TEST(NpzReader, NoticesEveryFlippedBitOfValues) {
 TEST(NpzReader, SurvivesEveryFlippedBitAndTruncation) {
   const TempDir dir = TempDir::in_memory();
   for (const std::string name : {"small_stored.npz", "small_deflated.npz"}) {
-    const Bytes good = read_file(golden(kGolden + name));
-    const auto whole = open_npz(golden(kGolden + name));
+    const Bytes good = read_file(golden(kNpzGolden + name));
+    const auto whole = open_npz(golden(kNpzGolden + name));
     const Bytes expected = read_whole(*whole, 0);
     const auto try_all = [&](ByteView bad, const std::string& what) {
       put_file(dir / "bad.npz", bad);

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <random>
 
+#include "tests/support/random_bytes.h"
 #include "tests/support/same_bytes.h"
 #include "tests/support/temp_dir.h"
 
@@ -27,7 +28,7 @@ struct Draw {
 };
 
 // Tensors, where they go, and what the files are to hold.
-struct Case {
+struct PieceCase {
   std::vector<Bytes> values;  // as fetched
   std::vector<Placement> placements;
   std::vector<std::size_t> file_of;
@@ -36,12 +37,12 @@ struct Case {
 
 Bytes random_values(Draw& draw, std::size_t size, bool packed) {
   Bytes bytes(size);
-  for (auto& byte : bytes) byte = static_cast<std::byte>(draw.random() & (packed ? 15U : 255U));
+  testing::fill_random(bytes, draw.random(), packed ? 0x0f0f0f0f0f0f0f0fU : ~std::uint64_t{0});
   return bytes;
 }
 
-Case draw_case(Draw& draw, std::size_t tensors, std::uint64_t largest) {
-  Case drawn;
+PieceCase draw_case(Draw& draw, std::size_t tensors, std::uint64_t largest) {
+  PieceCase drawn;
   drawn.files.resize(1 + draw.below(3));
   for (std::size_t i = 0; i < tensors; ++i) {
     Placement p;
@@ -75,7 +76,7 @@ Case draw_case(Draw& draw, std::size_t tensors, std::uint64_t largest) {
   return drawn;
 }
 
-void check(const Case& drawn, const std::string& folder, std::uint64_t memory) {
+void check(const PieceCase& drawn, const std::string& folder, std::uint64_t memory) {
   std::deque<AtomicFile> files;
   for (std::size_t f = 0; f < drawn.files.size(); ++f)
     files.emplace_back(folder + "/" + std::to_string(f));
@@ -131,7 +132,7 @@ TEST(PieceWriter, SmallThingsThroughBuffersOfAnySize) {
   Draw draw{std::mt19937_64(1)};
   for (int i = 0; i < 150; ++i) {
     SCOPED_TRACE(i);
-    const Case drawn = draw_case(draw, 1 + draw.below(40), i % 3 == 0 ? 40 : 20000);
+    const PieceCase drawn = draw_case(draw, 1 + draw.below(40), i % 3 == 0 ? 40 : 20000);
     check(drawn, dir.path(), std::uint64_t{1} << draw.below(20));
     if (::testing::Test::HasFailure()) return;
   }

@@ -22,21 +22,21 @@ using testing::run_and_fail_at;
 using testing::run_and_kill_at;
 using testing::TempDir;
 
-constexpr std::int64_t kElements = 500;
+constexpr std::int64_t kBundleElements = 500;
 
 void write(const std::string& prefix, int number, int files) {
   std::vector<TensorFlowSource> sources;
-  std::vector<std::int64_t> values(kElements, number);
+  std::vector<std::int64_t> values(kBundleElements, number);
   std::vector<ArrayView> views;
   for (int i = 0; i < files; ++i) {
     TensorFlowSource& source = sources.emplace_back();
     source.key = "t" + std::to_string(i);
     source.dtype = DType::kInt64;
-    source.shape = {kElements};
+    source.shape = {kBundleElements};
     source.device = "/job:worker/task:" + std::to_string(i);
     views.push_back(
         make_view(as_bytes({reinterpret_cast<const char*>(values.data()), 8 * values.size()}),
-                  DType::kInt64, {kElements}));
+                  DType::kInt64, {kBundleElements}));
   }
   TensorFlowSource& text = sources.emplace_back();
   text.key = "text";
@@ -49,7 +49,7 @@ void write(const std::string& prefix, int number, int files) {
 }
 
 // The number of the checkpoint that is there, every byte of it; 0: none is.
-int number_at(const std::string& prefix) {
+int bundle_number_at(const std::string& prefix) {
   if (!file_exists(prefix + ".index")) return 0;
   const File file = File::open(prefix + ".index");
   const BundleIndex index = read_bundle_index(
@@ -71,11 +71,11 @@ int number_at(const std::string& prefix) {
   return number;
 }
 
-struct Case {
+struct BundleFaultCase {
   int old_files, new_files;  // 0: there is none before
 };
 
-class BundleFault : public ::testing::TestWithParam<Case> {
+class BundleFault : public ::testing::TestWithParam<BundleFaultCase> {
  protected:
   static void prepare(const TempDir& dir) {
     if (GetParam().old_files > 0) write(dir / "x", 1, GetParam().old_files);
@@ -91,10 +91,10 @@ TEST_P(BundleFault, SurvivesKills) {
     const Ended how = run_and_kill_at(n, [&] { write(dir / "x", 2, GetParam().new_files); });
     ASSERT_NE(how, Ended::kBadly);
     ended = how == Ended::kWell;
-    const int found = number_at(dir / "x");
+    const int found = bundle_number_at(dir / "x");
     EXPECT_TRUE(found == 2 || (!ended && found == (GetParam().old_files > 0 ? 1 : 0))) << found;
     run_and_kill_at(1 << 20, [&] { write(dir / "x", 3, GetParam().new_files); });
-    EXPECT_EQ(number_at(dir / "x"), 3) << "the next one succeeds";
+    EXPECT_EQ(bundle_number_at(dir / "x"), 3) << "the next one succeeds";
   }
 }
 
@@ -110,7 +110,7 @@ TEST_P(BundleFault, SaysWhatFails) {
     injected = result.injected;
     ASSERT_TRUE(result.ended);
     EXPECT_EQ(result.descriptors_left, 0);
-    const int found = number_at(dir / "x");
+    const int found = bundle_number_at(dir / "x");
     if (!result.error) {
       EXPECT_EQ(found, 2);
       // Where there are no links, files are copied.
@@ -131,8 +131,9 @@ TEST_P(BundleFault, SaysWhatFails) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BundleFault,
-                         ::testing::Values(Case{0, 1}, Case{0, 2}, Case{1, 1}, Case{2, 2},
-                                           Case{2, 1}, Case{1, 2}),
+                         ::testing::Values(BundleFaultCase{0, 1}, BundleFaultCase{0, 2},
+                                           BundleFaultCase{1, 1}, BundleFaultCase{2, 2},
+                                           BundleFaultCase{2, 1}, BundleFaultCase{1, 2}),
                          [](const auto& test) {
                            return std::to_string(test.param.old_files) + "to" +
                                   std::to_string(test.param.new_files);

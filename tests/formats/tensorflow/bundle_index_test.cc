@@ -21,7 +21,7 @@ using testing::from_latin1;
 using testing::reader_of;
 using testing::table_of;
 
-const std::string kGolden = "tensorflow/tensorflow-2.21.0/";
+const std::string kBundleGolden = "tensorflow/tensorflow-2.21.0/";
 
 BundleIndex index_of(ByteView table) { return read_bundle_index(table.size(), reader_of(table)); }
 
@@ -37,9 +37,9 @@ ByteView stored(const Bytes& data, const BundleEntry& entry) {
 }
 
 TEST(BundleIndex, SaysOfEveryTypeWhatTensorFlowSays) {
-  const BundleIndex index = index_of(read_file(testing::golden(kGolden + "types.index")));
-  const Bytes data = read_file(testing::golden(kGolden + "types.data-00000-of-00001"));
-  const Json expect = testing::golden_json(kGolden + "types.json");
+  const BundleIndex index = index_of(read_file(testing::golden(kBundleGolden + "types.index")));
+  const Bytes data = read_file(testing::golden(kBundleGolden + "types.data-00000-of-00001"));
+  const Json expect = testing::golden_json(kBundleGolden + "types.json");
   EXPECT_EQ(index.header, (BundleHeader{.shards = 1, .big_endian = false, .producer = 1}));
   EXPECT_EQ(index.tensors.size(), expect.as_object()->size());
   EXPECT_GE(index.tensors.size(), 35U);
@@ -62,8 +62,8 @@ TEST(BundleIndex, SaysOfEveryTypeWhatTensorFlowSays) {
 }
 
 TEST(BundleIndex, FindsThePartsOfTensors) {
-  const BundleIndex index = index_of(read_file(testing::golden(kGolden + "slices.index")));
-  const Bytes data = read_file(testing::golden(kGolden + "slices.data-00000-of-00001"));
+  const BundleIndex index = index_of(read_file(testing::golden(kBundleGolden + "slices.index")));
+  const Bytes data = read_file(testing::golden(kBundleGolden + "slices.data-00000-of-00001"));
   std::vector<std::string> names;
   for (const BundleTensor& one : index.tensors) names.push_back(one.name);
   const std::string odd("n\xff\x00", 3);
@@ -77,7 +77,7 @@ TEST(BundleIndex, FindsThePartsOfTensors) {
   EXPECT_TRUE(tensor(index, "all").parts.empty()) << "a slice of everything is the tensor";
   EXPECT_EQ(tensor(index, "cube").parts.at(0).box, (Box{{0, 1, 3}, {4, 1, 2}}));
   EXPECT_EQ(tensor(index, odd).parts.at(1).box, (Box{{2}, {1}}));
-  const Json expect = testing::golden_json(kGolden + "slices.json");
+  const Json expect = testing::golden_json(kBundleGolden + "slices.json");
   const auto bytes_of = [&](std::size_t i) {
     return from_hex(*(*(*expect.as_array())[i].as_array())[3].as_string());
   };
@@ -87,7 +87,7 @@ TEST(BundleIndex, FindsThePartsOfTensors) {
 
 TEST(BundleIndex, WritesItsMessagesAsTensorFlowDoes) {
   for (const char* name : {"types", "slices"}) {
-    const Bytes table = read_file(testing::golden(kGolden + name + ".index"));
+    const Bytes table = read_file(testing::golden(kBundleGolden + name + ".index"));
     std::size_t entries = 0;
     read_sstable(table.size(), reader_of(table), [&](std::string_view key, ByteView value) {
       const Bytes written = key.empty() ? encode_bundle_header(parse_bundle_header(value))
@@ -250,7 +250,7 @@ TEST(BundleIndex, RefusesSlicesThatCannotBe) {
 }
 
 TEST(BundleIndex, NoticesEveryDamagedBit) {
-  const Bytes table = read_file(testing::golden(kGolden + "types.index"));
+  const Bytes table = read_file(testing::golden(kBundleGolden + "types.index"));
   testing::for_each_bit_flip(table, [](ByteView bad, const std::string& what) {
     EXPECT_THAT([&] { index_of(bad); }, FailsWith(Code::kDataLoss, "")) << what;
   });

@@ -19,6 +19,7 @@
 
 #include "tests/orbax/manager/small_steps.h"
 #include "tests/support/matchers.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn::orbax {
@@ -112,6 +113,9 @@ std::vector<std::int64_t> committed(const Job& job) {
   return manager.all_steps();
 }
 
+// A sanitizer sees nothing of who is killed, and takes fewer pairs.
+constexpr int kRounds = testing::kSanitized ? 12 : 25;
+
 class ManagerProcessesCrash : public ::testing::TestWithParam<CommitProtocol> {};
 INSTANTIATE_TEST_SUITE_P(Protocols, ManagerProcessesCrash,
                          ::testing::Values(CommitProtocol::kAtomicRename,
@@ -125,7 +129,7 @@ TEST_P(ManagerProcessesCrash, TheOtherEndsAndTheNextPairGoesOn) {
   std::int64_t newest = 0;
   // The time of a pair that nobody kills, which spreads the kills over its work.
   milliseconds whole(0);
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     const Job job{.root = dir / "run",
                   .meeting = dir / "meeting",
                   .protocol = GetParam(),

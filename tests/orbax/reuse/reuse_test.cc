@@ -115,13 +115,14 @@ void flip_a_bit(const std::string& file, std::uint64_t at) {
 
 // Damages every file of the step before, or only the large ones, which hold nothing but values.
 TEST_P(ReuseLayout, NothingDamagedIsShared) {
+  const Tree the_same = model(1);
   for (const bool same_manager : {true, false})
     for (const bool only_values : {true, false})
       for (const std::uint64_t at : {1, 20, 70'000, 4'000'000}) {
         const TempDir dir = TempDir::in_memory();
         const std::string root = dir / "run";
         auto manager = std::make_unique<CheckpointManager>(root, options_for(GetParam(), report_));
-        manager->save(1, PyTreeSaveArgs{model(1)});
+        manager->save(1, PyTreeSaveArgs{the_same});
         int flipped = 0;
         for (const auto& [name, inode] : inodes_below(root + "/1/default")) {
           const std::string file = root + "/1/default/" + name;
@@ -133,10 +134,10 @@ TEST_P(ReuseLayout, NothingDamagedIsShared) {
         report_.values = 0;
         if (!same_manager)
           manager = std::make_unique<CheckpointManager>(root, options_for(GetParam(), report_));
-        manager->save(2, PyTreeSaveArgs{model(1)});
+        manager->save(2, PyTreeSaveArgs{the_same});
         EXPECT_LE(report_.values, only_values ? 3 : 0);  // what is not in a large file
         fs::remove_all(root + "/1");
-        EXPECT_EQ(load(root), model(1));
+        EXPECT_EQ(load(root), the_same);
         EXPECT_FALSE(verify(root).damaged());
       }
 }

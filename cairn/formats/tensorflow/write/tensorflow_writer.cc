@@ -19,12 +19,12 @@ using distributed::StepKind;
 using Like = TensorFlowWriteOptions::Like;
 
 constexpr std::string_view kSaveCounter = "save_counter";
-constexpr std::int32_t kTypes = 64;  // all type numbers are below this
+constexpr std::int32_t kTypeNumbers = 64;  // all type numbers are below this
 constexpr std::int64_t kFirstSave = 1;
 
 // TensorFlow's number of a type, looked up by TensorType's name.
 std::int32_t number_of(const TensorType& type) {
-  for (std::int32_t number = 1; number < kTypes; ++number) {
+  for (std::int32_t number = 1; number < kTypeNumbers; ++number) {
     const BundleType* known = bundle_type(number);
     if (known == nullptr || number == kBundleVariant) continue;
     if ((known->dtype ? dtype_name(*known->dtype) : known->name) == type.name) return number;
@@ -176,7 +176,7 @@ FetchFn with_counter(const FetchFn& fetch, const std::optional<std::size_t>& cou
 }  // namespace
 
 std::optional<std::string_view> tensorflow_dtype(DType dtype) {
-  for (std::int32_t number = 1; number < kTypes; ++number)
+  for (std::int32_t number = 1; number < kTypeNumbers; ++number)
     if (const BundleType* known = bundle_type(number); known != nullptr && known->dtype == dtype)
       return known->name;
   return std::nullopt;

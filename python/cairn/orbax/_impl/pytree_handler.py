@@ -224,6 +224,27 @@ class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
             self._own_registry = handler_impl._own_registry
             self._restore_memory = handler_impl._restore_memory
             self._leaf_options = handler_impl._leaf_options
+        # Methods of the user's own subclass are called.
+        self._impl: Any = None if type(handler_impl) in _COMPLETE else handler_impl
+
+    async def async_save(
+        self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
+    ) -> "list[Any]":
+        """Copies the arrays of a tree and starts to write them."""
+        if self._impl is None:
+            return await super().async_save(directory, item, save_args, args)
+        args = _base_save_args(item, save_args, args)
+        futures: list[Any] = await self._impl.async_save(directory, args=args)
+        return futures
+
+    def save(  # type: ignore[override]
+        self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
+    ) -> None:
+        """Writes a tree and waits until that is done."""
+        if self._impl is None:
+            super().save(directory, item, save_args, args)
+        else:
+            self._impl.save(directory, args=_base_save_args(item, save_args, args))
 
     def restore(  # type: ignore[override]
         self,
@@ -242,7 +263,52 @@ class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
             args = PyTreeRestoreArgs(
                 item, restore_args, transforms, transforms_default_to_original, legacy_transform_fn
             )
+        if (
+            self._impl is not None
+            and getattr(args, "transforms", None) is None
+            and getattr(args, "legacy_transform_fn", None) is None
+        ):
+            partial = getattr(args, "partial_restore", False)
+            base = BasePyTreeRestoreArgs(args.item, args.restore_args, partial)
+            return self._impl.restore(directory, args=base)
         return pytree_restore.restore_stored(self._stored(directory), args)
+
+    def metadata(self, directory: Any) -> TreeMetadata:
+        """The tree with metadata in place of its values."""
+        if self._impl is None:
+            return super().metadata(directory)
+        described: TreeMetadata = self._impl.metadata(directory)
+        return described
+
+    def finalize(self, directory: Any) -> None:
+        """Ends the write."""
+        if self._impl is None:
+            super().finalize(directory)
+        else:
+            self._impl.finalize(directory)
+
+    def close(self) -> None:
+        """Waits for writes. Nothing can be saved afterwards."""
+        if self._impl is None:
+            super().close()
+        else:
+            self._impl.close()
+
+
+_COMPLETE = (type(None), BasePyTreeCheckpointHandler, PyTreeCheckpointHandler)
+
+
+def _base_save_args(item: Any, save_args: Any, args: Any) -> "BasePyTreeSaveArgs":
+    if isinstance(item, CheckpointArgs):
+        raise ValueError("give the arguments of a save as args=...")
+    if args is None:
+        args = PyTreeSaveArgs(item=item, save_args=save_args)
+    return BasePyTreeSaveArgs(
+        args.item,
+        args.save_args,
+        getattr(args, "ocdbt_target_data_file_size", None),
+        getattr(args, "custom_metadata", None),
+    )
 
 
 @register_with_handler(PyTreeCheckpointHandler, for_save=True)

@@ -10,7 +10,7 @@ from cairn.orbax._impl import asyncs, trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
-from cairn.orbax._impl.types.standard_types import StandardTypeHandler
+from cairn.orbax._impl.types.standard_types import is_native
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
 
 
@@ -20,7 +20,16 @@ def own_handler(registry: Any, kind: Any) -> "TypeHandler | None":
     Raises ValueError for a type without a handler.
     """
     handler: TypeHandler = registry.get(kind)
-    return None if isinstance(handler, StandardTypeHandler) else handler
+    return None if is_native(handler) else handler
+
+
+def tensorstore_context(handler: TypeHandler, use_ocdbt: bool) -> Any:
+    """What a subclass of a handler of Orbax needs to call that one; None for other handlers."""
+    if not any(base.__module__.startswith("orbax.") for base in type(handler).__mro__):
+        return None
+    from orbax.checkpoint._src.serialization import tensorstore_utils
+
+    return tensorstore_utils.get_ts_context(use_ocdbt=use_ocdbt)
 
 
 class OwnLeaves:
@@ -62,6 +71,10 @@ class OwnLeaves:
         """Calls the handlers, each once, and returns their futures."""
         directory = as_path(directory)
         groups: dict[int, tuple[TypeHandler, list[Any], list[Any], list[Any]]] = {}
+        contexts = {
+            id(handler): tensorstore_context(handler, options["is_ocdbt_checkpoint"])
+            for _, _, handler in self._leaves.values()
+        }
         for path, (keys, leaf, handler) in self._leaves.items():
             _, values, infos, args = groups.setdefault(id(handler), (handler, [], [], []))
             values.append(leaf)
@@ -72,6 +85,7 @@ class OwnLeaves:
                     keypath=keys,
                     skip_deserialize=False,
                     value_typestr=handler.typestr(),
+                    ts_context=contexts[id(handler)],
                     **options,
                 )
             )
@@ -168,7 +182,7 @@ async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[in
     return await asyncio.gather(
         *(
             handler.deserialize(
-                [param_info(stored, index) for index in indices],
+                param_infos(stored, indices, handler),
                 [wanted[index] for index in indices],
             )
             for handler, indices in groups
@@ -176,11 +190,18 @@ async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[in
     )
 
 
-def param_info(stored: StoredTree, index: int) -> ParamInfo:
-    """What a handler learns of a stored leaf."""
+def param_infos(
+    stored: StoredTree, indices: "list[int]", handler: TypeHandler
+) -> "list[ParamInfo]":
+    """What a handler learns of its stored leaves."""
+    is_ocdbt = (stored.directory / "manifest.ocdbt").exists()
+    context = tensorstore_context(handler, is_ocdbt)
+    return [_param_info(stored, index, is_ocdbt, context) for index in indices]
+
+
+def _param_info(stored: StoredTree, index: int, is_ocdbt: bool, context: Any) -> ParamInfo:
     import jax
 
-    described = stored.tree_metadata()
     info = stored.infos[index]
     keys = tuple(
         jax.tree_util.SequenceKey(key) if isinstance(key, int) else jax.tree_util.DictKey(key)
@@ -191,8 +212,9 @@ def param_info(stored: StoredTree, index: int) -> ParamInfo:
         parent_dir=stored.directory,
         keypath=keys,
         skip_deserialize=False,
-        is_ocdbt_checkpoint=bool((stored.directory / "manifest.ocdbt").exists()),
-        use_zarr3=bool(described.get("use_zarr3")),
+        is_ocdbt_checkpoint=is_ocdbt,
+        use_zarr3=bool(stored.tree_metadata().get("use_zarr3")),
+        ts_context=context,
         value_typestr=info.typestr,
     )
 
@@ -206,7 +228,7 @@ def own_metadata(stored: StoredTree) -> "dict[int, Any]":
             groups.setdefault(id(handler), (handler, []))[1].append(index)
     found: dict[int, Any] = {}
     for handler, indices in groups.values():
-        infos = [param_info(stored, index) for index in indices]
+        infos = param_infos(stored, indices, handler)
         found.update(zip(indices, asyncs.run(_metadata(handler, infos)), strict=True))
     return found
 

@@ -94,3 +94,22 @@ class PlaceholderHandler(StandardTypeHandler):
     async def serialize(self, values: Any, infos: Any, args: Any = None) -> "list[Any]":
         """There is nothing to save."""
         raise NotImplementedError("Placeholders cannot be serialized.")
+
+
+_CLASSES = (NumpyHandler, ScalarHandler, ArrayHandler, StringHandler, PlaceholderHandler)
+_ORBAX = "orbax.checkpoint._src.serialization."
+_ORBAX_CLASSES = ("NumpyHandler", "ScalarHandler", "ArrayHandler", "StringHandler")
+
+
+def is_native(handler: Any) -> bool:
+    """Whether the native part does all that a handler does, so that it need not be called.
+
+    That is so for the handlers of this file and for those of Orbax itself. A subclass may do more.
+    """
+    kind = type(handler)
+    if kind in _CLASSES:
+        return True
+    if not kind.__module__.startswith(_ORBAX) or kind.__name__ not in _ORBAX_CLASSES:
+        return False
+    # Other names of the files: only TensorStore writes those.
+    return not getattr(handler, "_metadata_key", None) and not getattr(handler, "_filename", None)

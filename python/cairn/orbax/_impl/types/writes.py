@@ -2,7 +2,7 @@
 
 The leaves become a database of their own, ocdbt.process_cairn_<n>, which the end of the save merges
 as that of a process; without a database, each array has its folder. Files that other handlers write
-too (_sharding, array_metadatas) are merged.
+too (_sharding, _strings.json, array_metadatas) are merged.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from cairn.orbax._impl.types.native_future import NativeFuture
 
 _PATIENCE = 10  # seconds until the directory of a background save must be there
 _SHARDINGS = "_sharding"
+_STRINGS = "_strings.json"
 _ARRAYS = "array_metadatas"
 
 
@@ -153,7 +154,7 @@ def _place(scratch: str, directory: str) -> None:
         path = os.path.join(scratch, name)
         if name == TREE_METADATA_FILE:
             os.remove(path)  # of this part only; the handler of the tree writes that of all
-        elif name == _SHARDINGS:
+        elif name in (_SHARDINGS, _STRINGS):
             _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
         elif name == _ARRAYS:
             _place_array_metadatas(path, os.path.join(directory, name))
