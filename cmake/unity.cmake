@@ -9,8 +9,8 @@ if(CAIRN_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
 endif()
 
-# The sources of a target, the units in which they are compiled, and the most sources of a unit.
-# `depth` is the number of folders in the name of a unit: tests/orbax is the unit of all below it.
+# Compiles the sources of a target in units of up to `most` sources. A unit has sources of one folder
+# at a level of `depth` and of all folders below it: with 2, of cairn/orbax/.
 function(cairn_compile_by_folder target depth most)
   if(NOT CAIRN_UNITY)
     return()

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """Prints what lint.sh has to check, the longest first: `tidy SOURCE STAMP` or `alone SOURCE STAMP`.
 
-clang-tidy checks the units that are compiled, most of which are the sources of a folder together,
-and the units of several folders together: it takes five seconds to read and to search the headers of
-the standard library, and two or three for the sources of a folder.
+clang-tidy checks the units that are compiled, each of which has many sources (cmake/unity.cmake), and
+some of them together: it takes five seconds to read and to search the headers of the standard library.
 Clang checks that each of these sources also compiles alone, and runs its analyzer, which looks at the
 functions of the source and not at what it includes. The standard library is precompiled for that;
 standard_headers.py checks that each source includes what it needs of it.
@@ -22,10 +21,10 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 # Folders that are checked together, with what is below them; the first group that fits counts. Two
-# sources of a group must not give one name to two things. A folder of no group is checked alone.
+# sources of a group must not give one name to two things. A unit of no group is checked alone.
 TOGETHER = [("cairn/array", "cairn/base", "cairn/codec"), ("cairn/io", "cairn/kvstore", "cairn/ocdbt", "cairn/zarr"),
             ("cairn/handlers", "cairn/tensorstore_spec", "cairn/tree"), ("cairn/distributed",),
-            ("cairn/formats/tensorflow",), ("cairn/formats",), ("cairn/orbax",), ("cairn/tools",), ("cli",)]
+            ("cairn/orbax",), ("cairn/tools",), ("cli",)]
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 

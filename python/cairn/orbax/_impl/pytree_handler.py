@@ -237,7 +237,7 @@ class PyTreeCheckpointHandler(BasePyTreeCheckpointHandler):
         futures: list[Any] = await self._impl.async_save(directory, args=args)
         return futures
 
-    def save(  # type: ignore[override]
+    def save(
         self, directory: Any, item: Any = None, save_args: Any = None, args: Any = None
     ) -> None:
         """Writes a tree and waits until that is done."""

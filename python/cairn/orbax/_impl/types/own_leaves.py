@@ -44,7 +44,9 @@ class OwnLeaves:
                     by_type[type(leaf)] = own_handler(registry, type(leaf))
                 except ValueError as error:
                     path = trees.dotted(trees.path_of(keys))
-                    raise ValueError(f"{path}: TypeHandler lookup failed: {error}") from error
+                    raise ValueError(
+                        f"{path}: TypeHandler lookup failed for: type={type(leaf)}: {error}"
+                    ) from error
         self._leaves = {
             trees.path_of(keys): (keys, leaf, handler)
             for keys, leaf in self._pairs[0]

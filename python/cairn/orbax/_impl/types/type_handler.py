@@ -9,8 +9,8 @@ class ParamInfo:
     """What a type handler learns of a leaf.
 
     name: the keys joined with dots. parent_dir: the directory of the tree; path is name in it. The
-    others are options of the save or restore. ts_context is None unless the handler is a subclass of
-    one of Orbax: there is no TensorStore here.
+    others are options of the save or restore. ts_context is None, because there is no TensorStore
+    here, unless the handler is a subclass of one of Orbax.
     """
 
     path: Any
