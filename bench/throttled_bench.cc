@@ -38,24 +38,32 @@ using cairn::ByteView;
 
 constexpr std::uint64_t kArray = std::uint64_t{32} << 20U;
 constexpr std::size_t kPiece = std::size_t{1} << 20U;
+constexpr std::uint64_t kBuffer = std::uint64_t{2} << 20U;
 
-// Lets bytes pass at a rate that all threads share.
+// Lets bytes pass at a rate that all threads share. Like a device, it has a buffer: what a thread
+// oversleeps, or does between two small writes, is not lost.
 class Throttle {
  public:
-  explicit Throttle(double rate) : rate_(rate) {}
+  explicit Throttle(double rate) : rate_(rate) {
+    if (rate != 0) buffered_ = time_of(kBuffer);
+  }
   void pass(std::uint64_t bytes) {
     if (rate_ == 0) return;
-    const auto needed = std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
     std::unique_lock lock(mutex_);
-    free_ = std::max(free_, Clock::now()) + needed;
+    free_ = std::max(free_, Clock::now() - buffered_) + time_of(bytes);
     const auto until = free_;
     lock.unlock();
     std::this_thread::sleep_until(until);
   }
 
  private:
+  [[nodiscard]] Clock::duration time_of(std::uint64_t bytes) const {
+    return std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(static_cast<double>(bytes) / rate_));
+  }
+
   double rate_;
+  Clock::duration buffered_{};
   std::mutex mutex_;
   Clock::time_point free_;
 };
