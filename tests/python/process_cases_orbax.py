@@ -62,6 +62,20 @@ def manager(path):
         return [saved, steps, run.best_step(), run.all_steps()]
 
 
+def refusals_of_handlers(path):
+    """They would write what each process has, and no process would wait for the others."""
+    return [refusal_of_a_subclass(f"{path}/c", base) for base in (ocp.type_handlers.ArrayHandler, real.type_handlers.ArrayHandler)]
+
+
+def refusal_of_a_subclass(path, base):
+    class Own(base):
+        """A handler of the user's."""
+
+    registry = ocp.type_handlers.create_type_handler_registry((jax.Array, Own()))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
+        return raised(made.save, path, {"w": tree()["number"]})
+
+
 def refusals_of_v1(path):
     """Version 1 is for one process. Each call says so before it writes."""
     v1 = ocp.v1

@@ -44,6 +44,13 @@ def test_a_manager(tmp_path, job):
     assert (cairn.load(tmp_path / "run")["w"] == np.full((8, 8), 4)).all()
 
 
+def test_handlers_that_extend_ours_or_theirs_refuse_several_processes(tmp_path, job):
+    for answers in job.run("refusals_of_handlers", tmp_path):
+        for kind, text in answers:
+            assert kind == "NotImplementedError" and "save in one process; this run has 2" in text, text
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_version_1_refuses_several_processes_by_name(tmp_path, job):
     import cairn.orbax.v1
 

@@ -21,6 +21,16 @@ def process_index() -> int:
     return int(jax.process_index()) if jax is not None else 0
 
 
+def require_one(who: str) -> None:
+    """Raises NotImplementedError in a run of several processes of jax.distributed."""
+    jax = sys.modules.get("jax")
+    count = jax.process_count() if jax is not None else 1
+    if count > 1:
+        raise NotImplementedError(
+            f"cairn.orbax: {who} save in one process; this run has {count} processes"
+        )
+
+
 def is_primary_host(primary_host: "int | None") -> bool:
     """Whether this process does what only one process does."""
     return primary_host is None or process_index() == primary_host

@@ -6,7 +6,7 @@ import os
 import threading
 from typing import Any
 
-from cairn.orbax._impl import asyncs, trees
+from cairn.orbax._impl import asyncs, processes, trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
@@ -77,6 +77,8 @@ class OwnLeaves:
             id(handler): tensorstore_context(handler, options["is_ocdbt_checkpoint"])
             for _, _, handler in self._leaves.values()
         }
+        if any(context is not None for context in contexts.values()):
+            processes.require_one("type handlers that extend those of Orbax")
         for path, (keys, leaf, handler) in self._leaves.items():
             _, values, infos, args = groups.setdefault(id(handler), (handler, [], [], []))
             values.append(leaf)

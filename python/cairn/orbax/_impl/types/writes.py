@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl import time_limits
+from cairn.orbax._impl import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.paths import TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
@@ -61,8 +61,9 @@ async def write_leaves(values: Any, infos: Any, args: Any) -> "list[Any]":
     """Copies the values and starts to write them. Returns the futures of that.
 
     Values, infos and args are those of a type handler's serialize(). Leaves of handlers that are
-    called together are written together.
+    called together are written together. Raises NotImplementedError in a run of several processes.
     """
+    processes.require_one("type handlers that extend or call NumpyHandler, ArrayHandler and so on")
     leaves = [_Leaf(*leaf) for leaf in zip(values, infos, args, strict=True)]
     if not leaves:
         return []
