@@ -243,6 +243,17 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
                "x\xc4\x03"
                "abc"),
        "3 bytes do not hold 2 elements of type x"},
+      {"half of a type that only NumPy has",
+       ndarray("\x93\x90\xaa"
+               "complex256\xc4\x10" +
+                   std::string(16, 'a'),
+               3),
+       "16 bytes do not hold an array of shape () of complex256"},
+      {"a time and a half",
+       ndarray("\x93\x91\x01\xad"
+               "datetime64[s]\xc4\x0c" +
+               std::string(12, 'a')),
+       "12 bytes do not hold an array of shape (1,) of datetime64[s]"},
       {"NumPy scalar with a shape",
        ndarray("\x93\x91\x01" + f4 +
                    "\xc4\x04"

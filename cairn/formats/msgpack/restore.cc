@@ -1,19 +1,16 @@
 // restore.cc -- makes the tree that was serialized. Arrays are used in place or copied.
 #include <cairn/array/arena.h>
-#include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
-#include <cairn/base/text.h>
+#include <cairn/error.h>
 #include <cairn/msgpack.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/msgpack/numpy_types.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <numeric>
-#include <optional>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,26 +18,6 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kCopyRun = std::size_t{4} << 20U;  // bytes that one thread copies at a time
-constexpr std::array<std::string_view, 13> kTimeUnits = {"Y",  "M",  "W",  "D",  "h",  "m", "s",
-                                                         "ms", "us", "ns", "ps", "fs", "as"};
-
-// "", "[ns]", "[25s]": what follows datetime64 and timedelta64.
-bool is_time_unit(std::string_view text) {
-  if (text.empty()) return true;
-  if (!text.starts_with('[') || !text.ends_with(']')) return false;
-  text = text.substr(1, text.size() - 2);
-  text.remove_prefix(std::min(text.find_first_not_of(kDecimalDigits), text.size()));
-  return std::find(kTimeUnits.begin(), kTimeUnits.end(), text) != kTimeUnits.end();
-}
-
-// The size in bytes of NumPy's types that Cairn has no DType for, and that NumPy finds by name.
-std::optional<std::uint64_t> size_in_numpy(std::string_view name) {
-  for (const std::string_view time : {"datetime64", "timedelta64"})
-    if (name.starts_with(time) && is_time_unit(name.substr(time.size()))) return 8;
-  if (name == "float128") return 16;
-  if (name == "complex256") return 32;
-  return std::nullopt;
-}
 
 class Restorer {
  public:
@@ -109,15 +86,11 @@ class Restorer {
   }
 
   static NumpyArray numpy_array(const MsgpackLeaf& leaf) {
-    const auto size = size_in_numpy(leaf.dtype_name);
-    if (!size)
+    if (!size_in_numpy(leaf.dtype_name))
       throw Error(Code::kUnimplemented,
                   fmt::format("elements of type {} cannot be restored, neither by flax and Orbax "
                               "nor here: their stored name does not describe them",
                               leaf.dtype_name));
-    if (leaf.nbytes() != *size * static_cast<std::uint64_t>(element_count(leaf.shape)))
-      data_loss(fmt::format("{} bytes do not hold an array of shape {} of {}", leaf.nbytes(),
-                            shape_text(leaf.shape), leaf.dtype_name));
     return {leaf.dtype_name, leaf.shape, joined(leaf), leaf.kind == MsgpackKind::kNumpyScalar};
   }
 

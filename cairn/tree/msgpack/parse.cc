@@ -6,6 +6,7 @@
 #include <cairn/tree/depth.h>
 #include <cairn/tree/msgpack/head.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/msgpack/numpy_types.h>
 #include <cairn/tree/names.h>
 
 #include <fmt/format.h>
@@ -58,8 +59,9 @@ void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nb
   leaf.dtype_name = name;
   const auto dtype = dtype_from_name(name);
   leaf.dtype = dtype.value_or(DType::kOpaque);
-  if (!dtype) return set_opaque_size(leaf, nbytes);
-  leaf.element_size = dtype_size(*dtype);
+  const auto size = dtype ? dtype_size(*dtype) : size_in_numpy(name);
+  if (!size) return set_opaque_size(leaf, nbytes);
+  leaf.element_size = *size;
   const auto count = count_elements(leaf.shape);
   // Divide, because the product of two hostile numbers may wrap around.
   if (nbytes % leaf.element_size != 0 || nbytes / leaf.element_size != count)
