@@ -1,6 +1,7 @@
 // numpy_types.cc -- NumPy's types that Cairn has no DType for.
-#include <cairn/base/text.h>
 #include <cairn/tree/msgpack/numpy_types.h>
+
+#include <cairn/base/text.h>
 
 #include <algorithm>
 #include <array>
