@@ -83,8 +83,8 @@ inline Failure FailsWith(Code code, std::string_view text = {}) {
 }  // namespace testing
 }  // namespace cairn
 
-// Each EXPECT_THAT has a callable of a type of its own, and gMock would make a hundred functions for
-// that type: they were a third of what the tests compiled to.
+// Each EXPECT_THAT has a callable of a type of its own, and gMock would make a hundred functions
+// for that type: they were a third of what the tests compiled to.
 namespace testing::internal {
 
 class FailureFormatter {

@@ -15,19 +15,14 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/random_bytes.h"
+
 namespace cairn::testing {
 
 // Elements that no compressor shrinks.
 inline Tree noise(std::int64_t count, std::uint64_t seed) {
   Array array = Array::allocate(DType::kUint32, {count});
-  std::uint64_t state = seed * 0x9e3779b97f4a7c15U + 1;
-  auto* to = reinterpret_cast<std::uint32_t*>(array.mutable_view().data);
-  for (std::int64_t i = 0; i < count; ++i) {
-    state ^= state << 13U;
-    state ^= state >> 7U;
-    state ^= state << 17U;
-    to[i] = static_cast<std::uint32_t>(state >> 16U);
-  }
+  fill_random({array.mutable_view().data, array.bytes().size()}, seed);
   return Tree(std::move(array));
 }
 // Elements that compress well.

@@ -73,9 +73,10 @@ class OwnLeaves:
         """Calls the handlers, each once, and returns their futures."""
         directory = as_path(directory)
         groups: dict[int, tuple[TypeHandler, list[Any], list[Any], list[Any]]] = {}
+        handlers = {id(handler): handler for _, _, handler in self._leaves.values()}
         contexts = {
-            id(handler): tensorstore_context(handler, options["is_ocdbt_checkpoint"])
-            for _, _, handler in self._leaves.values()
+            key: tensorstore_context(handler, options["is_ocdbt_checkpoint"])
+            for key, handler in handlers.items()
         }
         if any(context is not None for context in contexts.values()):
             processes.require_one("type handlers that extend those of Orbax")
