@@ -5,7 +5,7 @@
 //
 //   save          saves DATA (a checkpoint, read before the clock starts) with cairn::save.
 //                 Options: auto, none, zstd (level 1), reproducible; zarr3; folders; unsynced;
-//                 memory=BYTES
+//                 memory=BYTES; chunk=BYTES (the most that a stored chunk has)
 //   async         starts to save DATA in the background, and times how long the caller waits.
 //                 Options: none; lent (the caller does not change the arrays, so nothing is
 //                 copied); again (times the second save of the data, which has the memory of the
@@ -154,6 +154,8 @@ cairn::SaveOptions options_of(const std::vector<std::string>& words) {
       options.durability = cairn::Durability::kUnsynced;
     else if (word.starts_with("memory="))
       options.resources.memory = std::stoull(word.substr(7));
+    else if (word.starts_with("chunk="))
+      options.chunk_bytes = std::stoll(word.substr(6));
     else if (word != "auto")
       throw std::invalid_argument("unknown option " + word);
   }

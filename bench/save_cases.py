@@ -18,6 +18,10 @@ def peer(name, module, data, target, *words):
     return Contender(name, [sys.executable, HERE / "save_peers.py", module, data, target, *words], data)
 
 
+def one_chunk(*given):
+    return cairn(*given, f"chunk={1 << 30}", name="Cairn, one chunk")
+
+
 def floor(name, mode, data, target):
     return Contender(name, [BENCH, mode, data, target], data)
 
@@ -77,7 +81,7 @@ def save_cases(data, scale):
     million = data / "million" / "model.safetensors"
     return [
         save_case("save_large", "Save 1 GiB of float32 in eight arrays", data / "large", target, UNSYNCED_CASE),
-        save_case("save_one", "Save 1 GiB of float32 in one array", data / "one", target),
+        save_case("save_one", "Save 1 GiB of float32 in one array", data / "one", target, [one_chunk]),
         save_case("save_llama", "Save a Llama of 1.24 billion bfloat16 parameters", data / "llama", target),
         save_case("save_many", "Save 10,000 tensors of 4 KiB", data / "many", target, [unsynced, folders]),
         save_case("save_small", "Save 10,000 tensors of 1 KiB", data / "small", target, [unsynced]),

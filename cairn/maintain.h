@@ -79,6 +79,10 @@ std::string compact_json(const std::vector<CompactedDatabase>& databases);
 struct BenchOptions {
   // Bytes of the tree and of the files. The benchmark needs twice as much memory.
   std::uint64_t size = std::uint64_t{1} << 30U;
+  // Numbers of threads to compare, each from 1 to 1024: with each of them, Cairn saves and restores
+  // the tree and 10,000 tensors of 1 KiB. More threads than cores show how many requests the
+  // storage can work on at once.
+  std::vector<std::size_t> threads = {};
   ProgressFn progress = {};  // called between the measurements
 };
 // One measurement.
@@ -86,6 +90,12 @@ struct BenchFigure {
   std::string name;
   std::uint64_t bytes = 0;  // bytes moved
   double seconds = 0;       // duration
+  std::uint64_t waits = 0;  // how often a thread stopped to wait: for a lock, work or the storage
+};
+// The measurements with one number of threads.
+struct ThreadFigures {
+  std::size_t threads = 0;
+  std::vector<BenchFigure> figures;
 };
 // Result of bench_folder().
 struct BenchReport {
@@ -97,11 +107,12 @@ struct BenchReport {
   // Why saves to this folder use the page cache; "": they bypass it (O_DIRECT).
   std::string why_buffered;
   std::vector<BenchFigure> machine, cairn;  // speed of the machine and of Cairn on it
+  std::vector<ThreadFigures> by_threads;    // for each of the options' numbers of threads
 };
 // Measures the speed of memory and storage, and of Cairn on them. `folder` must not exist: the
 // function makes it and removes it, also after an error. Throws already_exists if it exists,
-// invalid_argument for a size below 32 MiB, and, before anything is written, io if there is not
-// enough space and unavailable if there is not enough memory.
+// invalid_argument for a size below 32 MiB or a wrong number of threads, and, before anything is
+// written, io if there is not enough space and unavailable if there is not enough memory.
 BenchReport bench_folder(const std::string& folder, const BenchOptions& options = {});
 // The report as JSON text (docs/cli.md).
 std::string bench_json(const BenchReport& report);

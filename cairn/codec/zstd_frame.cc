@@ -137,14 +137,24 @@ std::uint64_t raw_zstd_frame_size(std::uint64_t content_size) {
          kChecksum;
 }
 
+void put_raw_zstd_checksum(ByteView content, MutableByteView checksum) {
+  const std::uint32_t sum = cairn::checksum(content);
+  for (unsigned i = 0; i < kChecksum; ++i) checksum[i] = static_cast<std::byte>(sum >> (8 * i));
+}
+
 RawZstdFrame make_raw_zstd_frame(ByteView content) {
+  RawZstdFrame frame = begin_raw_zstd_frame(content);
+  put_raw_zstd_checksum(content, frame.checksum);
+  return frame;
+}
+
+RawZstdFrame begin_raw_zstd_frame(ByteView content) {
   const Framing framing(content.size());
   RawZstdFrame frame;
   frame.framing.reserve(framing.bytes().size() + kChecksum);
   frame.framing.assign(framing.bytes().begin(), framing.bytes().end());
-  const std::uint32_t sum = checksum(content);
-  for (unsigned shift = 0; shift < 32; shift += 8)
-    frame.framing.push_back(static_cast<std::byte>(sum >> shift));
+  frame.framing.resize(frame.framing.size() + kChecksum);
+  frame.checksum = MutableByteView(frame.framing).last(kChecksum);
   frame.pieces.reserve(2 * framing.blocks() + 1);
   for (std::uint64_t i = 0; i < framing.blocks(); ++i) {
     frame.pieces.push_back(framing.before(i, frame.framing));

@@ -27,10 +27,15 @@ namespace cairn::inline v0 {
 // A frame that borrows its content.
 struct RawZstdFrame {
   Bytes framing;                 // all bytes except the content; pieces point into it
-  std::vector<ByteView> pieces;  // the frame in order
+  std::vector<ByteView> pieces;  // the frame in order; the last is the checksum
+  MutableByteView checksum;      // of the framing
 };
 // Makes a frame around `content`, which must outlive it.
 RawZstdFrame make_raw_zstd_frame(ByteView content);
+// The same without the checksum, which takes nearly all of the time. Another thread may make it
+// while the other pieces are written.
+RawZstdFrame begin_raw_zstd_frame(ByteView content);
+void put_raw_zstd_checksum(ByteView content, MutableByteView checksum);
 // Returns the frame size for a content of this size.
 std::uint64_t raw_zstd_frame_size(std::uint64_t content_size);
 

@@ -54,6 +54,10 @@ bool set_direct(int fd, bool on) {
   return flags >= 0 && fcntl(fd, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
+// Lets the disk write what is in the page cache now, while other bytes are encoded, and not first
+// when somebody syncs the file. This is only advice.
+void start_writeback(int fd) { sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE); }
+
 }  // namespace
 
 std::string why_not_direct(int fd) {
@@ -91,7 +95,7 @@ struct DirectAppender::State {
   std::uint64_t size = 0;            // the size of the file including the bytes in `filling`
   Buffer filling = Buffer(kBuffer);  // large enough to be page-aligned
   std::size_t filled = 0;
-  bool begun = false;  // the first buffer is written
+  bool begun = false;  // there is more than one buffer
   // the following buffers bypass the page cache, unless the file system rejects that
   bool direct = false;
 
@@ -147,6 +151,7 @@ void DirectAppender::State::serve() {
 void DirectAppender::State::begin() {
   begun = true;
   direct = alignment.memory > 0 && set_direct(fd, true);
+  start_writeback(fd);
   for (std::size_t i = 1; i < kBuffers; ++i) empty.emplace_back(kBuffer);
   try {
     writer = std::thread([this] { serve(); });
@@ -156,6 +161,7 @@ void DirectAppender::State::begin() {
 }
 
 void DirectAppender::State::hand_over() {
+  if (!begun && filled == kBuffer) begin();  // it is aligned, as all that follow
   if (!writer.joinable()) {
     // Only the first buffer may begin at an unaligned offset; it ends so that all others are
     // aligned.
@@ -226,6 +232,7 @@ void DirectAppender::finish() {
   if (s.error) std::rethrow_exception(s.error);
   if (s.direct) set_direct(s.fd, false);  // the end is not aligned
   s.write_all({s.filling.data(), s.filled}, s.size - s.filled);
+  if (s.begun) start_writeback(s.fd);
 }
 
 }  // namespace cairn::inline v0

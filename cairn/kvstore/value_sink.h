@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,13 @@ class ValueSink {
   // Writes a value: the concatenation of all pieces, which are valid only during the call. An older
   // value is replaced.
   virtual void write(std::string_view key, std::span<const ByteView> pieces) = 0;
+  // The same for a value whose last piece is still being made. `end` returns when it is there. A
+  // sink that passes bytes on while it receives them calls it before it reads the last piece.
+  virtual void write_before_end(std::string_view key, std::span<const ByteView> pieces,
+                                const std::function<void()>& end) {
+    end();
+    write(key, pieces);
+  }
   // Removes a value that is no longer needed. The value may be absent.
   virtual void remove(std::string_view key) = 0;
 };
@@ -28,15 +36,24 @@ class CountingSink : public ValueSink {
  public:
   explicit CountingSink(ValueSink& sink) : sink_(sink) {}
   void write(std::string_view key, std::span<const ByteView> pieces) override {
-    std::uint64_t bytes = 0;
-    for (const ByteView piece : pieces) bytes += piece.size();
-    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+    count(pieces);
     sink_.write(key, pieces);
+  }
+  void write_before_end(std::string_view key, std::span<const ByteView> pieces,
+                        const std::function<void()>& end) override {
+    count(pieces);
+    sink_.write_before_end(key, pieces, end);
   }
   void remove(std::string_view key) override { sink_.remove(key); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
+  void count(std::span<const ByteView> pieces) {
+    std::uint64_t bytes = 0;
+    for (const ByteView piece : pieces) bytes += piece.size();
+    bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
   ValueSink& sink_;
   std::atomic<std::uint64_t> bytes_ = 0;
 };

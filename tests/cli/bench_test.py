@@ -31,7 +31,28 @@ def test_json_has_every_figure(tmp_path):
     assert [name for name in names if name != direct] == ["copy in memory", "crc32c", "write through the page cache, synced", "read, not in the page cache", "read from the page cache"]
     assert [figure["name"] for figure in report["cairn"]] == ["save, synced, every value with a checksum", "restore, not in the page cache", "restore from the page cache"]
     for figure in report["machine"] + report["cairn"]:
-        assert figure["bytes"] == 64 << 20 and 0 < figure["seconds"] < 300
+        assert figure["bytes"] == 64 << 20 and 0 < figure["seconds"] < 300 and figure["waits"] >= 0
+    assert report["by_threads"] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_numbers_of_threads(tmp_path):
+    done = bench(tmp_path, "--size", "32MiB", "--threads", "1,3", "--json")
+    assert (done.returncode, done.stderr) == (GOOD, "")
+    rows = json.loads(done.stdout)["by_threads"]
+    assert [row["threads"] for row in rows] == [1, 3]
+    large, small = 32 << 20, 10_000 * 1024
+    for row in rows:
+        assert [(figure["name"], figure["bytes"]) for figure in row["figures"]] == [
+            ("save, synced", large), ("read its files, not in the page cache", large), ("restore, not in the page cache", large),
+            ("restore from the page cache", large), ("save 10,000 tensors of 1 KiB, synced", small), ("restore them from the page cache", small)]
+        assert all(0 < figure["seconds"] < 300 for figure in row["figures"])
+    # One thread has nobody to wait for but the disk; with three, two wait for work at least once.
+    assert rows[1]["figures"][5]["waits"] > 0
+
+    text = bench(tmp_path, "--size", "32MiB", "--threads", "1,3").stdout.splitlines()[-3:]
+    assert text[0].split() == ["threads", "save", "read", "restore", "cached", "small:", "save", "restore", "waits"]
+    assert [line.split()[0] for line in text[1:]] == ["1", "3"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -71,6 +92,8 @@ def test_too_little_space_is_refused_before_anything_is_written(tmp_path):
 def test_wrong_usage(tmp_path):
     assert bench(tmp_path, "--size", "1MiB").returncode == USAGE
     assert bench(tmp_path, "--size", "much").returncode == USAGE
+    for threads in ("0", "1025", "1,-2", "many"):
+        assert bench(tmp_path, "--size", "32MiB", "--threads", threads).returncode == USAGE
     missing = bench(tmp_path / "missing")
     assert missing.returncode == FAILURE and missing.stderr == f"cairn: {tmp_path}/missing: is not a folder\n"
     (tmp_path / "closed").mkdir(mode=0o500)

@@ -230,6 +230,51 @@ TEST(WriteBoxes, ASinkThatFailsEndsTheWork) {
   EXPECT_LT(sink.count, 50);
 }
 
+// Keeps what it was given before and after the end was there.
+class StreamingSink : public ValueSink {
+ public:
+  void write(std::string_view /*key*/, std::span<const ByteView> pieces) override { take(pieces); }
+  void write_before_end(std::string_view /*key*/, std::span<const ByteView> pieces,
+                        const std::function<void()>& end) override {
+    take(pieces.first(pieces.size() - 1));
+    ++late_ends;
+    if (fails) throw Error(Code::kIo, "no space left on device");
+    end();
+    take(pieces.last(1));
+  }
+  void remove(std::string_view /*key*/) override {}
+
+  Bytes value;
+  int late_ends = 0;
+  bool fails = false;
+
+ private:
+  void take(std::span<const ByteView> pieces) {
+    for (const ByteView piece : pieces) value.insert(value.end(), piece.begin(), piece.end());
+  }
+};
+
+TEST(WriteBoxes, ALargeChunkIsHashedWhileItIsWritten) {
+  constexpr std::int64_t kElements = std::int64_t{3} << 20U;
+  const Bytes bytes = random_floats(kElements);
+  const auto array = new_array(nullptr, {.shape = {kElements}, .chunk_shape = {kElements}});
+  const ArrayWrite write = whole(array, bytes);
+  Executor alone(1), many(3);
+  StreamingSink now, later, failing;
+  write_boxes(std::span(&write, 1), now, {.executor = &alone});
+  write_boxes(std::span(&write, 1), later, {.executor = &many});
+  EXPECT_EQ(now.late_ends, 0);
+  EXPECT_EQ(later.late_ends, 1);
+  EXPECT_TRUE(later.value == now.value);
+  EXPECT_GT(now.value.size(), bytes.size());
+
+  // The other thread is done with the elements when the error arrives.
+  failing.fails = true;
+  EXPECT_THAT([&] { write_boxes(std::span(&write, 1), failing, {.executor = &many}); },
+              FailsWith(Code::kIo, "no space left on device"));
+  EXPECT_EQ(failing.late_ends, 1);
+}
+
 TEST(WorthCompressing, LooksAllOverTheChunk) {
   const Bytes normal = random_floats(1U << 18U);
   EXPECT_FALSE(worth_compressing(normal));

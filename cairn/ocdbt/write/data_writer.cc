@@ -64,14 +64,19 @@ void DataWriter::flush(std::span<const ByteView> more) {
   gathered_.clear();
 }
 
-DataWriter::Place DataWriter::append(std::span<const ByteView> parts) {
+DataWriter::Place DataWriter::append(std::span<const ByteView> parts,
+                                     const std::function<void()>& end) {
   if (!appender_) begin();
   std::uint64_t length = 0;
   for (const ByteView part : parts) length += part.size();
   const Place place{.file = file_, .offset = size_};
   if (length >= kLarge) {
-    flush(parts);
+    const std::size_t made = end ? parts.size() - 1 : parts.size();
+    flush(parts.first(made));
+    if (end) end();
+    flush(parts.subspan(made));
   } else {
+    if (end) end();
     if (gathered_.size() + length > kGather) flush({});
     for (const ByteView part : parts) gathered_.insert(gathered_.end(), part.begin(), part.end());
   }

@@ -5,6 +5,7 @@
 #include <cairn/ocdbt/write/entries.h>
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,8 +35,8 @@ class DataWriter {
     std::uint64_t offset = 0;
   };
   // Appends the parts and returns their location. Gathers small parts in memory; passes large ones
-  // to the store without a copy.
-  Place append(std::span<const ByteView> parts);
+  // to the store without a copy. `end`, if not null, is called before the last part is read.
+  Place append(std::span<const ByteView> parts, const std::function<void()>& end = nullptr);
   Place append(ByteView bytes) { return append({&bytes, 1}); }
 
   // Returns whether a file has been begun and not finished.

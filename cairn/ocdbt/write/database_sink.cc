@@ -40,6 +40,11 @@ void DatabaseSink::write(std::string_view key, std::span<const ByteView> pieces)
   with_stream([&](Writer::Stream& stream) { stream.write(key, pieces); });
 }
 
+void DatabaseSink::write_before_end(std::string_view key, std::span<const ByteView> pieces,
+                                    const std::function<void()>& end) {
+  with_stream([&](Writer::Stream& stream) { stream.write(key, pieces, end); });
+}
+
 void DatabaseSink::refer(std::string_view key, const std::string& file, ByteRange range) {
   with_stream([&](Writer::Stream& stream) { stream.refer(key, file, range); });
 }

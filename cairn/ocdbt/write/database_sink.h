@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <span>
 #include <string>
@@ -22,6 +23,8 @@ class DatabaseSink : public ValueSink {
 
   // Writes a value on the thread's own stream, or on a free one; waits if all are in use.
   void write(std::string_view key, std::span<const ByteView> pieces) override;
+  void write_before_end(std::string_view key, std::span<const ByteView> pieces,
+                        const std::function<void()>& end) override;
   void remove(std::string_view /*key*/) override {}  // a new database has nothing to remove
   // Adds a value that is already in a data file of the database (Writer::Stream::refer).
   void refer(std::string_view key, const std::string& file, ByteRange range);

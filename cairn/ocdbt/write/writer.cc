@@ -95,20 +95,22 @@ Writer::Stream::~Stream() = default;
 
 void Writer::Stream::write(std::string_view key, ByteView value) { write(key, {&value, 1}); }
 
-void Writer::Stream::write(std::string_view key, std::span<const ByteView> parts) {
+void Writer::Stream::write(std::string_view key, std::span<const ByteView> parts,
+                           const std::function<void()>& end) {
   check_key(key);
   std::uint64_t length = 0;
   for (const ByteView part : parts) length += part.size();
   LeafEntry entry{.key = state_->arena.keep(key)};
   if (length <= state_->inline_limit) {
+    if (end) end();
     const MutableByteView copy = state_->arena.allocate(length);
-    auto end = copy.begin();
-    for (const ByteView part : parts) end = std::ranges::copy(part, end).out;
+    auto at = copy.begin();
+    for (const ByteView part : parts) at = std::ranges::copy(part, at).out;
     entry.inline_value = copy;
   } else {
     const bool is_large = state_->own_file_bytes != 0 && length >= state_->own_file_bytes;
     DataWriter& writer = is_large ? state_->large : state_->data;
-    const auto place = writer.append(parts);
+    const auto place = writer.append(parts, end);
     if (is_large) writer.finish();
     entry.file = place.file;
     entry.offset = place.offset;

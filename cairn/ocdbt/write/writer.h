@@ -73,9 +73,11 @@ class Writer {
 
     // A key has 1 to 65535 bytes. A value of up to max_inline_value_bytes stays in memory until the
     // commit. A larger value has been passed to the data file when the call returns. `parts` are
-    // concatenated. Throws invalid_argument for other key lengths.
+    // concatenated; `end`, if not null, is called before the last part is read. Throws
+    // invalid_argument for other key lengths.
     void write(std::string_view key, ByteView value);
-    void write(std::string_view key, std::span<const ByteView> parts);
+    void write(std::string_view key, std::span<const ByteView> parts,
+               const std::function<void()>& end = nullptr);
     // Adds a value that is already in a data file of the database. `file` is relative to the store;
     // the commit does not check that the value is there.
     void refer(std::string_view key, const std::string& file, ByteRange range);

@@ -10,6 +10,7 @@
 #include <cairn/kvstore/file_system.h>
 #include <cairn/maintain.h>
 #include <cairn/orbax.h>
+#include <cairn/tools/inspect/bench_figures.h>
 #include <cairn/tools/report/json_text.h>
 #include <fcntl.h>
 #include <sys/statvfs.h>
@@ -17,7 +18,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -27,7 +27,6 @@ namespace cairn::inline v0 {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kArrays = 8;
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
@@ -117,11 +116,12 @@ class Bench {
  private:
   template <class F>
   void timed(std::vector<BenchFigure>& figures, const char* name, F f) {
-    const auto start = Clock::now();
-    f();
-    figures.push_back(
-        {name, report_.size, std::chrono::duration<double>(Clock::now() - start).count()});
-    if (options_.progress) options_.progress(++steps_ * report_.size, kSteps * report_.size);
+    figures.push_back(measure(name, report_.size, f));
+    count_step();
+  }
+  void count_step() {
+    const std::uint64_t all = kSteps + kThreadSteps * options_.threads.size();
+    if (options_.progress) options_.progress(++steps_ * report_.size, all * report_.size);
   }
   template <class F>
   void each_array(F f) {
@@ -139,7 +139,7 @@ class Bench {
   void disk();
   void checkpoint();
   void read_files(MutableByteView into);
-  void drop_from_cache(const std::string& path);
+  void by_threads();
 
   static constexpr std::uint64_t kSteps = 9;
   const BenchOptions& options_;
@@ -175,16 +175,6 @@ void Bench::memory() {
   std::atomic<std::uint32_t> checksums{0};
   timed(report_.machine, "crc32c",
         [&] { each_array([&](std::size_t i) { checksums ^= crc32c(bytes(i)); }); });
-}
-
-void Bench::drop_from_cache(const std::string& path) {
-  for_each_below(path, [](const std::string& entry, EntryKind kind) {
-    if (kind != EntryKind::kFile) return;
-    const int fd = ::open(entry.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return;
-    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    close(fd);
-  });
 }
 
 void Bench::read_files(MutableByteView into) {
@@ -234,6 +224,15 @@ void Bench::checkpoint() {
   timed(report_.cairn, "restore from the page cache", restore);
 }
 
+void Bench::by_threads() {
+  if (options_.threads.empty()) return;
+  remove_tree(folder_.path + "/checkpoint");
+  const Tree small = small_tensors();
+  for (const std::size_t threads : options_.threads)
+    report_.by_threads.push_back(
+        measure_threads(folder_.path, tree_, small, threads, [this] { count_step(); }));
+}
+
 BenchReport Bench::run() {
   {
     const AtomicFile probe(folder_.path + "/probe");
@@ -243,22 +242,49 @@ BenchReport Bench::run() {
   memory();
   disk();
   checkpoint();
+  by_threads();
   return std::move(report_);
 }
 
 JsonArray figures_json(const std::vector<BenchFigure>& figures) {
   JsonArray out;
   for (const BenchFigure& figure : figures)
-    out.push_back(
-        JsonObject{{"name", figure.name}, {"bytes", figure.bytes}, {"seconds", figure.seconds}});
+    out.push_back(JsonObject{{"name", figure.name},
+                             {"bytes", figure.bytes},
+                             {"seconds", figure.seconds},
+                             {"waits", figure.waits}});
   return out;
 }
 
+JsonArray by_threads_json(const std::vector<ThreadFigures>& all) {
+  JsonArray out;
+  for (const ThreadFigures& one : all)
+    out.push_back(JsonObject{{"threads", static_cast<std::uint64_t>(one.threads)},
+                             {"figures", figures_json(one.figures)}});
+  return out;
+}
+
+constexpr std::size_t kMostThreads = 1024;
+
 }  // namespace
+
+void drop_from_cache(const std::string& folder) {
+  for_each_below(folder, [](const std::string& entry, EntryKind kind) {
+    if (kind != EntryKind::kFile) return;
+    const int fd = ::open(entry.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    close(fd);
+  });
+}
 
 BenchReport bench_folder(const std::string& folder, const BenchOptions& options) {
   if (options.size < kLeastSize)
     throw Error(Code::kInvalidArgument, "the size must be at least " + mib(kLeastSize));
+  for (const std::size_t threads : options.threads)
+    if (threads < 1 || threads > kMostThreads)
+      throw Error(Code::kInvalidArgument,
+                  "the number of threads must be from 1 to " + std::to_string(kMostThreads));
   return Bench(folder, options).run();
 }
 
@@ -272,7 +298,8 @@ std::string bench_json(const BenchReport& report) {
                             {"write_path", direct ? "direct" : "buffered"},
                             {"why_buffered", direct ? Json() : Json(report.why_buffered)},
                             {"machine", figures_json(report.machine)},
-                            {"cairn", figures_json(report.cairn)}},
+                            {"cairn", figures_json(report.cairn)},
+                            {"by_threads", by_threads_json(report.by_threads)}},
                  JsonStyle::kPretty) +
          "\n";
 }

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace cairn::inline v0::zarr {
@@ -27,6 +28,8 @@ constexpr int kSmallestLevel = 9;  // higher levels make weights no smaller
 // A thread that compresses fewer bytes still counts as one that stores: the difference is lost in
 // the time of taking a lock.
 constexpr std::size_t kLargeCoding = std::size_t{64} << 10U;
+// A chunk of this size is hashed while it is written, if there is a thread to spare.
+constexpr std::size_t kHashedAside = std::size_t{8} << 20U;
 
 // Returns the sources in the order of dimensions after the chain's transpose.
 Sources transposed(const CodecChain& chain, Sources sources) {
@@ -158,6 +161,7 @@ std::optional<ByteView> ChunkEncoder::borrowed() const {
 }
 
 std::uint64_t ChunkEncoder::begin(Sources sources) {
+  end_ = {};
   pieces_ = {};
   decision_.reset();
   outcome_ = {};
@@ -167,6 +171,7 @@ std::uint64_t ChunkEncoder::begin(Sources sources) {
 }
 
 std::uint64_t ChunkEncoder::begin(ByteView elements) {
+  end_ = {};
   pieces_ = {};
   decision_.reset();
   outcome_ = {};
@@ -342,8 +347,23 @@ ChunkEncoder::Decision ChunkEncoder::decide(ByteView elements) const {
   return {.compress = compress, .is_worthwhile = estimate.is_worthwhile};
 }
 
+// XXH64 has one result for all of a frame, so one thread makes it. Without this, nothing of a chunk
+// of a gibibyte would be written in its first 0.1 s.
+bool ChunkEncoder::hash_aside(ByteView in, MutableByteView checksum) {
+  const CodecChain& chain = metadata_.codecs;
+  if (in.size() < kHashedAside || options_.threads < 2 || chain.shard || chain.steps.size() != 1)
+    return false;
+  try {
+    end_ = std::async(std::launch::async, put_raw_zstd_checksum, in, checksum);
+  } catch (const std::system_error&) {  // no more threads
+    return false;
+  }
+  return true;
+}
+
 void ChunkEncoder::borrow_raw(ByteView in) {
-  RawZstdFrame frame = make_raw_zstd_frame(in);
+  RawZstdFrame frame = begin_raw_zstd_frame(in);
+  if (!hash_aside(in, frame.checksum)) put_raw_zstd_checksum(in, frame.checksum);
   for (const ByteView piece : frame.pieces) pieces_.borrow(piece);
   pieces_.keep(std::move(frame.framing));
 }

@@ -9,6 +9,7 @@
 #include <cairn/zarr/write/pieces.h>
 
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <vector>
 
@@ -71,6 +72,9 @@ class ChunkEncoder {
   // sources. Returns empty pieces if the chunk need not be stored because every element is the fill
   // value.
   const Pieces& encode(Scratch& elements, Scratch& encoded);
+  // Whether the last piece is still being made, and waits for it. The destructor waits, too.
+  [[nodiscard]] bool ends_later() const { return end_.valid(); }
+  void wait_for_end() { end_.get(); }
   // What encode() made of the elements.
   [[nodiscard]] const ChunkOutcome& outcome() const { return outcome_; }
 
@@ -102,6 +106,8 @@ class ChunkEncoder {
   std::size_t compress_to_scratch(Codec codec, const CompressOptions& options, ByteView in);
   void take_scratch(std::size_t n);  // its first n bytes are the next piece
   void borrow_raw(ByteView in);
+  // Starts to hash a large chunk on another thread. Returns false if it must be hashed now.
+  bool hash_aside(ByteView in, MutableByteView checksum);
   [[nodiscard]] Decision decide(ByteView elements) const;
   // Return the elements to be stored if one source already holds them contiguously.
   [[nodiscard]] std::optional<ByteView> borrow(const CodecChain& chain,
@@ -123,6 +129,7 @@ class ChunkEncoder {
   MutableByteView gathered_;  // the unused part of the scratch memory
   MutableByteView encoded_;
   Pieces pieces_;
+  std::future<void> end_;  // destroyed first: it writes into pieces_
 };
 
 // Estimates from some blocks of `elements` what zstd at level 1 makes of them.

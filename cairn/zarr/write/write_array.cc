@@ -88,7 +88,10 @@ void Writer::encode_chunk(const ArrayWrite& write, PlannedChunk chunk, const std
   const Pieces& value = encoder.encode(space->decoded, space->encoded);
   if (encoder.outcome().compressed_bytes > 0) work.begin_storing();
   if (value.size() > 0) {
-    sink_.write(key, value.views());
+    if (encoder.ends_later())
+      sink_.write_before_end(key, value.views(), [&] { encoder.wait_for_end(); });
+    else
+      sink_.write(key, value.views());
   } else {
     sink_.remove(key);
   }
