@@ -77,8 +77,6 @@ class StandardCheckpointHandler(NativeHandler):
             raise ValueError("give the arguments of a restore as args=...")
         if args is None:
             args = StandardRestoreArgs(item=item)
-        if args.support_layout:
-            raise NotImplementedError("support_layout: layouts are chosen by the compiler")
         metadata = self._impl.metadata(directory)
         restore_args = _restore_args(args, metadata)
         if not args.strict:
@@ -158,7 +156,7 @@ def _restore_args(args: Any, metadata: TreeMetadata) -> Any:
     for path, leaf in zip(paths, leaves, strict=True):
         if not _is_standard(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct):
             raise ValueError(f"Unsupported type: {type(leaf)} for key: {path}.")
-        sharding = getattr(leaf, "sharding", None)
+        sharding = construction.sharding_of(leaf, args.support_layout)
         if sharding is None and hasattr(leaf, "sharding"):
             if path not in stored:
                 raise ValueError(
@@ -194,7 +192,8 @@ class StandardRestoreArgs(CheckpointArgs):
     """How a tree is restored.
 
     item: the target; None for the stored tree. strict=False: arrays are cut and padded to the
-    target's shapes. fallback_sharding: for arrays whose stored placement is not possible here.
+    target's shapes. support_layout: they get the target's layouts in the devices' memory, too.
+    fallback_sharding: for arrays whose stored placement is not possible here.
     """
 
     item: Any = None

@@ -5,7 +5,11 @@ from typing import Any
 
 from cairn._checkpoint import item_value
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
-from cairn.orbax._impl.leaves.shardings import concrete_sharding, from_serialized_string
+from cairn.orbax._impl.leaves.shardings import (
+    concrete_sharding,
+    from_serialized_string,
+    has_layout,
+)
 from cairn.orbax._impl.stored_tree import StoredTree
 
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
@@ -90,7 +94,7 @@ class LeafReads:
         if kind == "placeholder":
             return lambda arrays: ...
         if kind == "jax.Array":
-            return self._jax(index, args)
+            return _in_layout(self._jax(index, args), args)
         at = self._whole(index)
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
 
@@ -198,6 +202,22 @@ class LeafReads:
             return jax.device_put(np.pad(_cast(arrays[at], dtype), padding), sharding)
 
         return finish
+
+
+def _in_layout(
+    make: "Callable[[list[Any]], Any]", args: RestoreArgs
+) -> "Callable[[list[Any]], Any]":
+    """What makes an array of JAX, in the layout that the arguments ask for."""
+    wanted = getattr(args, "sharding", None)
+    if not has_layout(wanted):
+        return make
+
+    def finish(arrays: "list[Any]") -> Any:
+        import jax
+
+        return jax.device_put(make(arrays), wanted)
+
+    return finish
 
 
 def _cast(array: Any, dtype: Any) -> Any:

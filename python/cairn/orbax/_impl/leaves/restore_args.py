@@ -4,7 +4,7 @@ from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import is_key_dtype
-from cairn.orbax._impl.leaves.shardings import concrete_sharding
+from cairn.orbax._impl.leaves.shardings import concrete_sharding, has_layout
 from cairn.orbax._impl.tree_metadata import (
     ArrayMetadata,
     ScalarMetadata,
@@ -34,7 +34,7 @@ def leaf_restore_args(
         shape = value.shape if set_global_shape and not is_key_dtype(value.dtype) else None
         return ArrayRestoreArgs(
             restore_type=jax.Array,
-            sharding=concrete_sharding(sharding),
+            sharding=sharding if has_layout(sharding) else concrete_sharding(sharding),
             global_shape=shape,
             dtype=value.dtype,
             strict=strict,
@@ -48,7 +48,10 @@ def leaf_restore_args(
     raise ValueError(f"Unsupported type: {type(value)}")
 
 
-def _sharding(value: Any) -> Any:
+def sharding_of(value: Any, support_layout: bool) -> Any:
+    """Where a leaf lies, and in which layout if `support_layout`; None if it does not say."""
+    if support_layout and has_layout(getattr(value, "format", None)):
+        return value.format
     sharding = getattr(value, "sharding", None)
     return None if sharding is None else concrete_sharding(sharding)
 
@@ -66,14 +69,12 @@ def construct_restore_args(
       target: a tree of arrays, numbers, texts, jax.ShapeDtypeStruct, or what metadata() returns.
       sharding_tree: shardings in place of the target's.
       set_global_shape: whether the arguments have the shapes of the target.
-      support_layout: not available.
+      support_layout: whether the arrays get the target's layouts in the devices' memory, too.
       strict: whether another stored shape is an error.
 
     Raises:
       ValueError: other leaves.
     """
-    if support_layout:
-        raise NotImplementedError("support_layout: layouts are chosen by the compiler")
     if isinstance(target, TreeMetadata):
         shardings = sharding_tree.tree if isinstance(sharding_tree, TreeMetadata) else sharding_tree
         tree = construct_restore_args(
@@ -84,7 +85,7 @@ def construct_restore_args(
 
     leaves, treedef = jax.tree.flatten(target)
     if sharding_tree is None:
-        shardings = [_sharding(leaf) for leaf in leaves]
+        shardings = [sharding_of(leaf, support_layout) for leaf in leaves]
     else:
         # None stands for no sharding, where JAX sees no leaf.
         shardings = treedef.flatten_up_to(sharding_tree)  # type: ignore[attr-defined]

@@ -187,11 +187,17 @@ def from_serialized_string(text: str) -> ShardingMetadata:
 
 
 def concrete_sharding(sharding: Any) -> Any:
-    """A sharding of JAX for one, or for a stored one."""
+    """A sharding of JAX for one, for a stored one, or for a jax.experimental.layout.Format."""
     if isinstance(sharding, ShardingMetadata):
         return sharding.to_jax_sharding()
-    if type(sharding).__name__ in ("Format", "Layout"):
-        if getattr(sharding, "layout", None) is not None:
-            raise NotImplementedError("a Format with a layout: give its sharding instead")
-        return sharding.sharding
-    return sharding
+    return sharding.sharding if is_format(sharding) else sharding
+
+
+def is_format(sharding: Any) -> bool:
+    """Whether it is a Format of JAX: a sharding and the layout in each device's memory."""
+    return hasattr(sharding, "layout") and hasattr(sharding, "sharding")
+
+
+def has_layout(sharding: Any) -> bool:
+    """Whether it is a Format of JAX that says what the layout is."""
+    return is_format(sharding) and sharding.layout is not None
