@@ -4,6 +4,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
 #include <cairn/tree/msgpack/head.h>
+#include <cairn/tree/msgpack/numpy_types.h>
 
 #include <fmt/format.h>
 
@@ -36,9 +37,9 @@ MsgpackArray numpy_part(const NumpyArray& array, const MsgpackRun& run) {
   const auto count = static_cast<std::uint64_t>(element_count(array.shape));
   if (count == 0 ? !array.bytes.empty() : array.bytes.size() % count != 0) refuse();
   const std::uint64_t size = count == 0 ? 1 : array.bytes.size() / count;
-  if (const auto dtype = dtype_from_name(array.dtype_name);
-      dtype && count > 0 && size != dtype_size(*dtype))
-    refuse();
+  const auto dtype = dtype_from_name(array.dtype_name);
+  const auto expected = dtype ? dtype_size(*dtype) : size_in_numpy(array.dtype_name);
+  if (expected && count > 0 && size != *expected) refuse();
   return {array.dtype_name, size, array.shape, run};
 }
 

@@ -327,6 +327,8 @@ TEST(MsgpackWrite, NamesWhatItRefuses) {
       {"array of a type that is not UTF-8", Tree(NumpyArray{"\xff", {1}, Bytes(8)}), "not UTF-8"},
       {"array with part of an element", Tree(NumpyArray{"datetime64[s]", {2}, Bytes(9)}),
        "9 bytes do not hold an array of shape (2,) of datetime64[s]"},
+      {"half of a type that only NumPy has", Tree(NumpyArray{"complex256", {1}, Bytes(16)}),
+       "16 bytes do not hold an array of shape (1,) of complex256"},
       {"elements of an empty array", Tree(NumpyArray{"str32", {0}, Bytes(4)}),
        "4 bytes do not hold an array of shape (0,)"},
       {"known type of another size", Tree(NumpyArray{"float32", {2}, Bytes(4)}),
