@@ -10,7 +10,8 @@
 namespace cairn::inline v0 {
 
 void check_bundle_prefix(std::string_view prefix) {
-  if (prefix.empty() || prefix.ends_with('/'))
+  const std::string_view name = prefix.substr(prefix.rfind('/') + 1);  // all of it without a '/'
+  if (name.empty() || name == "." || name == "..")
     throw Error(
         Code::kInvalidArgument,
         fmt::format("'{}' names a folder; expected the prefix of the files, as in 'folder/ckpt'",

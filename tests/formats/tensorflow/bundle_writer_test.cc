@@ -322,8 +322,12 @@ TEST(WriteTensorflow, RefusesWhatTensorFlowHasNothingFor) {
   refuses(Tree(Tree::Dict{{"\xff", Tree(true)}}), "not UTF-8");
   EXPECT_THAT([&] { write_tensorflow(dir / "x", {}, [](auto) {}, {.object_graph = false}); },
               FailsWith(Code::kInvalidArgument, "there is no tensor"));
-  EXPECT_THAT([&] { write_tensorflow(dir.path() + "/", small_tree()); },
-              FailsWith(Code::kInvalidArgument, "names a folder"));
+  for (const char* folder : {"/", "/.", "/..", "/x/"})
+    EXPECT_THAT([&] { write_tensorflow(dir.path() + folder, small_tree()); },
+                FailsWith(Code::kInvalidArgument, "names a folder"))
+        << folder;
+  EXPECT_THAT([&] { write_tensorflow("..", small_tree()); },
+              FailsWith(Code::kInvalidArgument, "'..' names a folder"));
   EXPECT_EQ(file_names(dir.path()), "");
 }
 
