@@ -136,6 +136,12 @@ TEST(PyTreeErrors, SavedTrees) {
        [](Room& r) {
          r.save(Tree(Tree::Dict{{"a.b", number()}, {"a", leaf("b", number())}}));
        }},
+      {"two arrays whose names differ by a slash at the end",
+       kInvalid,
+       {"'a' and 'a/'", "overwrite the other"},
+       [](Room& r) {
+         r.save(Tree(Tree::Dict{{"a", number()}, {"a/", number()}}));
+       }},
   });
 }
 

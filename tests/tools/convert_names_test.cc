@@ -91,6 +91,38 @@ TEST_F(ConvertNames, NestedNamesMayCollide) {
               FailsWith(Code::kInvalidArgument, "both be named 'a.b': a/b and a.b"));
 }
 
+TEST_F(ConvertNames, ASlashAtTheEndMakesNoOtherArray) {
+  add("a");
+  add("a/");
+  for (const char* format : {"orbax", "orbax-zarr3", "orbax-files"})
+    EXPECT_THAT([&] { convert(checkpoint_, target(format), {.format = format}); },
+                FailsWith(Code::kInvalidArgument, "'a' and 'a/' mean the same place"))
+        << format;
+}
+
+TEST_F(ConvertNames, AFolderCannotHaveTheNameOfAFileOfOrbax) {
+  for (const char* name :
+       {"_METADATA", "_strings.json", "_sharding/x", "array_metadatas", "checkpoint", "/"}) {
+    MemoryCheckpoint checkpoint;
+    checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {1})).path = {
+        {name, KeyType::kDict}};
+    EXPECT_THAT(
+        [&] { convert(checkpoint, target("files"), {.format = "orbax-files"}); },
+        FailsWith(Code::kInvalidArgument, std::string("orbax-files cannot hold 1 leaf: ") + name))
+        << name;
+  }
+}
+
+TEST_F(ConvertNames, ASlashAloneIsTheRootOfADatabase) {
+  add("/");
+  for (const char* format : {"orbax", "orbax-zarr3"}) {
+    convert(checkpoint_, target(format), {.format = format});
+    const auto checkpoint = open(target(format));
+    ASSERT_EQ(checkpoint->tensors()[0].name, "/") << format;
+    EXPECT_EQ(checkpoint->read<float>("/")[0], 1) << format;
+  }
+}
+
 TEST_F(ConvertNames, FlatFormatsCannotNest) {
   add("a.b");
   for (const char* format : {"safetensors", "npz", "tensorflow"})

@@ -67,6 +67,15 @@ Box random_box(const Shape& shape, std::mt19937& random) {
 
 class Read : public ::testing::TestWithParam<Layout> {};
 
+// As TensorStore joins a path and a key.
+TEST(ArrayKeys, ASlashAtTheEndIsNoComponent) {
+  EXPECT_EQ(ZarrArray::metadata_key("a", 2), "a/.zarray");
+  EXPECT_EQ(ZarrArray::metadata_key("a/", 2), "a/.zarray");
+  EXPECT_EQ(ZarrArray::metadata_key("", 3), "zarr.json");
+  EXPECT_EQ(ZarrArray::metadata_key("/", 3), "zarr.json");
+  EXPECT_EQ(ZarrArray::metadata_key("//", 3), "//zarr.json");
+}
+
 TEST_P(Read, BoxesHoldWhatWasStored) {
   const BuiltArray array(GetParam().recipe);
   const Shape& shape = GetParam().recipe.shape;

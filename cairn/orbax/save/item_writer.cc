@@ -225,6 +225,32 @@ class ItemWriting {
       throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" +
                                               std::string(*twice) +
                                               "'; one would overwrite the other");
+    check_array_keys();
+  }
+
+  // TensorStore ignores a '/' at the end of an array's name.
+  void check_array_keys() const {
+    std::vector<std::pair<std::string_view, std::string_view>> keys;  // without it, and the name
+    bool slash = false;
+    keys.reserve(item_.arrays.size());
+    for (const StoreArray& array : item_.arrays) {
+      std::string_view key = array.name;
+      if (key.ends_with('/')) {
+        key.remove_suffix(1);
+        slash = true;
+      }
+      keys.emplace_back(key, array.name);
+    }
+    if (!slash) return;
+    std::sort(keys.begin(), keys.end());
+    const auto twice = std::adjacent_find(
+        keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
+    if (twice == keys.end()) return;
+    throw Error(Code::kInvalidArgument,
+                "the parameter names '" + std::string(twice->second) + "' and '" +
+                    std::string(std::next(twice)->second) +
+                    "' mean the same place, because TensorStore ignores a '/' at the end; one "
+                    "would overwrite the other");
   }
 
   void note_arrays(SaveConsistencyCheck& consistency) const {

@@ -45,6 +45,7 @@ class BlockWriter {
   void write_chunk(const SmallWrite& write, const ArrayMetadata& metadata) {
     const ByteView elements(write.elements, static_cast<std::size_t>(metadata.codecs.nbytes));
     key_.assign(write.array->name());
+    if (key_ == "/") key_.clear();  // as ZarrArray::key_prefix has it
     if (!key_.empty() && key_.back() != '/') key_ += '/';
     key_ += chunk_;
     if (context_.fingerprints != nullptr && !context_.fingerprints->has(key_))
