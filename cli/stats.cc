@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace cairn::cli {
 namespace {
@@ -35,7 +36,10 @@ std::string sparkline(const std::vector<std::uint64_t>& bins) {
   return text;
 }
 
-std::string number(const std::optional<double>& v) { return v ? fmt::format("{:.4g}", *v) : "-"; }
+// "-" also for a result that does not fit float64.
+std::string number(const std::optional<double>& v) {
+  return v && std::isfinite(*v) ? fmt::format("{:.4g}", *v) : "-";
+}
 
 std::string count(std::uint64_t n, std::string_view paint) {
   constexpr std::uint64_t kWide = 1'000'000'000;  // wider than the column
