@@ -231,10 +231,12 @@ void setup_convert(CLI::App& app, int& status) {
       ->add_option("--dtype", arguments->dtype,
                    "Cast floating arrays to this type, but not scalars")
       ->type_name("TYPE");
-  command
-      ->add_option("--shard-bytes,--max-shard-bytes", arguments->shard_bytes,
-                   "Split into safetensors files, or TensorFlow data files,\nof at most this size")
-      ->type_name("SIZE");
+  check_not_empty(
+      command
+          ->add_option(
+              "--shard-bytes,--max-shard-bytes", arguments->shard_bytes,
+              "Split into safetensors files, or TensorFlow data files,\nof at most this size")
+          ->type_name("SIZE"));
   command
       ->add_option("--metadata", arguments->metadata,
                    "Set an entry of __metadata__, such as format=pt, which the\nloaders of Hugging "
@@ -261,14 +263,14 @@ void setup_convert(CLI::App& app, int& status) {
           "(the same bytes each time), smallest,\nnone, zstd[:LEVEL], blosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
-  command
-      ->add_option("--chunk-bytes", arguments->chunk_bytes,
-                   "Split arrays into chunks of at most this size (Orbax)")
-      ->type_name("SIZE");
-  command
-      ->add_option("--target-file-bytes", arguments->target_file_bytes,
-                   "Start a new data file at this size (Orbax; default: 2 GiB)")
-      ->type_name("SIZE");
+  check_not_empty(command
+                      ->add_option("--chunk-bytes", arguments->chunk_bytes,
+                                   "Split arrays into chunks of at most this size (Orbax)")
+                      ->type_name("SIZE"));
+  check_not_empty(command
+                      ->add_option("--target-file-bytes", arguments->target_file_bytes,
+                                   "Start a new data file at this size (Orbax; default: 2 GiB)")
+                      ->type_name("SIZE"));
   command
       ->add_option("--as-item", options.orbax.item,
                    "Store the tree as this item of the checkpoint (default: items\nkeep their "

@@ -115,13 +115,14 @@ void setup_diff(CLI::App& app, int& status) {
   command->add_option("--exclude", options.exclude, "Skip names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  command
-      ->add_option("--rtol", options.rtol,
-                   "Relative tolerance: |a - b| <= atol + rtol * |b| is equal")
-      ->type_name("X");
-  command
-      ->add_option("--atol", options.atol, "Absolute tolerance (default of both: 0, the same bits)")
-      ->type_name("X");
+  check_not_empty(command
+                      ->add_option("--rtol", options.rtol,
+                                   "Relative tolerance: |a - b| <= atol + rtol * |b| is equal")
+                      ->type_name("X"));
+  check_not_empty(command
+                      ->add_option("--atol", options.atol,
+                                   "Absolute tolerance (default of both: 0, the same bits)")
+                      ->type_name("X"));
   command->add_flag("--ignore-dtype", options.ignore_dtype,
                     "Compare values of different types as numbers");
   command->add_flag("--strict", options.strict,

@@ -167,12 +167,14 @@ void setup_reshard(CLI::App& app, int& status) {
           "that matches counts ('/' also stands for '.'); may be repeated")
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
-  command
-      ->add_option("--chunk-bytes", arguments->chunk_bytes,
-                   "The largest size of a chunk. With --mesh, chunks divide what a\ndevice reads; "
-                   "without it, only the chunks "
-                   "change")
-      ->type_name("SIZE");
+  check_not_empty(
+      command
+          ->add_option(
+              "--chunk-bytes", arguments->chunk_bytes,
+              "The largest size of a chunk. With --mesh, chunks divide what a\ndevice reads; "
+              "without it, only the chunks "
+              "change")
+          ->type_name("SIZE"));
   command
       ->add_option("--to", options.format,
                    "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\nper parameter; "
@@ -187,10 +189,10 @@ void setup_reshard(CLI::App& app, int& status) {
           "time), smallest, none, zstd[:LEVEL],\nblosc[:LEVEL]")
       ->type_name("METHOD")
       ->capture_default_str();
-  command
-      ->add_option("--target-file-bytes", arguments->target_file_bytes,
-                   "Start a new data file at this size (default: 2 GiB)")
-      ->type_name("SIZE");
+  check_not_empty(command
+                      ->add_option("--target-file-bytes", arguments->target_file_bytes,
+                                   "Start a new data file at this size (default: 2 GiB)")
+                      ->type_name("SIZE"));
   command
       ->add_option("--as-item", options.orbax.item,
                    "Store the tree as this item of the checkpoint (default: items\nkeep their "

@@ -61,6 +61,11 @@ CLI::Option* check_path(CLI::Option* option) {
       [](std::string& text) { return std::string(text.empty() ? "the path is empty" : ""); }, ""));
 }
 
+CLI::Option* check_not_empty(CLI::Option* option) {
+  return option->check(CLI::Validator(
+      [](std::string& text) { return std::string(text.empty() ? "the value is empty" : ""); }, ""));
+}
+
 CLI::Option* check_int64(CLI::Option* option) { return check_number<std::int64_t>(option); }
 CLI::Option* check_uint64(CLI::Option* option) { return check_number<std::uint64_t>(option); }
 

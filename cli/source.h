@@ -45,6 +45,8 @@ struct Source {
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // Makes the option reject an empty path as wrong usage.
 CLI::Option* check_path(CLI::Option* option);
+// Makes the option reject "", which CLI11 reads as the number 0, and sizes as "not given".
+CLI::Option* check_not_empty(CLI::Option* option);
 // Makes the option reject everything but a decimal number that fits the type, as wrong usage.
 CLI::Option* check_int64(CLI::Option* option);
 CLI::Option* check_uint64(CLI::Option* option);

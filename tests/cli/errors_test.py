@@ -66,6 +66,24 @@ def test_numbers_beyond_64_bits_are_wrong_usage(folder, option, number):
     assert option in bad(USAGE, "diff", path, path, f"{option}={number}")
 
 
+EMPTY_VALUES = [["diff", "CKPT", "CKPT", "--rtol"], ["diff", "CKPT", "CKPT", "--atol"]] + [
+    ["convert", "CKPT", "out", option] for option in ("--shard-bytes", "--chunk-bytes", "--target-file-bytes")
+] + [["reshard", "CKPT", "out", option] for option in ("--chunk-bytes", "--target-file-bytes")]
+
+
+@pytest.mark.parametrize("args", EMPTY_VALUES, ids=" ".join)
+def test_an_empty_value_is_wrong_usage(folder, args):
+    path = folder / "a.safetensors"
+    message = bad(USAGE, *(path if arg == "CKPT" else arg for arg in args), "")
+    assert "the value is empty" in message and args[-1] in message
+
+
+def test_stats_beyond_float64_are_no_numbers(tmp_path):
+    np.savez(tmp_path / "a.npz", w=np.array([1.7e308, 1.7e308, -1.7e308]))
+    shown = good("stats", tmp_path / "a.npz")
+    assert "nan" not in shown and "inf " not in shown and "1.7e+308" in shown
+
+
 def test_numbers_are_decimal():
     assert "step 10 is not in" in bad(FAILURE, "ls", GOLDEN / "tiny_manager", "--step", "010")
     good("ls", GOLDEN / "tiny_manager", "--step", "004")
