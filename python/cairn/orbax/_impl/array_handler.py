@@ -149,7 +149,11 @@ class JaxRandomKeyCheckpointHandler(_RandomKeyHandler):
         if not isinstance(args.item, jax.Array):
             raise TypeError(f"Unsupported type: {type(args.item)}.")
         typed = bool(jax.dtypes.issubdtype(args.item.dtype, jax.dtypes.prng_key))  # type: ignore[attr-defined]
-        return ArraySaveArgs(jax.random.key_data(args.item), args.save_args), {"typed": typed}
+        data = jax.random.key_data(args.item)
+        if typed:
+            # The file does not name the generator: a restore takes JAX's default one.
+            jax.random.wrap_key_data(data)
+        return ArraySaveArgs(data, args.save_args), {"typed": typed}
 
     def _restored(self, directory: Any, args: Any, kind: Any) -> Any:
         import jax

@@ -16,11 +16,11 @@ _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
 
 
 def numpy_dtype(dtype: Any) -> Any:
-    """A type of NumPy for its name or for a type of JAX."""
+    """A type of NumPy for its name or for a type of JAX, in the byte order of the machine."""
     import numpy as np
 
     try:
-        return np.dtype(dtype)
+        return np.dtype(dtype).newbyteorder("=")
     except TypeError:
         if not isinstance(dtype, str):
             raise
@@ -87,12 +87,15 @@ class LeafReads:
         if info.kind in ("empty", "placeholder"):
             value = item_value(self._stored.reader, index)
             return lambda arrays: value
-        if info.kind == "string":
-            text = str(item_value(self._stored.reader, index))
-            return lambda arrays: text
         kind = _kind(args, info.typestr)
         if kind == "placeholder":
             return lambda arrays: ...
+        if (kind == "string") != (info.kind == "string"):
+            stored = "a string" if info.kind == "string" else "an array or a number"
+            raise ValueError(f"{info.name}: NOT_FOUND: {stored} is stored, not {args.restore_type}")
+        if kind == "string":
+            text = str(item_value(self._stored.reader, index))
+            return lambda arrays: text
         if kind == "jax.Array":
             return _in_layout(self._jax(index, args), args)
         at = self._whole(index)
@@ -124,8 +127,10 @@ class LeafReads:
             at = self._whole(index)
 
             def wrap(arrays: "list[Any]") -> Any:
-                key = jax.random.wrap_key_data(jax.numpy.asarray(arrays[at]), impl=implementation)
-                return key if sharding is None else jax.device_put(key, sharding)
+                # A stored sharding is about the key's data. One of the key itself fits it, too:
+                # it leaves the last dimension whole.
+                data = jax.device_put(jax.numpy.asarray(arrays[at]), sharding)
+                return jax.random.wrap_key_data(data, impl=implementation)
 
             return wrap
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)

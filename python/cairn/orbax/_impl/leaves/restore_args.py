@@ -25,7 +25,7 @@ def leaf_restore_args(
     if isinstance(value, StringMetadata):
         return RestoreArgs(restore_type=str)
     if isinstance(value, ScalarMetadata):
-        kind = float if np.issubdtype(value.dtype, np.floating) else int
+        kind = type(np.zeros((), value.dtype).item())  # int, float, bool or complex
         return RestoreArgs(restore_type=kind, dtype=value.dtype)
     if isinstance(value, jax.Array) or (
         isinstance(value, jax.ShapeDtypeStruct | ArrayMetadata) and sharding is not None
