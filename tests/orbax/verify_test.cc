@@ -317,6 +317,29 @@ TEST(Verify, ArraysOfAnotherZarrVersionThanIsRecordedAreDamaged) {
                   "records that arrays are stored as Zarr v3; this one is stored as Zarr v2")));
 }
 
+TEST(Verify, ADamagedRecordOfTuplesIsDamage) {
+  const struct {
+    const char* from;
+    const char* to;
+    const char* expect;
+  } kBad[] = {
+      {R"("value_metadata_tree": "{)", R"("value_metadata_tree": "{,)", "invalid JSON"},
+      {R"(\"clazz\": \"tuple\")", R"(\"clazz\": \"tupel\")", "unknown node"},
+      {R"("value_metadata_tree": "{\"e\")", R"("value_metadata_tree": "{\"f\")",
+       "tree_metadata has a leaf at"},
+  };
+  for (const auto& bad : kBad) {
+    const GoldenCopy copy("rich_types");
+    EXPECT_THAT(damages(copy.path()), IsEmpty());
+    copy.edit("_METADATA", bad.from, bad.to);
+    EXPECT_THAT(damages(copy.path()),
+                ElementsAre(::testing::AllOf(HasSubstr(copy / "_METADATA"), HasSubstr(bad.expect))))
+        << bad.to;
+    EXPECT_THAT([&] { (void)open_orbax(copy.path())->rich_structure(); },
+                FailsWith(Code::kDataLoss, bad.expect));
+  }
+}
+
 // ---- what is not damaged, but could not be checked ----
 
 TEST(Verify, LeavesOfCustomHandlersAreNotChecked) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,6 +108,11 @@ bool is_custom_kind(std::string_view kind);
 // only if the structure itself cannot be read, or if the database does not have the version that
 // the options request.
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
+
+// Returns the structure with the tuples and named tuples that `_METADATA` records. Its leaves are
+// positions in `leaves`, which are the item's tensors. Throws if the record is damaged or does not
+// have these leaves. The item must have a record: `metadata.rich_types` is not empty.
+Tree rich_structure(const PytreeItem& item, std::span<const TensorInfo> leaves);
 
 // As open_pytree_item, but without opening the arrays: the arrays are of LeafKind::kUnknown, and
 // `stored` and `keys` are empty. Use it if only a few arrays are needed. If no file describes the

@@ -1,27 +1,26 @@
 // rich_structure.cc -- the structure with the tuples and named tuples that `_METADATA` records.
 #include <cairn/base/errors.h>
 #include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/orbax/read/pytree_item.h>
 #include <cairn/tree/names.h>
 #include <cairn/tree/rich_types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
 namespace cairn::inline v0::orbax {
 
-Tree OrbaxCheckpoint::rich_structure() const {
-  // Of several items, some may record more than others; their common tree is the plain one.
-  if (items_.size() != 1 || !lost_.empty() || items_[0].metadata.rich_types.empty())
-    return structure();
+Tree rich_structure(const PytreeItem& item, std::span<const TensorInfo> leaves) {
   std::map<std::string, std::size_t> by_path;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) by_path.emplace(path_text(tensors_[i].path), i);
+  for (std::size_t i = 0; i < leaves.size(); ++i) by_path.emplace(path_text(leaves[i].path), i);
   const auto fail = [&](const KeyPath& path, const char* holder, const char* other) {
-    data_loss(items_[0].item.path + ": " + holder + " has a leaf at " + quoted_leaf_text(path) +
+    data_loss(item.item.path + ": " + holder + " has a leaf at " + quoted_leaf_text(path) +
               " that " + other + " lacks");
   };
-  const Tree rich = map_leaves(parse_rich_types(items_[0].metadata.rich_types),
+  const Tree rich = map_leaves(parse_rich_types(item.metadata.rich_types),
                                [&](const KeyPath& path, const Tree& leaf) {
                                  const auto found = by_path.find(path_text(path));
                                  if (found == by_path.end()) {
@@ -33,8 +32,15 @@ Tree OrbaxCheckpoint::rich_structure() const {
                                  return Tree(index);
                                });
   if (!by_path.empty())
-    fail(tensors_[by_path.begin()->second].path, "tree_metadata", "value_metadata_tree");
+    fail(leaves[by_path.begin()->second].path, "tree_metadata", "value_metadata_tree");
   return rich;
+}
+
+Tree OrbaxCheckpoint::rich_structure() const {
+  // Of several items, some may record more than others; their common tree is the plain one.
+  if (items_.size() != 1 || !lost_.empty() || items_[0].metadata.rich_types.empty())
+    return structure();
+  return orbax::rich_structure(items_[0], tensors_);
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -39,6 +39,7 @@ class ItemCheck {
       for (const auto& name : names) files_.insert(name.empty() ? key : join(name, key));
     if (!item_.strings_file.empty()) files_.insert(item_.strings_file);
     check_structure();
+    check_rich_types();
     check_leaves();
     check_databases();
     check_unnamed_arrays();
@@ -89,6 +90,7 @@ class ItemCheck {
   }
 
   void check_structure();
+  void check_rich_types();
   void check_leaves();
   void check_format(std::size_t i);
   void check_databases();
@@ -143,6 +145,13 @@ void ItemCheck::check_structure() {
   if (std::any_of(report_.findings.begin(), report_.findings.end(), known)) return;
   if (is_of_orbax(list_directory(item_.item.path)))
     damage("", file, "is missing, so the leaves of the tree are unknown");
+}
+
+// Loading a tree with its tuples and named tuples needs the record of them.
+void ItemCheck::check_rich_types() {
+  if (item_.metadata.rich_types.empty()) return;
+  const auto rich = try_call([&] { return rich_structure(item_, leaves_.tensors); });
+  if (!rich) failed("", path(kTreeMetadataFile), rich.error());
 }
 
 // Returns true if a type handler that Cairn does not have stores the leaf.
