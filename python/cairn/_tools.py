@@ -71,8 +71,8 @@ def diff(
     a: str | os.PathLike[str],
     b: str | os.PathLike[str],
     *,
-    include: list[str] | None = None,
-    exclude: list[str] | None = None,
+    include: str | list[str] | None = None,
+    exclude: str | list[str] | None = None,
     rtol: float = 0.0,
     atol: float = 0.0,
     ignore_dtype: bool = False,
@@ -81,7 +81,7 @@ def diff(
     """Compares two checkpoints of any format: structure and values."""
     with shown(progress, "diff") as callback:
         text = _cairn.diff_json(
-            a, b, include or [], exclude or [], rtol, atol, ignore_dtype, callback
+            a, b, _globs(include), _globs(exclude), rtol, atol, ignore_dtype, callback
         )
     return DiffReport(_parsed(text))
 
@@ -93,8 +93,8 @@ def convert(
     to: str = "",
     step: int | None = None,
     item: str | None = None,
-    include: list[str] | None = None,
-    exclude: list[str] | None = None,
+    include: str | list[str] | None = None,
+    exclude: str | list[str] | None = None,
     rename: list[tuple[str, str]] | None = None,
     nest: str = "",
     dtype: str | None = None,
@@ -112,8 +112,8 @@ def convert(
         "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
-      include: globs of the names to write; None: all.
-      exclude: globs of the names to leave out.
+      include: globs of the names to write, or one glob; None: all.
+      exclude: globs of the names to leave out, or one.
       rename: pairs of a regular expression and its replacement, as re.sub takes them.
       nest: a separator at which flat names become a nested tree.
       dtype: a type to which floating-point arrays are converted.
@@ -129,8 +129,8 @@ def convert(
             step,
             item,
             to,
-            include or [],
-            exclude or [],
+            _globs(include),
+            _globs(exclude),
             rename or [],
             nest,
             dtype,
@@ -154,6 +154,10 @@ def stats(checkpoint: Checkpoint | str | os.PathLike[str], *globs: str) -> list[
 def steps(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
     return list(_parsed(_cairn.steps_json(directory)))
+
+
+def _globs(given: str | list[str] | None) -> list[str]:
+    return [given] if isinstance(given, str) else given or []
 
 
 def _parsed(text: str) -> Any:

@@ -85,6 +85,9 @@ def test_tools(tmp_path):
     assert cairn.diff(tmp_path / "a", tmp_path / "b", rtol=1e-6, atol=1e-6).equal
     report = cairn.convert(tmp_path / "a", tmp_path / "x.safetensors", include=["w"], rename=[("^w$", "weight")], dtype="bfloat16")
     assert report["tensors"] == 1 and cairn.open(tmp_path / "x.safetensors")["weight"].dtype == "bfloat16"
+    assert cairn.convert(tmp_path / "a", tmp_path / "s.npz", include="s")["tensors"] == 1
+    assert cairn.convert(tmp_path / "a", tmp_path / "w.npz", exclude="s")["tensors"] == 1
+    assert cairn.diff(tmp_path / "a", tmp_path / "b", include="s").equal
     (stats,) = cairn.stats(tmp_path / "a", "w")
     assert (stats["min"], stats["max"], stats["mean"], stats["zeros"]) == (0, 5, 2.5, 1)
     with pytest.raises(FileExistsError):

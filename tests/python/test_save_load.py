@@ -139,6 +139,14 @@ def test_what_cannot_be_saved_is_named_by_its_path(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["", ".npz", ".safetensors", ".msgpack"])
+def test_a_str_that_utf8_cannot_hold_is_refused(tmp_path, suffix):
+    for tree in ({"a\ud800": np.ones(2)}, {"a": {1: 2, "b\udfff": np.ones(2)}}, {"a": "b\ud800"}):
+        with pytest.raises(ValueError, match=r"the str '[ab]\\ud[8f][0f][0f]' cannot be stored: it has a lone surrogate"):
+            cairn.save(tmp_path / f"c{suffix}", tree)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["", ".npz", ".safetensors", ".msgpack"])
 @pytest.mark.parametrize("array", [np.array(["2026-11-24"], "M8[D]"), np.array(["x", "yy"]), np.zeros(2, [("a", "i4")]), np.ones(2, np.longdouble), np.zeros(1, "V3")],
                          ids=lambda array: str(array.dtype))
 def test_arrays_of_other_types_are_named_by_their_type(tmp_path, array, suffix):

@@ -62,6 +62,10 @@ def test_into_the_callers_arrays(stored):
         cairn.load(stored, out={"w": np.zeros((2, 3))}, partial=True)
     with pytest.raises(TypeError, match="w: an object of type int cannot be read into"):
         cairn.load(stored, out={"w": 5}, partial=True)
+    expanded = np.lib.stride_tricks.as_strided(np.zeros(3, np.float32), (2, 3), (0, 4))
+    with pytest.raises(ValueError, match="w: elements of the destination share memory: it is expanded in dimension 0"):
+        cairn.load(stored, out={"w": expanded}, partial=True)
+    assert not expanded.any()
 
 
 def test_options_that_exclude_each_other(stored):

@@ -224,6 +224,11 @@ MutableArrayView borrow_writable(nb::handle array) {
   if (borrowed.owner.ptr() != array.ptr() && is_numpy_array(array))
     throw Error(Code::kInvalidArgument,
                 "the destination's byte order is not the machine's; a read does not convert it");
+  for (std::size_t i = 0; i < borrowed.shape.size(); ++i)
+    if (borrowed.strides[i] == 0 && borrowed.shape[i] > 1)
+      throw Error(Code::kInvalidArgument,
+                  "elements of the destination share memory: it is expanded in dimension " +
+                      std::to_string(i));
   return {borrowed.data, borrowed.dtype, borrowed.element_size, borrowed.shape, borrowed.strides};
 }
 

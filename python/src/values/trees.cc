@@ -25,7 +25,21 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 1000;  // as in the library
 
-std::string text_of(nb::handle object) { return nb::cast<std::string>(nb::str(object)); }
+// A str of Python as UTF-8. Bytes that a checkpoint has held come back, as to_str() returns them.
+std::string utf8_of(nb::handle str) {
+  Py_ssize_t size = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(str.ptr(), &size);
+  if (text != nullptr) return {text, static_cast<std::size_t>(size)};
+  PyErr_Clear();
+  NameText name;
+  if (nb::try_cast(str, name)) return name.text;
+  const nb::object quoted = nb::steal(PyObject_ASCII(str.ptr()));
+  throw Error(Code::kInvalidArgument,
+              "the str " + nb::cast<std::string>(quoted) +
+                  " cannot be stored: it has a lone surrogate, which UTF-8 lacks");
+}
+
+std::string text_of(nb::handle object) { return utf8_of(nb::str(object)); }
 
 // Names what to do with an array whose elements no format of the library's saves holds.
 [[noreturn]] void refuse_dtype(nb::handle array) {
@@ -51,7 +65,7 @@ class TreeReader {
     if (PyBool_Check(raw)) return Tree(raw == Py_True);
     if (PyLong_CheckExact(raw)) return integer(object);
     if (PyFloat_CheckExact(raw)) return Tree(PyFloat_AsDouble(raw));
-    if (PyUnicode_CheckExact(raw)) return Tree(string(object));
+    if (PyUnicode_CheckExact(raw)) return Tree(utf8_of(object));
     if (PyDict_CheckExact(raw)) return dict(object);
     if (PyList_CheckExact(raw)) return Tree(Tree::List(items(object)));
     if (PyTuple_CheckExact(raw)) return Tree(Tree::Tuple{items(object)});
@@ -66,7 +80,7 @@ class TreeReader {
     if (raw == Py_Ellipsis) return Tree(Placeholder{});
     // numpy.str_ is also a str; Orbax stores it as one
     if (is_numpy_scalar(object))
-      return PyUnicode_Check(raw) != 0 ? Tree(string(object)) : numpy_scalar(object);
+      return PyUnicode_Check(raw) != 0 ? Tree(utf8_of(object)) : numpy_scalar(object);
     if (PyTuple_Check(raw) && nb::hasattr(object, "_fields")) return named_tuple(object);
     if (PyComplex_CheckExact(raw)) return Tree(nb::cast<std::complex<double>>(object));
     if (PyBytes_CheckExact(raw)) return bytes(object);
@@ -98,14 +112,6 @@ class TreeReader {
    private:
     TreeReader& reader_;
   };
-
-  static std::string string(nb::handle object) {
-    Py_ssize_t size = 0;
-    const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
-    if (text != nullptr) return {text, static_cast<std::size_t>(size)};
-    PyErr_Clear();  // bytes that a checkpoint has held, as to_str() returns them
-    return nb::cast<NameText>(object).text;
-  }
 
   static Tree integer(nb::handle object) {
     int overflow = 0;
@@ -165,7 +171,7 @@ class TreeReader {
     for (const auto item : copy) {
       const nb::handle key = item.first, value = item.second;
       only_strings = only_strings && PyUnicode_CheckExact(key.ptr());
-      std::string name = PyUnicode_CheckExact(key.ptr()) ? string(key) : text_of(key);
+      std::string name = PyUnicode_CheckExact(key.ptr()) ? utf8_of(key) : text_of(key);
       Tree child = with_context([&] { return "['" + name + "']"; }, [&] { return read(value); });
       members.emplace_back(std::move(name), std::move(child));
     }
