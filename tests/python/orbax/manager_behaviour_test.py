@@ -93,6 +93,17 @@ def test_steps(ocp, tmp_path):
             manager.restore(5, args=ocp.args.StandardRestore())
 
 
+def test_steps_may_be_numbers_of_numpy_and_jax(ocp, tmp_path):
+    with ocp.CheckpointManager(tmp_path) as manager:
+        save_steps = [np.int64(1), jnp.int32(2), jnp.asarray(3)]
+        for step in save_steps:
+            assert manager.save(step, args=ocp.args.StandardSave({"w": jnp.ones(2)}))
+        manager.wait_until_finished()
+        assert manager.all_steps() == [1, 2, 3]
+        assert not any(isinstance(step, jax.Array) for step in manager.all_steps())
+        assert described(manager.restore(jnp.int32(2))) == described({"w": jnp.ones(2)})
+
+
 @pytest.mark.parametrize(
     "given,expected",
     [

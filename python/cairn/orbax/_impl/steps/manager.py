@@ -1,6 +1,8 @@
 """CheckpointManager: the checkpoints of a training run."""
 
 import datetime
+import numbers
+import operator
 import os
 import threading
 from collections.abc import Mapping
@@ -193,12 +195,15 @@ class CheckpointManager(AbstractCheckpointManager):
 
         Raises:
           StepAlreadyExistsError: it is there.
+          TypeError: the step is not a whole number.
           ValueError: there are no arguments, or those of the wrong kind.
         """
         if items is None and args is None:
             raise ValueError("Must provide `args` for `save`.")
         self._items.decide_by_args(args)
         self._items.check(items, args)
+        if not isinstance(step, numbers.Integral):
+            step = operator.index(step)  # an array of JAX: the list of steps must not keep it
         if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
             return False
         self.wait_until_finished()
