@@ -59,7 +59,7 @@ _NAMES = {
             "ProtoCheckpointHandler PyTreeCheckpointHandler StandardCheckpointHandler"
         ),
         "_impl.composite_handler": "CompositeOptions",
-        "_impl.pytree_handler": "BasePyTreeCheckpointHandler",
+        "_impl.base_pytree_handler": "BasePyTreeCheckpointHandler",
         "_impl.types.into_orbax": "install_into_orbax uninstall_from_orbax",
     }.items()
     for name in names.split()

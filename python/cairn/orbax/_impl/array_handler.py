@@ -6,15 +6,15 @@ import os
 from typing import Any
 
 from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.base_pytree_handler import (
+    BasePyTreeCheckpointHandler,
+    BasePyTreeRestoreArgs,
+    BasePyTreeSaveArgs,
+)
 from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.json_handler import JsonCheckpointHandler, JsonSaveArgs
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.pytree_handler import (
-    BasePyTreeCheckpointHandler,
-    BasePyTreeRestoreArgs,
-    PyTreeSaveArgs,
-)
 
 _ORBAX = "orbax.checkpoint._src.handlers"
 
@@ -39,7 +39,7 @@ class ArrayCheckpointHandler(NativeHandler):
 
         if not isinstance(item, np.ndarray | jax.Array | int | float | np.number):
             raise TypeError(f"Unsupported type: {type(item)}.")
-        tree = PyTreeSaveArgs({self._name: item}, {self._name: save_args or SaveArgs()})
+        tree = BasePyTreeSaveArgs({self._name: item}, {self._name: save_args or SaveArgs()})
         return await self._impl.async_save(directory, args=tree)
 
     def restore(
@@ -191,7 +191,7 @@ class NumpyRandomKeyCheckpointHandler(_RandomKeyHandler):
     def _described(self, args: Any) -> "tuple[Any, dict[str, Any]]":
         if not isinstance(args.item, tuple | dict):
             raise TypeError(f"Unsupported type: {type(args.item)}.")
-        return PyTreeSaveArgs(args.item), {"legacy": isinstance(args.item, tuple)}
+        return BasePyTreeSaveArgs(args.item), {"legacy": isinstance(args.item, tuple)}
 
     def _restored(self, directory: Any, args: Any, kind: Any) -> Any:
         state = self._handler.restore(directory)

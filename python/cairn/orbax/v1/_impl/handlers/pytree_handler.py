@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 from cairn import _cairn
 from cairn.orbax._impl import pytree_restore, trees
-from cairn.orbax._impl.leaves.leaf_args import SaveArgs
-from cairn.orbax._impl.pytree_handler import (
+from cairn.orbax._impl.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
     BasePyTreeRestoreArgs,
     BasePyTreeSaveArgs,
 )
+from cairn.orbax._impl.leaves.leaf_args import SaveArgs
 from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.tree_metadata import (
     ScalarMetadata,
