@@ -101,8 +101,7 @@ TEST_F(ConvertNames, ASlashAtTheEndMakesNoOtherArray) {
 }
 
 TEST_F(ConvertNames, AFolderCannotHaveTheNameOfAFileOfOrbax) {
-  for (const char* name :
-       {"_METADATA", "_strings.json", "_sharding/x", "array_metadatas", "checkpoint", "/"}) {
+  for (const char* name : {"_METADATA", "_strings.json", "_sharding/x", "array_metadatas", "/"}) {
     MemoryCheckpoint checkpoint;
     checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {1})).path = {
         {name, KeyType::kDict}};

@@ -438,7 +438,7 @@ std::string join(std::string_view folder, std::string_view name) {
 const char* flaw_of_folder_name(std::string_view name) {
   if (name == "/") return "is a slash, so Orbax cannot restore it from a folder of its own";
   constexpr std::string_view kTaken[] = {kTreeMetadataFile, kShardingFile, kStringsFile,
-                                         kArrayMetadataFolder, kAggregateFile};
+                                         kArrayMetadataFolder};
   const std::string_view folder = name.substr(0, name.find('/'));
   if (std::find(std::begin(kTaken), std::end(kTaken), folder) != std::end(kTaken))
     return "begins with the name of a file that Orbax keeps beside the folders of the arrays";

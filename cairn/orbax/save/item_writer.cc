@@ -230,18 +230,15 @@ class ItemWriting {
 
   // TensorStore ignores a '/' at the end of an array's name.
   void check_array_keys() const {
+    const auto ends_with_slash = [](const StoreArray& array) { return array.name.ends_with('/'); };
+    if (std::ranges::none_of(item_.arrays, ends_with_slash)) return;
     std::vector<std::pair<std::string_view, std::string_view>> keys;  // without it, and the name
-    bool slash = false;
     keys.reserve(item_.arrays.size());
     for (const StoreArray& array : item_.arrays) {
       std::string_view key = array.name;
-      if (key.ends_with('/')) {
-        key.remove_suffix(1);
-        slash = true;
-      }
+      if (key.ends_with('/')) key.remove_suffix(1);
       keys.emplace_back(key, array.name);
     }
-    if (!slash) return;
     std::sort(keys.begin(), keys.end());
     const auto twice = std::adjacent_find(
         keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first == b.first; });

@@ -89,3 +89,14 @@ def test_arrays_are_cut_before_they_get_a_layout(ocp, tree, tmp_path):
     assert orders(restored) == orders(tree)
     for name, array in tree.items():
         np.testing.assert_array_equal(np.asarray(restored[name]), np.asarray(array)[:4])
+
+
+def test_random_keys(writer_reader, tmp_path):
+    writer, reader = writer_reader
+    tree = {"key": jax.random.key(7), "keys": jax.random.split(jax.random.key(8), 4)}
+    folder = saved(writer, tmp_path / "saved", tree)
+    args = reader.checkpoint_utils.construct_restore_args(tree, support_layout=True)
+    restored = reader.PyTreeCheckpointer().restore(folder, restore_args=args)
+    for name, key in tree.items():
+        assert restored[name].dtype == key.dtype
+        np.testing.assert_array_equal(jax.random.key_data(restored[name]), jax.random.key_data(key))

@@ -97,7 +97,7 @@ class LeafReads:
             text = str(item_value(self._stored.reader, index))
             return lambda arrays: text
         if kind == "jax.Array":
-            return _in_layout(self._jax(index, args), args)
+            return self._jax(index, args)
         at = self._whole(index)
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
 
@@ -122,6 +122,8 @@ class LeafReads:
 
         info = self._stored.infos[index]
         sharding = self._sharding(index, args)
+        given = getattr(args, "sharding", None)
+        placement = given if has_layout(given) else sharding
         implementation = self._stored.reader.random_key_impl(index)
         if implementation:
             at = self._whole(index)
@@ -129,7 +131,7 @@ class LeafReads:
             def wrap(arrays: "list[Any]") -> Any:
                 # A stored sharding is about the key's data. One of the key itself fits it, too:
                 # it leaves the last dimension whole.
-                data = jax.device_put(jax.numpy.asarray(arrays[at]), sharding)
+                data = jax.device_put(jax.numpy.asarray(arrays[at]), placement)
                 return jax.random.wrap_key_data(data, impl=implementation)
 
             return wrap
@@ -139,8 +141,11 @@ class LeafReads:
             wanted = info.shape
         wanted = tuple(wanted)
         if wanted != tuple(info.shape):
-            return self._resized(index, wanted, getattr(args, "strict", True), dtype, sharding)
-        return self._sharded(index, sharding, dtype)
+            return self._resized(index, wanted, getattr(args, "strict", True), dtype, placement)
+        make = self._sharded(index, sharding, dtype)
+        if placement is sharding:
+            return make
+        return lambda arrays: jax.device_put(make(arrays), placement)
 
     def _sharding(self, index: int, args: RestoreArgs) -> Any:
         import jax
@@ -185,7 +190,7 @@ class LeafReads:
         return finish
 
     def _resized(
-        self, index: int, wanted: "tuple[int, ...]", strict: bool, dtype: Any, sharding: Any
+        self, index: int, wanted: "tuple[int, ...]", strict: bool, dtype: Any, placement: Any
     ) -> "Callable[[list[Any]], Any]":
         """The array cut or padded with zeros at the end of each dimension."""
         import jax
@@ -204,25 +209,9 @@ class LeafReads:
 
         def finish(arrays: "list[Any]") -> Any:
             padding = [(0, extent - size) for extent, size in zip(wanted, shared, strict=True)]
-            return jax.device_put(np.pad(_cast(arrays[at], dtype), padding), sharding)
+            return jax.device_put(np.pad(_cast(arrays[at], dtype), padding), placement)
 
         return finish
-
-
-def _in_layout(
-    make: "Callable[[list[Any]], Any]", args: RestoreArgs
-) -> "Callable[[list[Any]], Any]":
-    """What makes an array of JAX, in the layout that the arguments ask for."""
-    wanted = getattr(args, "sharding", None)
-    if not has_layout(wanted):
-        return make
-
-    def finish(arrays: "list[Any]") -> Any:
-        import jax
-
-        return jax.device_put(make(arrays), wanted)
-
-    return finish
 
 
 def _cast(array: Any, dtype: Any) -> Any:
