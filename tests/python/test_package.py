@@ -146,12 +146,17 @@ def test_memory_does_not_grow(tmp_path):
         with pytest.raises(TypeError):
             cairn.save(tmp_path / "bad", {"a": object()})
 
+    def growth():
+        before = resident()
+        for _ in range(40):
+            work()
+        return resident() - before
+
     for _ in range(10):
         work()
-    before = resident()
-    for _ in range(40):
-        work()
-    assert resident() - before < 8 << 20  # 40 trees are 32 MB, saved once and loaded twice
+    # 40 trees are 32 MB, saved once and loaded twice. What is kept grows in each round; other
+    # threads of the process may take memory in one.
+    assert min(growth() for _ in range(3)) < 8 << 20
 
 
 def test_arrays_of_the_caller_are_let_go(tmp_path):
