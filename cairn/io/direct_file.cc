@@ -95,7 +95,7 @@ struct DirectAppender::State {
   std::uint64_t size = 0;            // the size of the file including the bytes in `filling`
   Buffer filling = Buffer(kBuffer);  // large enough to be page-aligned
   std::size_t filled = 0;
-  bool begun = false;  // there is more than one buffer
+  bool begun = false;  // the first buffer is written
   // the following buffers bypass the page cache, unless the file system rejects that
   bool direct = false;
 
@@ -161,7 +161,6 @@ void DirectAppender::State::begin() {
 }
 
 void DirectAppender::State::hand_over() {
-  if (!begun && filled == kBuffer) begin();  // it is aligned, as all that follow
   if (!writer.joinable()) {
     // Only the first buffer may begin at an unaligned offset; it ends so that all others are
     // aligned.

@@ -24,6 +24,7 @@ _MODULES = (
     "experimental",
     "future",
     "handlers",
+    "logging",
     "metadata",
     "multihost",
     "options",
@@ -67,7 +68,6 @@ _NAMES = {
 
 _HINTS = {
     "aggregate_handlers": "checkpoints of old versions are read by cairn.load",
-    "logging": "cairn.orbax records no statistics of steps",
     "msgpack_utils": "cairn.save and cairn.load handle files of msgpack",
     "pathways": "Pathways is not available",
     "serialization": "arrays are written by Cairn's native code",

@@ -1,10 +1,12 @@
 """CheckpointManager: the checkpoints of a training run."""
 
+import dataclasses
 import datetime
 import numbers
 import operator
 import os
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +27,8 @@ from cairn.orbax._impl.steps.manager_setup import METRICS_ITEM
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
 from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
+from cairn.orbax.logging import StandardLogger
+from cairn.orbax.logging.step_statistics import RestoreStepStatistics, SaveStepStatistics, timed
 
 
 class StepAlreadyExistsError(ValueError):
@@ -54,8 +58,7 @@ class CheckpointManager(AbstractCheckpointManager):
         logger: Any = None,
         handler_registry: Any = None,
     ) -> None:
-        if logger is not None:
-            raise NotImplementedError("logger: cairn.orbax records no statistics of steps")
+        self._logger = logger or StandardLogger()
         self._options = options or CheckpointManagerOptions()
         self._atomicity = self._options.atomicity()
         self._saves = self._options.saves()
@@ -82,6 +85,7 @@ class CheckpointManager(AbstractCheckpointManager):
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._saving: int | None = None
+        self._last_save_time: float | None = None
         self._removal = StepRemoval(
             self._directory,
             self._format,
@@ -198,6 +202,26 @@ class CheckpointManager(AbstractCheckpointManager):
           TypeError: the step is not a whole number.
           ValueError: there are no arguments, or those of the wrong kind.
         """
+        statistics = SaveStepStatistics(directory=str(self._directory))
+        with timed(statistics, "checkpoint_manager_blocking"):
+            is_saved = self._save(
+                step, items, save_kwargs, metrics, force, args, custom_metadata, statistics
+            )
+        if is_saved:
+            self._logger.log_entry(dataclasses.asdict(statistics))
+        return is_saved
+
+    def _save(
+        self,
+        step: int,
+        items: Any,
+        save_kwargs: Any,
+        metrics: Any,
+        force: "bool | None",
+        args: "CheckpointArgs | None",
+        custom_metadata: "dict[str, Any] | None",
+        statistics: SaveStepStatistics,
+    ) -> bool:
         if items is None and args is None:
             raise ValueError("Must provide `args` for `save`.")
         self._items.decide_by_args(args)
@@ -206,7 +230,15 @@ class CheckpointManager(AbstractCheckpointManager):
             step = operator.index(step)  # an array of JAX: the list of steps must not keep it
         if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
             return False
-        self.wait_until_finished()
+        statistics.step = step
+        if self.reached_preemption(step):
+            statistics.reached_preemption = True
+            statistics.preemption_received_at = time.time()
+        with timed(statistics, "wait_for_prev"):
+            self.wait_until_finished()
+        if self._last_save_time is not None:
+            started: Any = statistics.wait_for_prev_start_time
+            statistics.time_between_consecutive_saves_sec = started - self._last_save_time
         if step in self.all_steps():
             raise StepAlreadyExistsError(f"Checkpoint for step {step} already exists.")
         named = self._items.named(items, save_kwargs, args, for_save=True)
@@ -216,16 +248,20 @@ class CheckpointManager(AbstractCheckpointManager):
             and not self._options.prevent_write_metrics
         ):
             named[METRICS_ITEM] = JsonSaveArgs(metrics)
-        self._checkpointer.save(
-            step_names.build_step_path(self._directory, self._format, step),
-            args=CompositeArgs(**named),
-            custom_metadata=custom_metadata,
-            force=True,
-        )
+        with timed(statistics, "checkpointer_blocking"):
+            self._checkpointer.save(
+                step_names.build_step_path(self._directory, self._format, step),
+                args=CompositeArgs(**named),
+                custom_metadata=custom_metadata,
+                force=True,
+            )
         self._infos.append(CheckpointInfo(step, _now(), metrics))
-        old = self._group.step("keep", self._unkept)
+        with timed(statistics, "get_old_steps"):
+            old = self._group.step("keep", self._unkept)
         self._infos = [info for info in self._infos if info.step not in old]
         if not isinstance(self._checkpointer, AsyncCheckpointer):
+            statistics.synchronous = True
+            self._last_save_time = time.time()
             self._remove_steps(old)
             return True
         self._saving = step
@@ -243,6 +279,7 @@ class CheckpointManager(AbstractCheckpointManager):
         """Waits for the save. No older step is removed before the new one is durable."""
         try:
             checkpointer.wait_until_finished()
+            self._last_save_time = time.time()
             self._remove_steps(old)
         except BaseException as error:  # raised in the caller's thread
             self._error = error
@@ -271,6 +308,21 @@ class CheckpointManager(AbstractCheckpointManager):
           KeyError: an item is not stored.
           ValueError: the arguments are of the wrong kind, or a handler is not known.
         """
+        statistics = RestoreStepStatistics()
+        with timed(statistics, "checkpoint_manager"):
+            restored = self._restore(step, items, restore_kwargs, directory, args, statistics)
+        self._logger.log_entry(dataclasses.asdict(statistics))
+        return restored
+
+    def _restore(
+        self,
+        step: "int | None",
+        items: Any,
+        restore_kwargs: Any,
+        directory: Any,
+        args: "CheckpointArgs | None",
+        statistics: RestoreStepStatistics,
+    ) -> Any:
         if step is None:
             if directory is None:
                 step = self.latest_step()
@@ -278,11 +330,14 @@ class CheckpointManager(AbstractCheckpointManager):
                 step = max(step_names.checkpoint_steps(directory), default=None)
             if step is None:
                 raise FileNotFoundError(f"No steps found in {directory or self._directory}.")
+        statistics.step = step
+        statistics.directory = str(directory or self._directory)
         path = self._read_path(step, as_path(directory or self._directory))
         self._items.decide_by_path(path)
         self._items.check(items, args)
         named = self._items.named(items, restore_kwargs, args, for_save=False)
-        restored = self._checkpointer.restore(path, args=CompositeArgs(**named))
+        with timed(statistics, "checkpointer"):
+            restored = self._checkpointer.restore(path, args=CompositeArgs(**named))
         return self._items.result(restored)
 
     # ---- metadata ----
