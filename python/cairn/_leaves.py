@@ -70,9 +70,16 @@ def _children(jax: Any, obj: Any) -> Any:
         return _LEAF
     if not pairs:
         return {} if isinstance(obj, Mapping) else None  # as Orbax stores it
-    if pairs and all(isinstance(path[0], util.SequenceKey) for path, _ in pairs):
+    if [_number(util, path[0]) for path, _ in pairs] == list(range(len(pairs))):
         return [child for _, child in pairs]
     return {key_text(path[0]): child for path, child in pairs}
+
+
+def _number(util: Any, key: Any) -> Any:
+    """The number of a child of a node that counts its children; else None."""
+    if isinstance(key, util.FlattenedIndexKey):  # a class that was registered without keys
+        return key.key
+    return key.idx if isinstance(key, util.SequenceKey) else None
 
 
 _attributes: dict[type, str] = {}  # where the classes of JAX's keys have their text

@@ -108,20 +108,124 @@ def test_a_restored_named_tuple_is_saved_as_one(tmp_path):
     assert (tmp_path / "d/_METADATA").read_text() == (tmp_path / "c/_METADATA").read_text()
 
 
-@pytest.mark.parametrize("name", [name for name in EMPTY if name not in ("flax", "node")])
-def test_one_alone_is_refused(ocp, name, tmp_path):
+@jax.tree_util.register_pytree_node_class
+class Nothing(Pair):
+    """A node that is false."""
+
+    def __bool__(self):
+        return False
+
+
+@flax.struct.dataclass
+class Fixed:
+    """Without children, but with a value that is not a leaf."""
+
+    n: int = flax.struct.field(pytree_node=False, default=3)
+
+
+REFUSED = [EMPTY[name] for name in EMPTY if name not in ("flax", "node")] + [Nothing(), Nothing(None)]
+ALONE = [Stateless(), Fixed(), Pair()]
+
+
+def said(work):
+    """What a call returns, or the type of its exception."""
+    try:
+        return work()
+    except Exception as error:
+        return type(error)
+
+
+@pytest.mark.parametrize("root", REFUSED, ids=repr)
+def test_one_that_is_false_is_refused_as_a_tree(ocp, root, tmp_path):
     with pytest.raises(ValueError, match="empty item"):
-        checkpointer(ocp, True).save(tmp_path / "c", EMPTY[name])
+        checkpointer(ocp, True).save(tmp_path / "c", root)
     assert not (tmp_path / "c").exists()
+    with ocp.StandardCheckpointer() as standard, pytest.raises(ValueError):
+        standard.save(tmp_path / "d", root)
+        standard.wait_until_finished()
+    assert not (tmp_path / "d").exists()
 
 
-def test_one_of_a_class_alone_is_refused(tmp_path):
+@pytest.mark.parametrize("root", ALONE, ids=lambda root: type(root).__name__)
+@pytest.mark.parametrize("is_rich", [False, True], ids=["plain", "rich"])
+def test_one_of_a_class_alone_is_stored_as_none(is_rich, root, tmp_path):
+    import orbax.checkpoint
+
     import cairn.orbax
 
-    # Orbax writes a checkpoint without data, which it restores as None.
-    with pytest.raises(ValueError, match="empty item"):
-        checkpointer(cairn.orbax, True).save(tmp_path / "c", Stateless())
-    assert not (tmp_path / "c").exists()
+    files = {}
+    for ocp in (orbax.checkpoint, cairn.orbax):
+        path = tmp_path / ocp.__name__
+        checkpointer(ocp, is_rich).save(path, root)
+        found = json.loads((path / "_METADATA").read_text())
+        files[ocp] = found, sorted(file.name for file in path.iterdir())
+    assert files[cairn.orbax] == files[orbax.checkpoint]
+
+
+@pytest.mark.parametrize("root", ALONE, ids=lambda root: type(root).__name__)
+@pytest.mark.parametrize("is_rich", [False, True], ids=["plain", "rich"])
+def test_one_of_a_class_alone_comes_back_alike(writer_reader, is_rich, root, tmp_path):
+    writer, reader = writer_reader
+    checkpointer(writer, is_rich).save(tmp_path / "c", root)
+    opened = checkpointer(reader, is_rich)
+    assert opened.restore(tmp_path / "c") is None
+    for target in (root, {}, [], Pair(), Stateless()):
+        restored = opened.restore(tmp_path / "c", item=target)
+        assert jax.tree.structure(restored) == jax.tree.structure(target)
+    with pytest.raises((ValueError, TypeError)):  # the latter with rich types in Orbax
+        opened.restore(tmp_path / "c", item={"a": 1})
+    assert opened.metadata(tmp_path / "c").item_metadata is None
+
+
+@pytest.mark.parametrize("root", ALONE, ids=lambda root: type(root).__name__)
+def test_one_of_a_class_alone_in_a_manager(writer_reader, root, tmp_path):
+    writer, reader = writer_reader
+    for name in ("Standard", "PyTree"):
+        with writer.CheckpointManager(tmp_path / name) as manager:
+            manager.save(1, args=getattr(writer.args, f"{name}Save")(root))
+        with reader.CheckpointManager(tmp_path / name) as manager:
+            restore = getattr(reader.args, f"{name}Restore")
+            like = manager.restore(1, args=restore(root))
+            assert jax.tree.structure(like) == jax.tree.structure(root)
+            as_stored = said(lambda: manager.restore(1, args=restore()))  # noqa: B023
+            assert as_stored is (ValueError if name == "Standard" else None)
+            assert said(lambda: manager.item_metadata(1)) is ValueError  # noqa: B023
+
+
+def test_one_of_a_class_alone_with_a_standard_checkpointer(writer_reader, tmp_path):
+    writer, reader = writer_reader
+    with writer.StandardCheckpointer() as standard:
+        standard.save(tmp_path / "c", Stateless())
+    with reader.StandardCheckpointer() as standard:
+        assert standard.restore(tmp_path / "c", Stateless()) == Stateless()
+        with pytest.raises(ValueError):
+            standard.restore(tmp_path / "c")
+
+
+NODES = [Pair(1, np.arange(2)), {"a": Pair(1, Pair(2)), "b": 2}, {"x": Pair(), "y": [Pair(5)]}]
+
+
+@pytest.mark.parametrize("tree", NODES, ids=range(len(NODES)))
+def test_a_class_without_keys_is_a_list(writer_reader, tree, tmp_path):
+    writer, reader = writer_reader
+    keys = {}
+    for ocp in writer_reader:
+        checkpointer(ocp, False).save(tmp_path / ocp.__name__, tree)
+        found = json.loads((tmp_path / ocp.__name__ / "_METADATA").read_text())
+        keys[ocp] = {name: entry["key_metadata"] for name, entry in found["tree_metadata"].items()}
+    assert keys[reader] == keys[writer]
+    restored = checkpointer(reader, False).restore(tmp_path / writer.__name__)
+    expected = checkpointer(writer, False).restore(tmp_path / writer.__name__)
+    assert repr(restored) == repr(expected)
+    like = checkpointer(reader, False).restore(tmp_path / writer.__name__, item=tree)
+    assert jax.tree.structure(like) == jax.tree.structure(tree)
+
+
+def test_metadata_of_one_leaf_is_a_node(ocp, tmp_path):
+    checkpointer(ocp, False).save(tmp_path / "c", np.arange(3))
+    found = checkpointer(ocp, False).metadata(tmp_path / "c").item_metadata
+    mapped = jax.tree.map(lambda leaf: leaf.shape, found, is_leaf=lambda node: hasattr(node, "shape"))
+    assert mapped.tree == (3,)
 
 
 def test_which_nodes_are_empty(ocp):

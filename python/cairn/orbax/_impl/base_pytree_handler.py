@@ -104,8 +104,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         metadata = "" if args.custom_metadata is None else json.dumps(args.custom_metadata)
         target = args.ocdbt_target_data_file_size
         self._check_names(args.item)
-        _paths, leaves, _ = trees.flatten(args.item)
-        if not leaves or (len(leaves) == 1 and trees.is_empty(args.item)):
+        if trees.has_no_leaves(args.item) and not args.item:
             raise ValueError("Found empty item.")
         save_args = trees.arguments_by_path(args.save_args, "save_args", save_args_of, "SaveArgs")
         own = OwnLeaves(args.item, self._registry)
@@ -113,10 +112,13 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         if own:
             options = {**self._leaf_options, "ocdbt_target_data_file_size": target}
             futures = await own.serialize(directory, save_args, options)
+        tree, typestrs = own.without() if own else args.item, own.typestrs()
+        if trees.is_empty(tree):  # a node of a class, which Orbax stores as None
+            tree, typestrs = ..., {(): "None"}
         try:
             pending = self._native.async_save(
                 os.fspath(directory),
-                own.without() if own else args.item,
+                tree,
                 _leaf_arguments(save_args),
                 target,
                 metadata,
@@ -128,9 +130,9 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
             raise ValueError(str(error)) from error
         written = NativeFuture(pending, self._native)
-        if not own:
+        if not typestrs:
             return [written]
-        return [NamingFuture(written, directory, own.typestrs()), *futures]
+        return [NamingFuture(written, directory, typestrs), *futures]
 
     def restore(self, directory: Any, args: "BasePyTreeRestoreArgs | None" = None) -> Any:
         """Restores the tree: as stored, or like a target."""

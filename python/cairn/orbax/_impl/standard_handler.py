@@ -1,7 +1,9 @@
 """StandardCheckpointHandler: trees of arrays and numbers, restored as they were placed."""
 
 import dataclasses
+import functools
 import numbers
+from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax import options
@@ -77,8 +79,7 @@ class StandardCheckpointHandler(NativeHandler):
             raise ValueError("give the arguments of a restore as args=...")
         if args is None:
             args = StandardRestoreArgs(item=item)
-        metadata = self._impl.metadata(directory)
-        restore_args = _restore_args(args, metadata)
+        restore_args = _restore_args(args, functools.partial(self.metadata, directory))
         if not args.strict:
             import jax
 
@@ -130,8 +131,11 @@ def _checked(item: Any, save_args: Any) -> Any:
     return treedef.unflatten(checked)
 
 
-def _restore_args(args: Any, metadata: TreeMetadata) -> Any:
-    """The arguments for each leaf of the target, or of the stored tree."""
+def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
+    """The arguments for each leaf of the target, or of the stored tree.
+
+    The metadata are read only if the target does not say all.
+    """
     import jax
 
     def stored_sharding(leaf: Any) -> Any:
@@ -148,16 +152,18 @@ def _restore_args(args: Any, metadata: TreeMetadata) -> Any:
             ) from error
 
     if args.item is None:
-        shardings = jax.tree.map(stored_sharding, metadata.tree)
-        return construction.construct_restore_args(metadata.tree, shardings)
-    stored = trees.by_path(metadata.tree)
+        tree = metadata().tree
+        return construction.construct_restore_args(tree, jax.tree.map(stored_sharding, tree))
     paths, leaves, treedef = trees.flatten(args.item, None)
+    stored: dict[Any, Any] | None = None
     shardings = []
     for path, leaf in zip(paths, leaves, strict=True):
         if not _is_standard(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct):
             raise ValueError(f"Unsupported type: {type(leaf)} for key: {path}.")
         sharding = construction.sharding_of(leaf, args.support_layout)
         if sharding is None and hasattr(leaf, "sharding"):
+            if stored is None:
+                stored = trees.by_path(metadata().tree)
             if path not in stored:
                 raise ValueError(
                     f"Structure mismatch: Target path {path} not found in the checkpoint, which "

@@ -7,6 +7,7 @@ from typing import Any
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.leaves.shardings import from_serialized_string
 from cairn.orbax._impl.stored_tree import StoredTree, fill
+from cairn.orbax._impl.trees import is_empty
 
 
 @dataclasses.dataclass
@@ -73,11 +74,16 @@ class StringMetadata(Metadata):
 
 
 class TreeMetadata:
-    """The metadata of a tree. Behaves as the tree for access by key; a node for JAX."""
+    """The metadata of a tree. Behaves as the tree for access by key; a node for JAX.
+
+    The tree is a container or a single leaf. Raises ValueError for None and other empty nodes.
+    """
 
     _is_node = False
 
     def __init__(self, *, tree: Any, custom_metadata: Any = None, use_zarr3: bool = False) -> None:
+        if not isinstance(tree, dict | list | tuple) and is_empty(tree):
+            raise ValueError(f"Unsupported tree type: {type(tree)}")
         self._tree = tree
         self._custom_metadata = custom_metadata
         self._use_zarr3 = use_zarr3
@@ -157,12 +163,15 @@ def _make_node() -> None:
         if isinstance(node.tree, list | tuple):
             pairs = [(jax.tree_util.SequenceKey(i), child) for i, child in enumerate(node.tree)]
             return pairs, (type(node.tree), None, node.custom_metadata, node.use_zarr3)
-        raise ValueError(f"Unsupported tree type: {type(node.tree)}")
+        leaf = jax.tree_util.GetAttrKey("tree")
+        return [(leaf, node.tree)], (object, None, node.custom_metadata, node.use_zarr3)
 
     def make(described: Any, values: Any) -> TreeMetadata:
         kind, keys, custom_metadata, use_zarr3 = described
         if kind is dict:
             tree: Any = dict(zip(keys, values, strict=True))
+        elif kind is object:
+            (tree,) = values
         else:
             tree = kind(*values) if hasattr(kind, "_fields") else kind(values)
         return TreeMetadata(tree=tree, custom_metadata=custom_metadata, use_zarr3=use_zarr3)

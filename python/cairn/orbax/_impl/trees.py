@@ -20,6 +20,13 @@ def is_empty(node: Any) -> bool:
     return not jax.tree_util.all_leaves([node]) and not one_level(node)[0]
 
 
+def has_no_leaves(tree: Any) -> bool:
+    """Whether a tree consists of None and containers only."""
+    import jax
+
+    return not jax.tree_util.tree_leaves(tree)
+
+
 def one_level(node: Any) -> "tuple[list[Any], Any]":
     """The children of a node of JAX's registry, and the structure that makes it again."""
     import jax

@@ -105,7 +105,7 @@ class OwnLeaves:
 
 
 class NamingFuture:
-    """Ends when the tree is written, with the names of the types of the user's own."""
+    """Ends when the tree is written, with names of types that the native part does not know."""
 
     def __init__(self, written: Any, directory: Any, typestrs: "dict[Path, str]") -> None:
         self._written = written
@@ -122,7 +122,7 @@ class NamingFuture:
         """Waits until the tree is written."""
         self._written.result(timeout)
         with self._lock:
-            if not self._is_named:
+            if not self._is_named and processes.process_index() == 0:  # which writes the file
                 _name_types(self._file, self._typestrs)
                 self._is_named = True
 
@@ -136,8 +136,8 @@ def _name_types(file: str, typestrs: "dict[Path, str]") -> None:
         value = entry["value_metadata"]
         if value["value_type"] == "placeholder":
             path = tuple(str(part["key"]) for part in entry["key_metadata"])
-            value["value_type"] = typestrs.get(path, "placeholder")
-            names.append(value["value_type"])
+            names.append(typestrs.get(path, "placeholder"))
+            _name(value, names[-1])
     if "value_metadata_tree" in described:  # the same leaves, in the same order
         rich = json.loads(described["value_metadata_tree"])
         _name_in_order(rich, iter(names))
@@ -147,6 +147,11 @@ def _name_types(file: str, typestrs: "dict[Path, str]") -> None:
     os.replace(f"{file}.tmp", file)
 
 
+def _name(value: "dict[str, Any]", typestr: str) -> None:
+    value["value_type"] = typestr
+    value["skip_deserialize"] = value["skip_deserialize"] or typestr == "None"
+
+
 def _name_in_order(node: Any, names: Any) -> None:
     if isinstance(node, list):
         for child in node:
@@ -154,7 +159,7 @@ def _name_in_order(node: Any, names: Any) -> None:
     elif isinstance(node, dict):
         if node.get("clazz") == "ValueMetadataEntry":
             if node["data"]["value_type"] == "placeholder":
-                node["data"]["value_type"] = next(names)
+                _name(node["data"], next(names))
             return
         for child in node.values():
             _name_in_order(child, names)
