@@ -135,7 +135,7 @@ def said(work):
         return type(error)
 
 
-@pytest.mark.parametrize("root", REFUSED, ids=repr)
+@pytest.mark.parametrize("root", REFUSED, ids=range(len(REFUSED)))
 def test_one_that_is_false_is_refused_as_a_tree(ocp, root, tmp_path):
     with pytest.raises(ValueError, match="empty item"):
         checkpointer(ocp, True).save(tmp_path / "c", root)
