@@ -6,30 +6,10 @@ import os
 from typing import Any
 
 from cairn.orbax._impl.paths import STEP_METADATA_FILE, as_path
+from cairn.orbax.logging.step_statistics import SaveStepStatistics
 
 ROOT_METADATA_FILE = "_ROOT_METADATA"
 LEGACY_ROOT_METADATA_FILE = "metadata"
-
-
-@dataclasses.dataclass
-class SaveStepStatistics:
-    """How long the parts of a save took. Cairn does not record it."""
-
-    step: "int | None" = None
-    event_type: str = "save"
-    directory: "str | None" = None
-    reached_preemption: bool = False
-    preemption_received_at: "float | None" = None
-    synchronous: bool = False
-    wait_for_prev_start_time: "float | None" = None
-    wait_for_prev_duration_secs: "float | None" = None
-    time_between_consecutive_saves_sec: "float | None" = None
-    checkpointer_blocking_start_time: "float | None" = None
-    checkpointer_blocking_duration_secs: "float | None" = None
-    get_old_steps_start_time: "float | None" = None
-    get_old_steps_duration_secs: "float | None" = None
-    checkpoint_manager_blocking_start_time: "float | None" = None
-    checkpoint_manager_blocking_duration_secs: "float | None" = None
 
 
 @dataclasses.dataclass
