@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "coordinator.h"
+#include "leaf_handlers.h"
 #include "values/text.h"
 #include "values/trees.h"
 
@@ -99,8 +100,9 @@ class TreeHandler {
   PendingWrite async_save(const PathText& directory, nb::handle tree, nb::list leaf_args,
                           std::optional<std::int64_t> target_file_bytes,
                           const std::string& custom_metadata, nb::object processes,
-                          std::optional<double> time_limit) {
-    join(std::move(processes), time_limit);
+                          std::optional<double> time_limit,
+                          const std::optional<nb::dict>& handlers) {
+    join(std::move(processes), time_limit, handlers);
     PyTreeSaveArgs args;
     const std::stop_source stop;
     args.cancel = stop.get_token();
@@ -125,15 +127,18 @@ class TreeHandler {
   }
 
  private:
-  // Each save has a job and a time limit, in seconds, of its own.
-  void join(nb::object processes, std::optional<double> time_limit) {
+  // Each save has a job, a time limit in seconds, and options of leaves' handlers of its own.
+  void join(nb::object processes, std::optional<double> time_limit,
+            const std::optional<nb::dict>& handlers) {
     std::optional<std::chrono::milliseconds> limit;
     if (time_limit)
       limit = std::chrono::ceil<std::chrono::milliseconds>(
           std::chrono::duration<double>(std::min(*time_limit, kLongestLimit)));
     job_ = Job::of(std::move(processes));
-    if (!job_ && limit == options_.save_timeout) return;
+    const bool is_plain = !handlers && options_.type_handler_registry == nullptr;
+    if (!job_ && limit == options_.save_timeout && is_plain) return;
     options_.save_timeout = limit;
+    options_.type_handler_registry = handlers ? leaf_handlers(*handlers) : nullptr;
     if (job_) options_.multiprocessing_options = job_->options();
     const nb::gil_scoped_release unlocked;
     handler_ = std::make_unique<PyTreeCheckpointHandler>(options_);
@@ -175,7 +180,8 @@ void define_handlers(nb::module_& module) {
           nb::arg("auto_device_host_gb").none())
       .def("async_save", &TreeHandler::async_save, nb::arg("directory"), nb::arg("tree").none(),
            nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"),
-           nb::arg("processes").none() = nb::none(), nb::arg("time_limit").none() = nb::none())
+           nb::arg("processes").none() = nb::none(), nb::arg("time_limit").none() = nb::none(),
+           nb::arg("handlers").none() = nb::none())
       .def("finalize", &TreeHandler::finalize, nb::arg("directory"))
       .def("close", &TreeHandler::close);
 }

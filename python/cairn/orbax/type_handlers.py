@@ -32,13 +32,13 @@ from cairn.orbax._impl.types.type_registry import (
     default_types,
     get_type_handler,
     has_type_handler,
+    register_standard_handlers_with_options,
     register_type_handler,
 )
 
 _MISSING = {
     "SingleReplicaArrayHandler": "each process reads what its devices need; nothing is broadcast",
     "merge_ocdbt_per_process_files": "the processes of a save merge their databases themselves",
-    "register_standard_handlers_with_options": "the native part has no such options",
 }
 
 
@@ -101,6 +101,7 @@ __all__ = [
     "is_placeholder",
     "is_supported_empty_value",
     "is_supported_type",
+    "register_standard_handlers_with_options",
     "register_type_handler",
     "supported_types",
 ]

@@ -70,7 +70,7 @@ def test_a_missing_name_has_a_hint(name):
         lambda: ocp.options.FileOptions(path_permission_mode=0o700),
         lambda: ocp.options.AsyncOptions(barrier_sync_fn=print),
         lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),
-        lambda: ocp.type_handlers.ArrayHandler(metadata_key="x"),
+        lambda: ocp.type_handlers.ArrayHandler(primary_host=1),
         lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler(), temporary_path_class=object),
         lambda: ocp.CheckpointManager("gs://bucket/x"),
     ],

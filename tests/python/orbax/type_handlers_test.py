@@ -148,9 +148,7 @@ def test_the_file_of_the_tree_is_the_same(tmp_path):
         found = json.loads((tmp_path / name / "_METADATA").read_text())
         if "value_metadata_tree" in found:
             found["value_metadata_tree"] = json.loads(found["value_metadata_tree"])
-        for entry in found["tree_metadata"].values():  # without a store of array metadata, as here
-            entry["value_metadata"].pop("write_shape", None)
-        return json.loads(json.dumps(found).replace(', "write_shape": [2]', ""))
+        return found
 
     assert text(cairn.orbax, "ours") == text(real, "theirs")
 

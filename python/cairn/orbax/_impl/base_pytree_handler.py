@@ -115,6 +115,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         tree, typestrs = own.without() if own else args.item, own.typestrs()
         if trees.is_empty(tree):  # a node of a class, which Orbax stores as None
             tree, typestrs = ..., {(): "None"}
+        handlers = own.native_options()
         try:
             pending = self._native.async_save(
                 os.fspath(directory),
@@ -124,6 +125,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
                 metadata,
                 processes.job(),
                 time_limits.current(),
+                handlers,
             )
         except TypeError as error:  # a leaf of an unknown type, which is a ValueError in Orbax
             raise ValueError(f"TypeHandler lookup failed: {error}") from error

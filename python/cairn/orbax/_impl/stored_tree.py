@@ -60,13 +60,25 @@ class StoredTree:
         kind = restore_type or self.infos[index].typestr
         if self._registry is None or self.is_empty(index) or not kind:
             return None
-        from cairn.orbax._impl.types.own_leaves import own_handler
+        from cairn.orbax._impl.types.standard_types import is_native
 
         try:
-            return own_handler(self._registry, kind)
+            handler = self._registry.get(kind)
+            return None if is_native(handler) else handler
         except ValueError as error:
             name = self.infos[index].name
             raise ValueError(f"{name}: TypeHandler lookup failed: {error}") from error
+
+    @functools.cached_property
+    def keeps_array_metadata(self) -> bool:
+        """Whether random keys are restored as such, not as their data."""
+        import jax
+
+        from cairn.orbax._impl.types import leaf_options
+
+        if self._registry is None or not self._registry.has(jax.Array):
+            return True
+        return leaf_options.keeps_array_metadata(self._registry.get(jax.Array))
 
     def is_empty(self, index: int) -> bool:
         """Whether a leaf is None or an empty container."""

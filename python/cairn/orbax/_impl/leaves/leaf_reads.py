@@ -81,8 +81,15 @@ class LeafReads:
         """The arrays of all boxes."""
         return list(self._stored.reader.read(self._boxes)) if self._boxes else []
 
-    def add(self, index: int, args: RestoreArgs) -> "Callable[[list[Any]], Any]":
-        """Plans a leaf. The function that is returned makes its value of the arrays."""
+    def add(
+        self, index: int, args: RestoreArgs, keeps_metadata: "bool | None" = None
+    ) -> "Callable[[list[Any]], Any]":
+        """Plans a leaf. The function that is returned makes its value of the arrays.
+
+        keeps_metadata: whether a random key is restored as such; None: as the registry says.
+        """
+        if keeps_metadata is None:
+            keeps_metadata = self._stored.keeps_array_metadata
         info = self._stored.infos[index]
         if info.kind in ("empty", "placeholder"):
             value = item_value(self._stored.reader, index)
@@ -97,7 +104,7 @@ class LeafReads:
             text = str(item_value(self._stored.reader, index))
             return lambda arrays: text
         if kind == "jax.Array":
-            return self._jax(index, args)
+            return self._jax(index, args, keeps_metadata)
         at = self._whole(index)
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
 
@@ -117,14 +124,16 @@ class LeafReads:
         self._boxes.append((index, [0] * len(shape), shape))
         return len(self._boxes) - 1
 
-    def _jax(self, index: int, args: RestoreArgs) -> "Callable[[list[Any]], Any]":
+    def _jax(
+        self, index: int, args: RestoreArgs, keeps_metadata: bool
+    ) -> "Callable[[list[Any]], Any]":
         import jax
 
         info = self._stored.infos[index]
         sharding = self._sharding(index, args)
         given = getattr(args, "sharding", None)
         placement = given if has_layout(given) else sharding
-        implementation = self._stored.reader.random_key_impl(index)
+        implementation = self._stored.reader.random_key_impl(index) if keeps_metadata else ""
         if implementation:
             at = self._whole(index)
 

@@ -3,6 +3,7 @@
 import functools
 from typing import Any
 
+from cairn.orbax._impl.types.leaf_options import keeps_array_metadata
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
 from cairn.orbax._impl.types.writes import write_leaves
 
@@ -17,7 +18,7 @@ def _through_cairn(base: Any, kind: str) -> Any:
             if kind == "array":
                 type_handlers.check_array_values(values, infos)
             try:
-                return await write_leaves(values, infos, args)
+                return await write_leaves(values, infos, args, self)
             except (NotImplementedError, TypeError):  # what Orbax stores and Cairn does not
                 return await super().serialize(values, infos, args)
 
@@ -27,7 +28,8 @@ def _through_cairn(base: Any, kind: str) -> Any:
                 if kind == "array":  # without arguments, an error that Orbax words
                     return await super().deserialize(infos)
             try:
-                return await read_leaves(infos, [cairn_args(kind, one) for one in args])
+                chosen = [cairn_args(kind, one) for one in args]
+                return await read_leaves(infos, chosen, keeps_array_metadata(self))
             except NotImplementedError:  # a layout of a device, a directory that is not local
                 return await super().deserialize(infos, args)
 

@@ -10,17 +10,9 @@ from cairn.orbax._impl import asyncs, processes, trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
+from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import is_native
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
-
-
-def own_handler(registry: Any, kind: Any) -> "TypeHandler | None":
-    """The handler of a type or of its name, None for the native part's types.
-
-    Raises ValueError for a type without a handler.
-    """
-    handler: TypeHandler = registry.get(kind)
-    return None if is_native(handler) else handler
 
 
 def tensorstore_context(handler: TypeHandler, use_ocdbt: bool) -> Any:
@@ -37,11 +29,11 @@ class OwnLeaves:
 
     def __init__(self, tree: Any, registry: Any) -> None:
         self._pairs = trees.flatten_with_keys(tree)
-        by_type: dict[Any, TypeHandler | None] = {}
+        by_type: dict[Any, TypeHandler] = {}
         for keys, leaf in self._pairs[0]:
             if type(leaf) not in by_type and not trees.is_empty(leaf):
                 try:
-                    by_type[type(leaf)] = own_handler(registry, type(leaf))
+                    by_type[type(leaf)] = registry.get(type(leaf))
                 except ValueError as error:
                     path = trees.dotted(trees.path_of(keys))
                     raise ValueError(
@@ -50,11 +42,16 @@ class OwnLeaves:
         self._leaves = {
             trees.path_of(keys): (keys, leaf, handler)
             for keys, leaf in self._pairs[0]
-            if (handler := by_type.get(type(leaf))) is not None
+            if (handler := by_type.get(type(leaf))) is not None and not is_native(handler)
         }
+        self._native = [handler for handler in by_type.values() if is_native(handler)]
 
     def __bool__(self) -> bool:
         return bool(self._leaves)
+
+    def native_options(self) -> "Options | None":
+        """The options of the native part for the other leaves; None: the default."""
+        return native_options(self._native)
 
     def without(self) -> Any:
         """The tree with placeholders in their place."""

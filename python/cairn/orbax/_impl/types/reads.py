@@ -9,12 +9,19 @@ from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.writes import NotHereError, directory_of
 
 
-async def read_leaves(infos: Any, args: "list[RestoreArgs]") -> "list[Any]":
-    """The values of leaves, read together with those of handlers that are called together."""
+async def read_leaves(
+    infos: Any, args: "list[RestoreArgs]", keeps_metadata: bool = True
+) -> "list[Any]":
+    """The values of leaves, read together with those of handlers that are called together.
+
+    keeps_metadata: whether random keys are restored as such.
+    """
     if not infos:
         return []
     limit = getattr(infos[0].byte_limiter, "max_bytes", None)
-    entries = [(info.name, one, limit) for info, one in zip(infos, args, strict=True)]
+    entries = [
+        (info.name, one, limit, keeps_metadata) for info, one in zip(infos, args, strict=True)
+    ]
     first, values = await _batches.add(directory_of(infos[0]), entries)
     return list(values[first : first + len(entries)])
 
@@ -23,7 +30,7 @@ async def _read(directory: str, entries: "list[Any]") -> "list[Any]":
     stored = StoredTree(directory, entries[0][2])
     reads = LeafReads(stored)
     try:
-        finishers = [reads.add(stored.index(name), args) for name, args, _ in entries]
+        finishers = [reads.add(stored.index(name), args, keeps) for name, args, _, keeps in entries]
     except KeyError as error:
         raise NotHereError(f"{directory}: {error}") from error
     arrays = reads.run()

@@ -4,6 +4,7 @@ from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.types import leaf_options
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
 from cairn.orbax._impl.types.type_handler import TypeHandler, check_input_arguments
 from cairn.orbax._impl.types.writes import write_leaves
@@ -14,14 +15,6 @@ class StandardTypeHandler(TypeHandler):
 
     _typestr = ""
     _kind = ""
-
-    def __init__(self, **options: Any) -> None:
-        given = [name for name, value in options.items() if value is not None]
-        if given:
-            raise NotImplementedError(
-                f"{type(self).__name__}({given[0]}=...): the native part writes these leaves and "
-                "has no such option"
-            )
 
     def typestr(self) -> str:
         """The name by which a checkpoint remembers the type."""
@@ -38,34 +31,97 @@ class StandardTypeHandler(TypeHandler):
         """Copies the values, starts to write them, and returns futures of that."""
         args = args or [SaveArgs()] * len(values)
         check_input_arguments(values, infos, args)
-        return await write_leaves(values, infos, args)
+        return await write_leaves(values, infos, args, self)
 
     async def deserialize(self, infos: Any, args: Any = None) -> "list[Any]":
         """Reads the values."""
         args = args or [RestoreArgs()] * len(infos)
         check_input_arguments(infos, args)
-        return await read_leaves(infos, [cairn_args(self._kind, one) for one in args])
+        chosen = [cairn_args(self._kind, one) for one in args]
+        return await read_leaves(infos, chosen, leaf_options.keeps_array_metadata(self))
 
 
 class NumpyHandler(StandardTypeHandler):
-    """Arrays of NumPy."""
+    """Arrays of NumPy.
+
+    metadata_key: the name of the files with the arrays' metadata, for Zarr v2; in a database only
+    without enable_post_merge_validation. A restore finds them. ocdbt_process_id has no effect: the
+    database that it names is merged. deepcopy_host_arrays=False: arrays must not change until the
+    save has ended.
+    """
 
     _typestr = "np.ndarray"
     _kind = "numpy"
 
+    def __init__(
+        self,
+        metadata_key: "str | None" = None,
+        ocdbt_process_id: "str | None" = None,
+        deepcopy_host_arrays: bool = True,
+    ) -> None:
+        self._metadata_key = metadata_key
+        self._override_ocdbt_process_id = ocdbt_process_id
+        self._deepcopy_host_arrays = deepcopy_host_arrays
 
-class ScalarHandler(StandardTypeHandler):
-    """Numbers."""
+
+class ScalarHandler(NumpyHandler):
+    """Numbers. The options are those of NumpyHandler."""
 
     _typestr = "scalar"
     _kind = "scalar"
 
+    def __init__(
+        self, metadata_key: "str | None" = None, ocdbt_process_id: "str | None" = None
+    ) -> None:
+        super().__init__(metadata_key, ocdbt_process_id, deepcopy_host_arrays=False)
+
 
 class ArrayHandler(StandardTypeHandler):
-    """Arrays of JAX."""
+    """Arrays of JAX.
+
+    metadata_key: as in NumpyHandler. primary_host must be 0; None is the same in one process.
+    replica_id: the replica that writes, where replicas do not share the work; None: the first of
+    each process. use_replica_parallel: they share it, down to pieces of
+    min_slice_bytes_for_replica_parallel, among at most max_replicas_for_replica_parallel; None: not
+    on GPUs. enable_write_sharding_file=False: no file _sharding. array_metadata_store=None: no
+    files array_metadatas, and random keys come back as their data.
+    enable_replica_parallel_separate_folder: replicated arrays of several processes have databases
+    of their own until the end. dispatcher and callback must be None.
+
+    Raises NotImplementedError for what must not be set.
+    """
 
     _typestr = "jax.Array"
     _kind = "array"
+
+    def __init__(
+        self,
+        metadata_key: "str | None" = None,
+        primary_host: "int | None" = 0,
+        replica_id: "int | None" = 0,
+        use_replica_parallel: "bool | None" = None,
+        min_slice_bytes_for_replica_parallel: "int | None" = None,
+        max_replicas_for_replica_parallel: "int | None" = None,
+        enable_write_sharding_file: bool = True,
+        array_metadata_store: Any = None,
+        enable_replica_parallel_separate_folder: bool = False,
+        dispatcher: Any = None,
+        callback: Any = None,
+    ) -> None:
+        if use_replica_parallel is None:
+            use_replica_parallel = leaf_options.default_use_replica_parallel()
+        self._metadata_key = metadata_key
+        self._primary_host = primary_host
+        self._replica_id = replica_id
+        self._use_replica_parallel = use_replica_parallel
+        self._min_slice_bytes_for_replica_parallel = min_slice_bytes_for_replica_parallel
+        self._max_replicas_for_replica_parallel = max_replicas_for_replica_parallel
+        self._enable_write_sharding_file = enable_write_sharding_file
+        self._array_metadata_store = array_metadata_store
+        self._enable_replica_parallel_separate_folder = enable_replica_parallel_separate_folder
+        self._dispatcher = dispatcher
+        self._callback = callback
+        leaf_options.check_supported(self)
 
     def has_dispatcher(self) -> bool:
         """False: arrays are read and written in this process."""
@@ -79,10 +135,13 @@ class ArrayHandler(StandardTypeHandler):
 
 
 class StringHandler(StandardTypeHandler):
-    """Strings."""
+    """Strings. filename: of the file that has them all; None: _strings.json."""
 
     _typestr = "string"
     _kind = "string"
+
+    def __init__(self, filename: "str | None" = None) -> None:
+        self._filename = filename or "_strings.json"
 
 
 class PlaceholderHandler(StandardTypeHandler):
@@ -109,7 +168,4 @@ def is_native(handler: Any) -> bool:
     kind = type(handler)
     if kind in _CLASSES:
         return True
-    if not kind.__module__.startswith(_ORBAX) or kind.__name__ not in _ORBAX_CLASSES:
-        return False
-    # Other names of the files: only TensorStore writes those.
-    return not getattr(handler, "_metadata_key", None) and not getattr(handler, "_filename", None)
+    return kind.__module__.startswith(_ORBAX) and kind.__name__ in _ORBAX_CLASSES

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax._impl.types import standard_types
+from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 from cairn.orbax._impl.types.type_handler import TypeHandler
 
 
@@ -87,7 +88,7 @@ def default_types() -> "list[tuple[Any, TypeHandler]]":
         (bytes, number),
         (np.number, number),
         (np.ndarray, standard_types.NumpyHandler()),
-        (jax.Array, standard_types.ArrayHandler()),
+        (jax.Array, standard_types.ArrayHandler(array_metadata_store=ArrayMetadataStore())),
         (str, standard_types.StringHandler()),
         (type(...), standard_types.PlaceholderHandler()),
     ]
@@ -117,3 +118,20 @@ def get_type_handler(ty: Any) -> TypeHandler:
 def has_type_handler(ty: Any) -> bool:
     """Whether the global registry has a handler for a type."""
     return global_registry().has(ty)
+
+
+def register_standard_handlers_with_options(**kwargs: Any) -> None:
+    """Replaces the handlers of numbers and arrays in the global registry.
+
+    The arguments are those of all three handlers, as in Orbax: metadata_key, and use_ocdbt and
+    ts_context, which have no effect. Raises TypeError for others.
+    """
+    import jax
+    import numpy as np
+
+    kwargs = {name: kwargs[name] for name in kwargs if name not in ("use_ocdbt", "ts_context")}
+    add = functools.partial(global_registry().add, override=True)
+    for kind in (int, float, bytes, np.number):
+        add(kind, standard_types.ScalarHandler(**kwargs))
+    add(np.ndarray, standard_types.NumpyHandler(**kwargs))
+    add(jax.Array, standard_types.ArrayHandler(**kwargs))

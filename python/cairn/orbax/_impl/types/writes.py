@@ -19,11 +19,11 @@ from cairn.orbax._impl import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.paths import TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
+from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
 
 _PATIENCE = 10  # seconds until the directory of a background save must be there
 _SHARDINGS = "_sharding"
-_STRINGS = "_strings.json"
 _ARRAYS = "array_metadatas"
 
 
@@ -36,15 +36,19 @@ class _Leaf:
     value: Any
     info: Any
     args: Any
+    handler: Any
 
 
 class GroupFuture(NativeFuture):
     """Ends when the leaves are written and their files are where the format has them."""
 
-    def __init__(self, native: Any, pending: Any, scratch: str, directory: str) -> None:
+    def __init__(
+        self, native: Any, pending: Any, scratch: str, directory: str, strings: str
+    ) -> None:
         super().__init__(pending, native)
         self._scratch = scratch
         self._directory = directory
+        self._strings = strings
         self._lock = threading.Lock()
         self._is_placed = False
 
@@ -53,18 +57,19 @@ class GroupFuture(NativeFuture):
         super().result(timeout)
         with self._lock:
             if not self._is_placed:
-                _place(self._scratch, self._directory)
+                _place(self._scratch, self._directory, self._strings)
                 self._is_placed = True
 
 
-async def write_leaves(values: Any, infos: Any, args: Any) -> "list[Any]":
+async def write_leaves(values: Any, infos: Any, args: Any, handler: Any) -> "list[Any]":
     """Copies the values and starts to write them. Returns the futures of that.
 
-    Values, infos and args are those of a type handler's serialize(). Leaves of handlers that are
-    called together are written together. Raises NotImplementedError in a run of several processes.
+    Values, infos and args are those of the handler's serialize(); its options count. Leaves of
+    handlers that are called together are written together. Raises NotImplementedError in a run of
+    several processes.
     """
     processes.require_one("type handlers that extend or call NumpyHandler, ArrayHandler and so on")
-    leaves = [_Leaf(*leaf) for leaf in zip(values, infos, args, strict=True)]
+    leaves = [_Leaf(*leaf, handler) for leaf in zip(values, infos, args, strict=True)]
     if not leaves:
         return []
     _, future = await _batches.add(directory_of(infos[0]), leaves)
@@ -84,6 +89,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
     info = leaves[0].info
     await _created(info, directory)
     limit = getattr(info.byte_limiter, "max_bytes", None)
+    options = native_options({id(leaf.handler): leaf.handler for leaf in leaves}.values())
     native = _cairn.TreeHandler(
         use_ocdbt=bool(info.is_ocdbt_checkpoint),
         use_zarr3=bool(info.use_zarr3),
@@ -103,11 +109,13 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
             info.ocdbt_target_data_file_size,
             "",
             time_limit=time_limits.current(),
+            handlers=options,
         )
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    return GroupFuture(native, pending, scratch, directory)
+    strings = ((options or {}).get("string") or {}).get("filename") or "_strings.json"
+    return GroupFuture(native, pending, scratch, directory, strings)
 
 
 _batches = Batches(_start)
@@ -148,14 +156,14 @@ def _leaf_arguments(leaves: "list[_Leaf]") -> "list[Any]":
 # ---- where the files belong ----
 
 
-def _place(scratch: str, directory: str) -> None:
+def _place(scratch: str, directory: str, strings: str) -> None:
     """Moves what is not the database to the directory of the checkpoint."""
     is_database = os.path.exists(os.path.join(scratch, "manifest.ocdbt"))
     for name in os.listdir(scratch):
         path = os.path.join(scratch, name)
         if name == TREE_METADATA_FILE:
             os.remove(path)  # of this part only; the handler of the tree writes that of all
-        elif name in (_SHARDINGS, _STRINGS):
+        elif name in (_SHARDINGS, strings):
             _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
         elif name == _ARRAYS:
             _place_array_metadatas(path, os.path.join(directory, name))

@@ -3,17 +3,8 @@
 import dataclasses
 from typing import Any, Protocol
 
+from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 from cairn.orbax.v1._impl.frozen import Options
-
-
-class ArrayMetadataStore:
-    """Stands for the files array_metadatas/process_N, which Orbax writes beside the arrays."""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ArrayMetadataStore)
-
-    def __hash__(self) -> int:
-        return hash(ArrayMetadataStore)
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -37,7 +28,7 @@ class _Saving(Options):
     """How arrays are stored.
 
     enable_write_sharding_file=False and array_metadata_store=None leave out the files _sharding and
-    array_metadatas. The options about replicas cannot be set: their copies are written in parts.
+    array_metadatas. The options about replicas are those of type_handlers.ArrayHandler.
     """
 
     StorageOptions = _StorageOptions

@@ -3,12 +3,11 @@
 import sys
 from typing import Any
 
+from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 from cairn.orbax.options import AtomicityMode
-from cairn.orbax.v1._impl.array_options import ArrayMetadataStore
 from cairn.orbax.v1._impl.context import Context
 
 _ONE_PROCESS = "cairn.orbax saves and loads in one process, number 0"
-_REPLICAS = "the copies of a box are written in parts, as by default in Orbax; leave it out"
 _COPIES = "all arrays are copied before an asynchronous save returns; leave it out"
 
 # Options with the values that are possible, and what to do instead of others.
@@ -23,10 +22,6 @@ _POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
     ),
     ("pathways.checkpointing_impl", (None,), "Pathways is not available"),
     ("array.saving.enable_pinned_host_transfer", (None, False), "JAX chooses how it copies"),
-    ("array.saving.use_replica_parallel", (None, True), _REPLICAS),
-    ("array.saving.min_slice_bytes_for_replica_parallel", (None,), _REPLICAS),
-    ("array.saving.max_replicas_for_replica_parallel", (None,), _REPLICAS),
-    ("array.saving.enable_replica_parallel_separate_folder", (False,), _REPLICAS),
     (
         "array.saving.array_metadata_store",
         (None, ArrayMetadataStore()),

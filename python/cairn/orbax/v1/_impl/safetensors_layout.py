@@ -17,6 +17,8 @@ SUFFIX = ".safetensors"
 class _File:
     """One opened file, in the form that LeafReads takes."""
 
+    keeps_array_metadata = True  # there are no random keys
+
     def __init__(self, path: Any, memory: "int | None") -> None:
         self.path = path
         self.reader: Any = _cairn.open(os.fspath(path), None, None, True, 0, memory)

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
@@ -20,6 +19,8 @@ from cairn.orbax._impl.tree_metadata import (
     StringMetadata,
     tree_metadata_of,
 )
+from cairn.orbax._impl.types.standard_types import ArrayHandler
+from cairn.orbax._impl.types.type_registry import TypeHandlerRegistry, default_types
 from cairn.orbax.v1._impl.array_options import ArrayOptions
 from cairn.orbax.v1._impl.checks import check_options
 from cairn.orbax.v1._impl.context import Context, get_context
@@ -63,6 +64,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
             use_compression=saving.use_compression,
             enable_post_merge_validation=saving.enable_post_merge_validation,
             pytree_metadata_options=self._context.pytree.saving.pytree_metadata_options,
+            type_handler_registry=_registry(saving),
         )
         path = await directory.await_creation()
         args = BasePyTreeSaveArgs(
@@ -80,11 +82,6 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         else:
             await asyncio.to_thread(handler.finalize, path)
         handler.close()
-        saving = self._context.array.saving
-        if not saving.enable_write_sharding_file and (path / "_sharding").exists():
-            os.unlink(path / "_sharding")
-        if saving.array_metadata_store is None:
-            shutil.rmtree(path / "array_metadatas", ignore_errors=True)
 
     async def load(self, directory: Any, abstract_checkpointable: Any = None) -> "Awaitable[Any]":
         """Loads a tree: as stored, or like a target."""
@@ -131,6 +128,23 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         except Exception:  # also what a node of the caller's raises
             return False
         return True
+
+
+def _registry(saving: Any) -> TypeHandlerRegistry:
+    """The standard handlers. That of arrays has the options of ArrayOptions.Saving."""
+    import jax
+
+    arrays = ArrayHandler(
+        use_replica_parallel=saving.use_replica_parallel,
+        min_slice_bytes_for_replica_parallel=saving.min_slice_bytes_for_replica_parallel,
+        max_replicas_for_replica_parallel=saving.max_replicas_for_replica_parallel,
+        enable_replica_parallel_separate_folder=saving.enable_replica_parallel_separate_folder,
+        enable_write_sharding_file=saving.enable_write_sharding_file,
+        array_metadata_store=saving.array_metadata_store,
+    )
+    registry = TypeHandlerRegistry(*default_types())
+    registry.add(jax.Array, arrays, override=True)
+    return registry
 
 
 def _save_args(tree: Any, saving: Any) -> Any:
