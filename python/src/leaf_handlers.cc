@@ -1,3 +1,4 @@
+// leaf_handlers.cc -- makes handlers of leaves from the options that Python gives.
 #include "leaf_handlers.h"
 
 #include <cairn/handlers.h>

@@ -187,3 +187,9 @@ def test_a_dataclass_that_jax_does_not_know_is_a_node(tmp_path, jax8):
     assert out["s"].w.tolist() == [1, 1]
     with pytest.raises(ValueError, match="s.w: the stored shape"):
         cairn.load(tmp_path / "c", {"s": Unregistered(np.zeros(3))}, partial=True)
+
+
+def test_empty_memory_shares_nothing(tmp_path):
+    cairn.save(tmp_path / "c", {"w": np.zeros((0, 3), np.float32)})
+    empty = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (0, 3), (0, 0))
+    assert cairn.load(tmp_path / "c", out={"w": empty})["w"] is empty

@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -224,8 +225,9 @@ MutableArrayView borrow_writable(nb::handle array) {
   if (borrowed.owner.ptr() != array.ptr() && is_numpy_array(array))
     throw Error(Code::kInvalidArgument,
                 "the destination's byte order is not the machine's; a read does not convert it");
+  const bool is_empty = std::ranges::count(borrowed.shape, 0) > 0;
   for (std::size_t i = 0; i < borrowed.shape.size(); ++i)
-    if (borrowed.strides[i] == 0 && borrowed.shape[i] > 1)
+    if (!is_empty && borrowed.strides[i] == 0 && borrowed.shape[i] > 1)
       throw Error(Code::kInvalidArgument,
                   "elements of the destination share memory: it is expanded in dimension " +
                       std::to_string(i));
