@@ -6,6 +6,7 @@
 #include <cairn/tools/inspect/bench_figures.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 #include <vector>
 
@@ -40,9 +41,11 @@ void read_all(const std::string& folder, Executor& executor) {
     for (std::uint64_t at = 0; at < file.size(); at += kFilePart)
       pieces.push_back({&file, at, std::min(kFilePart, file.size() - at)});
   }
-  executor.for_each(pieces.size(), [&](std::size_t i) {
-    thread_local Buffer memory(kFilePart);
-    pieces[i].file->read_into(pieces[i].offset, {memory.data(), pieces[i].size});
+  std::atomic<std::size_t> taken{0};
+  executor.for_each(executor.threads(), [&](std::size_t /*worker*/) {
+    Buffer memory(kFilePart);
+    for (std::size_t i = taken++; i < pieces.size(); i = taken++)
+      pieces[i].file->read_into(pieces[i].offset, {memory.data(), pieces[i].size});
   });
 }
 

@@ -58,13 +58,16 @@ bool may_be_raw(const CodecChain& chain) {
 }  // namespace
 
 // Like TensorStore, adds '/' only if the path does not end in one, and takes "/" as "".
+void ZarrArray::put_key_prefix(std::string_view name, std::string& key) {
+  key = name == "/" ? "" : name;
+  if (!key.empty() && key.back() != '/') key += '/';
+}
+
 std::string ZarrArray::key_prefix(std::string_view name) {
   constexpr std::size_t kRest = 16;  // callers append ".zarray" or a chunk's short key
-  if (name == "/") name = "";
   std::string key;
   key.reserve(name.size() + kRest);
-  key = name;
-  if (!key.empty() && key.back() != '/') key += '/';
+  put_key_prefix(name, key);
   return key;
 }
 

@@ -55,6 +55,8 @@ class ZarrArray {
 
   // Returns the prefix of all keys below a name: "a/"; for an empty name "".
   [[nodiscard]] static std::string key_prefix(std::string_view name);
+  // The same into `key`, whose memory is used again.
+  static void put_key_prefix(std::string_view name, std::string& key);
   // Returns the key of the metadata below a name: "a/.zarray", "a/zarr.json"; for an empty name the
   // bare key.
   [[nodiscard]] static std::string metadata_key(std::string_view name, int zarr_format);

@@ -44,9 +44,7 @@ class BlockWriter {
  private:
   void write_chunk(const SmallWrite& write, const ArrayMetadata& metadata) {
     const ByteView elements(write.elements, static_cast<std::size_t>(metadata.codecs.nbytes));
-    key_.assign(write.array->name());
-    if (key_ == "/") key_.clear();  // as ZarrArray::key_prefix has it
-    if (!key_.empty() && key_.back() != '/') key_ += '/';
+    ZarrArray::put_key_prefix(write.array->name(), key_);
     key_ += chunk_;
     if (context_.fingerprints != nullptr && !context_.fingerprints->has(key_))
       context_.fingerprints->note(key_, fingerprint(elements));

@@ -6,6 +6,7 @@ from typing import Any
 TEMPORARY_MARK = ".orbax-checkpoint-tmp"
 STEP_METADATA_FILE = "_CHECKPOINT_METADATA"
 TREE_METADATA_FILE = "_METADATA"
+STRINGS_FILE = "_strings.json"
 COMMIT_FILE = "commit_success.txt"
 
 

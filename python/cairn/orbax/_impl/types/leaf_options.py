@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cairn.orbax._impl import processes
+from cairn.orbax._impl.paths import STRINGS_FILE
 
 Options = dict[str, dict[str, Any]]  # by kind of leaf: those of the native part
 
@@ -116,6 +117,6 @@ def _options(handler: Any, kind: str) -> "dict[str, Any]":
         options[name] = default if value is None and name != "replica_id" else value
     if kind == "array":
         options["keep_array_metadata"] = keeps_array_metadata(handler)
-    if options.get("filename") == "_strings.json":
+    if options.get("filename") == STRINGS_FILE:
         options["filename"] = ""
     return options

@@ -3,6 +3,7 @@
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
+from cairn.orbax._impl.paths import STRINGS_FILE
 from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.types import leaf_options
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
@@ -141,7 +142,7 @@ class StringHandler(StandardTypeHandler):
     _kind = "string"
 
     def __init__(self, filename: "str | None" = None) -> None:
-        self._filename = filename or "_strings.json"
+        self._filename = filename or STRINGS_FILE
 
 
 class PlaceholderHandler(StandardTypeHandler):

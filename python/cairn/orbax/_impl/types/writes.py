@@ -17,7 +17,7 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.paths import TREE_METADATA_FILE
+from cairn.orbax._impl.paths import STRINGS_FILE, TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
@@ -114,7 +114,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    strings = ((options or {}).get("string") or {}).get("filename") or "_strings.json"
+    strings = ((options or {}).get("string") or {}).get("filename") or STRINGS_FILE
     return GroupFuture(native, pending, scratch, directory, strings)
 
 
