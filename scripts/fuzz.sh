@@ -16,7 +16,10 @@ fuzz_one() {
   mkdir -p "build/fuzz-corpus/$seed"
   if ! "build/asan/fuzz/$name" -max_total_time="$share" -max_len=65536 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="build/fuzz-crashes/$seed-" "build/fuzz-corpus/$seed" "fuzz/corpus/$seed" >"build/fuzz-$seed.log" 2>&1; then
-    tail -n 40 "build/fuzz-$seed.log" >&2
+    grep -m 1 -A 20 -E 'ERROR|runtime error' "build/fuzz-$seed.log" >&2 || tail -n 40 "build/fuzz-$seed.log" >&2
+    for crash in "build/fuzz-crashes/$seed-"*; do
+      echo "$crash, in base64:" && head -c 4096 "$crash" | base64
+    done >&2
     echo "fuzz target $name failed" >&2
     return 1
   fi

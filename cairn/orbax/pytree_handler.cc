@@ -61,8 +61,11 @@ std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
 // Returns the least number that any process offers, at a position of its message.
 std::uint64_t least(const std::vector<Bytes>& messages, std::size_t position) {
   std::uint64_t out = UINT64_MAX;
-  for (const Bytes& message : messages)
-    out = std::min(out, ByteReader(ByteView(message).subspan(position * sizeof(out))).u64());
+  for (const Bytes& message : messages) {
+    ByteReader in(message);
+    in.take(position * sizeof(out));
+    out = std::min(out, in.u64());
+  }
   return out;
 }
 

@@ -19,6 +19,7 @@ constexpr std::uint64_t kNpyAlign = 64;
 // By default NumPy refuses headers of more than 10,000 bytes. Only structured types have long
 // headers.
 constexpr std::uint64_t kMaxHeader = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMinDict = 2;
 constexpr std::size_t kMaxRank = 64;
 constexpr std::size_t kMaxShownDescr = 200;
 
@@ -260,6 +261,9 @@ std::uint64_t npy_header_size(ByteView first) {
         if (length > kMaxHeader)
           throw Error(Code::kDataLoss,
                       fmt::format("its length field is {} bytes, longer than any header", length));
+        if (length < kMinDict)
+          throw Error(Code::kDataLoss,
+                      fmt::format("its length field is {} bytes, too short for a dict", length));
         return in.offset() + length;
       });
 }

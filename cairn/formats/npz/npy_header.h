@@ -32,9 +32,9 @@ struct NpyHeader {
 inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
 inline constexpr std::size_t kNpyPrefix = 12;  // enough bytes to tell how long the header is
 
-// The size of a whole header in bytes, from its first kNpyPrefix bytes (or all bytes, if the file
-// has fewer). Throws data_loss if they do not begin a header, or if the length exceeds the limit on
-// headers.
+// The size of a whole header in bytes, at least kNpyPrefix, from its first kNpyPrefix bytes (or all
+// bytes, if the file has fewer). Throws data_loss if they do not begin a header, or if no header
+// has the length that they state.
 std::uint64_t npy_header_size(ByteView first);
 // Decodes a header; the view must hold exactly the header. Throws data_loss for damage. For an
 // element type that Cairn cannot read, it sets `unreadable` instead.

@@ -45,7 +45,8 @@ Bytes message_of(std::uint64_t digest, Decision decision) {
 }
 
 Decision decision_of(ByteView message) {
-  ByteReader in(message.subspan(sizeof(std::uint64_t)));
+  ByteReader in(message);
+  in.take(sizeof(std::uint64_t));
   const bool is_wanted = in.u8() != 0;
   return {is_wanted, in.u8() != 0};
 }

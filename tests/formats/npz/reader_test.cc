@@ -415,6 +415,25 @@ TEST(NpzReader, OneBrokenArrayLeavesTheOthers) {
   EXPECT_EQ(report.findings[0].tensor, "b");
 }
 
+// In version 1 the length field ends before the bytes that tell the length of any version.
+TEST(NpzReader, RefusesAHeaderThatEndsBeforeItsDict) {
+  const TempDir dir = TempDir::in_memory();
+  for (const std::string_view dict : {"", "{"}) {
+    SCOPED_TRACE(dict);
+    put_file(dir / "x.npy", array_file(dict, as_bytes("1234")));
+    EXPECT_THAT([&] { (void)open_npy(dir / "x.npy"); },
+                FailsWith(Code::kDataLoss, "npy header: its length field is"));
+    Made broken = good_member("b.npy");
+    broken.content = array_file(dict, as_bytes("1234"));
+    put_file(dir / "x.npz", archive_of({good_member("a.npy"), broken}));
+    const auto checkpoint = open_npz(dir / "x.npz");
+    EXPECT_EQ(as_text(checkpoint->read("a").bytes()), "1234");
+    EXPECT_THAT([&] { (void)checkpoint->read("b"); },
+                FailsWith(Code::kDataLoss, "b: npy header: its length field is"));
+    EXPECT_TRUE(checkpoint->verify({}).damaged());
+  }
+}
+
 TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
   const auto with = [](const std::string& dict) {
     return [=] { (void)decode_npy_header(array_file(dict, {})); };
@@ -431,8 +450,10 @@ TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
                 .nbytes,
             56U);
   const std::pair<std::string, const char*> table[] = {
-      {"", "expected '{'"},
-      {"{", "a quoted string"},
+      {"", "its length field is 0 bytes, too short for a dict"},
+      {"{", "its length field is 1 bytes, too short for a dict"},
+      {"[]", "expected '{'"},
+      {"{ ", "a quoted string"},
       {"{}", "lacks"},
       {kDict + "x", "unexpected text after the dict"},
       {kDict.substr(0, 36), "is not True or False"},
