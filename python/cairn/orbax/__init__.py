@@ -14,6 +14,7 @@ from typing import Any
 __version__ = "0.12.8"  # of the interface
 
 _MODULES = (
+    "abstract_checkpoint_manager",
     "args",
     "arrays",
     "checkpoint_args",

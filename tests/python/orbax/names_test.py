@@ -255,6 +255,47 @@ def arguments(function):
     return frozenset(name for name, one in parameters.items() if one.kind is not kinds.VAR_POSITIONAL and not name.startswith("_"))
 
 
+def public_functions():
+    for module in MODULES:
+        for name in dir(module_of(real, module)):
+            value = getattr(module_of(real, module), name)
+            if inspect.isfunction(value) and is_public(name, value) and hasattr(module_of(ours, module), name):
+                yield f"{module}.{name}", value, getattr(module_of(ours, module), name)
+
+
+@pytest.mark.parametrize("place, theirs, mine", list(public_functions()), ids=lambda value: value if isinstance(value, str) else "")
+def test_every_function_takes_the_same_arguments(place, theirs, mine):
+    assert arguments(theirs) <= arguments(mine), place
+
+
+def classes_and_methods():
+    for place, theirs, mine in public_classes():
+        yield place, theirs, mine
+        for name in dir(theirs):
+            if not name.startswith("_") and inspect.isfunction(getattr(theirs, name)) and hasattr(mine, name):
+                yield f"{place}.{name}", getattr(theirs, name), getattr(mine, name)
+    yield from public_functions()
+
+
+def by_position(function):
+    """The names that can be given by position."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:
+        return []
+    return [one.name for one in parameters if one.kind in kinds and not one.name.startswith("_")]
+
+
+def test_arguments_have_the_same_order():
+    """Where both have names for them."""
+    for place, theirs, mine in classes_and_methods():
+        expected = by_position(theirs)
+        found = [name for name in by_position(mine) if name in expected]
+        if set(found) == set(expected):
+            assert found == expected, place
+
+
 # ---- parts of trees ----
 
 

@@ -396,3 +396,13 @@ def test_orbax_loads_arrays_without_elements(tmp_path):
     ours.save(tmp_path / "ours", tree)
     for package in (ours, theirs):
         assert described(package.load(tmp_path / "ours")) == described(tree)
+
+
+def test_a_handler_says_which_leaves_it_takes(v1):
+    handler = v1.handlers.PyTreeHandler()
+    handler.validate_leaves_handleable({"a": 1, "b": [np.arange(3), "text", ...]})
+    handler.validate_abstract_leaves_handleable({"a": int, "b": jax.ShapeDtypeStruct((2,), float)})
+    with pytest.raises(ValueError):
+        handler.validate_leaves_handleable({"a": object()})
+    with pytest.raises(ValueError):
+        handler.validate_abstract_leaves_handleable({"a": object})

@@ -85,8 +85,8 @@ def dotted(path: Path) -> str:
     return ".".join(path) or "(the whole tree)"
 
 
-def is_empty_or_leaf(node: Any) -> bool:
+def is_empty_or_leaf(x: Any) -> bool:
     """Whether a node is an empty value or a leaf of JAX's registry."""
     import jax
 
-    return is_empty(node) or jax.tree_util.all_leaves([node])
+    return is_empty(x) or jax.tree_util.all_leaves([x])

@@ -129,6 +129,14 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
             return False
         return True
 
+    def validate_leaves_handleable(self, checkpointable: Any) -> None:
+        """Raises UnregisteredTypeError for a leaf that cannot be stored."""
+        leaf_types.check_stored_types(checkpointable)
+
+    def validate_abstract_leaves_handleable(self, abstract_checkpointable: Any) -> None:
+        """Raises UnregisteredTypeError for a leaf of a target that stands for nothing."""
+        leaf_types.check_target(abstract_checkpointable, leaf_types.UnregisteredTypeError)
+
 
 def _registry(saving: Any) -> TypeHandlerRegistry:
     """The standard handlers. That of arrays has the options of ArrayOptions.Saving."""
