@@ -225,6 +225,12 @@ class Job:
         if hasattr(self._coordinator, "abort"):
             self._coordinator.abort(self.begin(name), why)
 
+    def unique_id(self) -> str:
+        """A word that is the same in all processes, and another one for every job."""
+        import hashlib
+
+        return hashlib.sha256(self._prefix.encode()).hexdigest()[:12]
+
     def cancel(self) -> None:
         with self._lock:
             names = list(self._open)

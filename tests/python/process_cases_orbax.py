@@ -1,5 +1,9 @@
 """What each process of a job of jax.distributed does with cairn.orbax (processes.py)."""
 
+import asyncio
+import json
+import pathlib
+
 import cairn.orbax as ocp
 import jax
 import numpy as np
@@ -62,18 +66,118 @@ def manager(path):
         return [saved, steps, run.best_step(), run.all_steps()]
 
 
+def doubling(base, calls):
+    """A subclass of a handler, whose values are stored twice as large."""
+
+    class Doubling(base):
+        async def serialize(self, values, infos, args=None):
+            calls.append(f"save {base.__name__}")
+            return await super().serialize([value * 2 for value in values], infos, args)
+
+        async def deserialize(self, infos, args=None):
+            calls.append(f"restore {base.__name__}")
+            return await super().deserialize(infos, args)
+
+    return Doubling
+
+
+class Words(list):
+    """A type of the user's."""
+
+
+class WordsHandler(ocp.type_handlers.TypeHandler):
+    """Of no other class: process 0 writes a file."""
+
+    def typestr(self):
+        return "Words"
+
+    async def metadata(self, infos):
+        return [None for _ in infos]
+
+    async def serialize(self, values, infos, args=None):
+        if jax.process_index() == 0:
+            for value, info in zip(values, infos, strict=True):
+                info.path.with_suffix(".words").write_text(json.dumps(value))
+        return []
+
+    async def deserialize(self, infos, args=None):
+        return [Words(json.loads(info.path.with_suffix(".words").read_text())) for info in infos]
+
+
+def registry_of_subclasses(calls, **options):
+    th = ocp.type_handlers
+    number = doubling(th.ScalarHandler, calls)()
+    store = ocp.type_handlers.get_type_handler(jax.Array)._array_metadata_store
+    return th.create_type_handler_registry(
+        (Words, WordsHandler()), (int, number), (float, number), (np.ndarray, doubling(th.NumpyHandler, calls)()),
+        (jax.Array, doubling(th.ArrayHandler, calls)(array_metadata_store=store, **options)), (str, doubling(th.StringHandler, calls)()))
+
+
+def subclasses(path, options, native):
+    """Their leaves, beside those of the native part (if native) and of a class of the user's."""
+    calls = []
+    registry = registry_of_subclasses(calls)
+    if native == "True":
+        registry.add(str, ocp.type_handlers.StringHandler(), override=True)
+        registry.add(np.ndarray, ocp.type_handlers.NumpyHandler(), override=True)
+    options = json.loads(options)
+    saved = {"sharded": tree(), "array": np.arange(5) if jax.process_index() == 0 else np.zeros(5, int), "step": 3, "name": "ab",
+             "words": Words(["x"]), "none": None}
+    for name in ("a", "b"):
+        with ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry, **options)) as made:
+            made.save(f"{path}/{name}", args=ocp.args.PyTreeSave(saved))
+            made.wait_until_finished()
+            wanted = target(mesh(), SPECS)
+            args = {key: ocp.RestoreArgs() for key in saved if key != "none"} | {
+                "sharded": ocp.checkpoint_utils.construct_restore_args(wanted), "none": None}
+            restored = made.restore(f"{path}/{name}", args=ocp.args.PyTreeRestore(restore_args=args))
+        check(halved(restored["sharded"]))
+        assert restored["words"] == ["x"] and restored["step"] == 6, restored
+    return [sorted(set(calls)), restored["array"].tolist(), restored["name"]]
+
+
+def halved(arrays):
+    return {name: jax.jit(lambda x: (x / 2).astype(x.dtype))(value) for name, value in arrays.items()}
+
+
+def options_of_handlers(path):
+    """A handler of arrays with options: the pieces that each replica writes."""
+    chunks = []
+    for options in ({}, {"use_replica_parallel": False}, {"enable_write_sharding_file": False}):
+        for package in (ocp, real):
+            registry = package.type_handlers.create_type_handler_registry((jax.Array, package.type_handlers.ArrayHandler(**options)))
+            target_path = f"{path}/{package.__name__}-{len(chunks)}"
+            with package.Checkpointer(package.PyTreeCheckpointHandler(type_handler_registry=registry, use_ocdbt=False)) as made:
+                made.save(target_path, args=package.args.PyTreeSave({"w": put(VALUES["split"], P("x"))}))
+            with open(f"{target_path}/w/.zarray") as file:
+                chunks.append(json.load(file)["chunks"])
+    return chunks
+
+
+def a_failing_subclass(path):
+    """Its error in process 1 ends the save of both."""
+    class Failing(ocp.type_handlers.ArrayHandler):
+        async def serialize(self, values, infos, args=None):
+            if jax.process_index() == 1:
+                raise ValueError("mine")
+            return await super().serialize(values, infos, args)
+
+    registry = ocp.type_handlers.create_type_handler_registry((jax.Array, Failing()))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
+        return raised(made.save, f"{path}/c", {"w": tree()["number"]})
+
+
 def refusals_of_handlers(path):
-    """They would write what each process has, and no process would wait for the others."""
-    return [refusal_of_a_subclass(f"{path}/c", base) for base in (ocp.type_handlers.ArrayHandler, real.type_handlers.ArrayHandler)]
-
-
-def refusal_of_a_subclass(path, base):
-    class Own(base):
+    """Those of Orbax write databases of the same names; nobody waits for handlers called by hand."""
+    class Own(real.type_handlers.ArrayHandler):
         """A handler of the user's."""
 
     registry = ocp.type_handlers.create_type_handler_registry((jax.Array, Own()))
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
-        return raised(made.save, path, {"w": tree()["number"]})
+        first = raised(made.save, f"{path}/c", {"w": tree()["number"]})
+    info = ocp.type_handlers.ParamInfo(name="w", parent_dir=pathlib.Path(path), is_ocdbt_checkpoint=True)
+    by_hand = ocp.type_handlers.ArrayHandler().serialize([tree()["number"]], [info])
+    return [first, raised(lambda: asyncio.run(by_hand))]
 
 
 def refusals_of_v1(path):

@@ -44,7 +44,42 @@ def test_a_manager(tmp_path, job):
     assert (cairn.load(tmp_path / "run")["w"] == np.full((8, 8), 4)).all()
 
 
-def test_handlers_that_extend_ours_or_theirs_refuse_several_processes(tmp_path, job):
+FORMATS = [{}, {"use_ocdbt": False}, {"use_zarr3": True}]
+
+
+@pytest.mark.parametrize("options", FORMATS, ids=str)
+@pytest.mark.parametrize("native", [False, True], ids=["all", "with native leaves"])
+def test_handlers_that_extend_ours(tmp_path, job, options, native):
+    kinds = ["ArrayHandler", "ScalarHandler"] if native else ["ArrayHandler", "NumpyHandler", "ScalarHandler", "StringHandler"]
+    calls = [f"{verb} {kind}" for verb in ("restore", "save") for kind in kinds]
+    factor = 1 if native else 2
+    values = [[factor * i for i in range(5)], "ab" * factor]
+    assert job.run("subclasses", tmp_path, json.dumps(options), native) == [[calls, *values]] * 2
+    for name in ("a", "b"):
+        stored = tmp_path / name
+        assert not list(stored.glob("cairn.tmp*")) and not list(stored.glob("*/*.tmp*"))
+        sharded = {key: np.asarray(value * 2) for key, value in cases.VALUES.items()}
+        assert_same(cairn.load(stored, target={"sharded": sharded}, partial=True)["sharded"], sharded)
+        wanted = {"sharded": sharded, "step": 0}
+        restore_args = {"sharded": dict.fromkeys(sharded, ocp.RestoreArgs(restore_type=np.ndarray)), "step": ocp.RestoreArgs()}
+        args = ocp.args.PyTreeRestore(wanted, restore_args=restore_args, partial_restore=True)
+        theirs = ocp.PyTreeCheckpointer().restore(stored, args=args)
+        assert theirs["step"] == 6
+        assert_same(theirs["sharded"], sharded)
+
+
+def test_a_failing_subclass(tmp_path, job):
+    first, second = job.run("a_failing_subclass", tmp_path)
+    assert first == ["ValueError", "process 1: mine"] and second == ["ValueError", "mine"]
+    assert not (tmp_path / "c").exists()
+
+
+def test_options_of_handlers(tmp_path, job):
+    for chunks in job.run("options_of_handlers", tmp_path):
+        assert chunks[::2] == chunks[1::2] and chunks[0] != chunks[2], chunks
+
+
+def test_handlers_that_extend_theirs_refuse_several_processes(tmp_path, job):
     for answers in job.run("refusals_of_handlers", tmp_path):
         for kind, text in answers:
             assert kind == "NotImplementedError" and "save in one process; this run has 2" in text, text

@@ -13,6 +13,7 @@ from cairn.orbax._impl.handler import NativeHandler
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs, save_args_of
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
+from cairn.orbax._impl.types import writes
 from cairn.orbax._impl.types.native_future import NativeFuture
 from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
 from cairn.orbax._impl.types.type_registry import global_registry
@@ -164,7 +165,8 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             )
 
     def finalize(self, directory: Any) -> None:
-        """Ends the write."""
+        """Ends the write. Called in one process, when all have written."""
+        writes.place_shared(directory)
         self._native.finalize(os.fspath(directory))
 
     def close(self) -> None:

@@ -72,6 +72,12 @@ def job() -> Any:
     return _save.processes(None, _TIMEOUT) if step is None else step.job()
 
 
+def require_step(who: str) -> None:
+    """Raises NotImplementedError in a run of several processes, unless a checkpointer saves."""
+    if _current.get() is None:
+        require_one(f"outside of a checkpointer, {who}")
+
+
 class Group:
     """The processes that save together. It is known at the first step which these are."""
 

@@ -3,6 +3,9 @@
 The leaves become a database of their own, ocdbt.process_cairn_<n>, which the end of the save merges
 as that of a process; without a database, each array has its folder. Files that other handlers write
 too (_sharding, _strings.json, array_metadatas) are merged.
+
+Several processes write into one folder, cairn.tmp_<id>, each a database of its own. The first moves
+them at the end of the save, when all have written.
 """
 
 import asyncio
@@ -17,13 +20,15 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.paths import STRINGS_FILE, TREE_METADATA_FILE
+from cairn.orbax._impl.paths import TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
 
 _PATIENCE = 10  # seconds until the directory of a background save must be there
-_SHARDINGS = "_sharding"
+_SHARED = "cairn.tmp_"
+_DATABASE = "ocdbt.process_"
+_MANIFEST = "manifest.ocdbt"
 _ARRAYS = "array_metadatas"
 
 
@@ -43,21 +48,20 @@ class GroupFuture(NativeFuture):
     """Ends when the leaves are written and their files are where the format has them."""
 
     def __init__(
-        self, native: Any, pending: Any, scratch: str, directory: str, strings: str
+        self, native: Any, pending: Any, scratch: str, directory: str, is_shared: bool
     ) -> None:
         super().__init__(pending, native)
         self._scratch = scratch
         self._directory = directory
-        self._strings = strings
         self._lock = threading.Lock()
-        self._is_placed = False
+        self._is_placed = is_shared  # place_shared() does it
 
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until everything is written and placed."""
         super().result(timeout)
         with self._lock:
             if not self._is_placed:
-                _place(self._scratch, self._directory, self._strings)
+                _place(self._scratch, self._directory)
                 self._is_placed = True
 
 
@@ -65,10 +69,10 @@ async def write_leaves(values: Any, infos: Any, args: Any, handler: Any) -> "lis
     """Copies the values and starts to write them. Returns the futures of that.
 
     Values, infos and args are those of the handler's serialize(); its options count. Leaves of
-    handlers that are called together are written together. Raises NotImplementedError in a run of
-    several processes.
+    handlers that are called together are written together. In a run of several processes, all of
+    them call it, in a save by a checkpointer; else it raises NotImplementedError.
     """
-    processes.require_one("type handlers that extend or call NumpyHandler, ArrayHandler and so on")
+    processes.require_step("type handlers that extend or call NumpyHandler, ArrayHandler and so on")
     leaves = [_Leaf(*leaf, handler) for leaf in zip(values, infos, args, strict=True)]
     if not leaves:
         return []
@@ -100,7 +104,12 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
         device_host_bytes=None,
         auto_device_host_gb=None,
     )
-    scratch = _scratch(directory, bool(info.is_ocdbt_checkpoint))
+    job = processes.job()
+    if job is None:
+        scratch = _scratch(directory, bool(info.is_ocdbt_checkpoint))
+    else:
+        scratch = os.path.join(directory, _SHARED + job.unique_id())
+        os.makedirs(scratch, exist_ok=True)
     try:
         pending = native.async_save(
             scratch,
@@ -108,14 +117,15 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
             _leaf_arguments(leaves),
             info.ocdbt_target_data_file_size,
             "",
-            time_limit=time_limits.current(),
+            job,
+            time_limits.current(),
             handlers=options,
         )
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if job is None:
+            shutil.rmtree(scratch, ignore_errors=True)
         raise
-    strings = ((options or {}).get("string") or {}).get("filename") or STRINGS_FILE
-    return GroupFuture(native, pending, scratch, directory, strings)
+    return GroupFuture(native, pending, scratch, directory, job is not None)
 
 
 _batches = Batches(_start)
@@ -134,7 +144,7 @@ async def _created(info: Any, directory: str) -> None:
 def _scratch(directory: str, is_database: bool) -> str:
     number = 0
     while True:
-        name = f"ocdbt.process_cairn_{number}" if is_database else f"cairn.tmp_{number}"
+        name = f"{_DATABASE}cairn_{number}" if is_database else f"{_SHARED}{number}"
         path = os.path.join(directory, name)
         try:
             os.mkdir(path)
@@ -156,17 +166,31 @@ def _leaf_arguments(leaves: "list[_Leaf]") -> "list[Any]":
 # ---- where the files belong ----
 
 
-def _place(scratch: str, directory: str, strings: str) -> None:
+def place_shared(directory: Any) -> None:
+    """Places what several processes have written, when all of them have."""
+    for name in sorted(os.listdir(directory)):
+        if not name.startswith(_SHARED):
+            continue
+        scratch = os.path.join(directory, name)
+        for process in os.listdir(scratch):
+            if process.startswith(_DATABASE):
+                number = process.removeprefix(_DATABASE)
+                target = f"{_DATABASE}cairn_{name.removeprefix(_SHARED)}_{number}"
+                os.replace(os.path.join(scratch, process), os.path.join(directory, target))
+        _place(scratch, os.fspath(directory))
+
+
+def _place(scratch: str, directory: str) -> None:
     """Moves what is not the database to the directory of the checkpoint."""
-    is_database = os.path.exists(os.path.join(scratch, "manifest.ocdbt"))
+    is_database = os.path.exists(os.path.join(scratch, _MANIFEST))
     for name in os.listdir(scratch):
         path = os.path.join(scratch, name)
         if name == TREE_METADATA_FILE:
             os.remove(path)  # of this part only; the handler of the tree writes that of all
-        elif name in (_SHARDINGS, strings):
-            _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
         elif name == _ARRAYS:
             _place_array_metadatas(path, os.path.join(directory, name))
+        elif os.path.isfile(path) and name != _MANIFEST:  # shardings, strings
+            _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
         elif not is_database:
             _move(path, os.path.join(directory, name))
     if not is_database:
