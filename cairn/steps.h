@@ -20,15 +20,16 @@ struct StepRecord {
   // Nanoseconds since 1970; none if the step does not say it.
   std::optional<std::int64_t> committed_at_ns = {};
   std::uint64_t nbytes = 0;  // of the step's files; a file with several names counts once
-  // Of the files that no other step has: what its removal frees.
+  // Of the files that no other step has: what its removal frees. 0 for a step that is a symbolic
+  // link: it is never removed.
   std::uint64_t unique_nbytes = 0;
   std::vector<std::string> items = {};  // names, sorted; none for a step that is one tree
   std::optional<Metrics> metrics = {};  // members that are numbers
   bool complete = false;                // opens as a whole
   std::string reason = {};              // why not; "" if it is complete
 };
-// All steps of a directory, those of interrupted saves included, in ascending order. Reads no
-// arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
+// All steps of a directory, those of interrupted saves and those behind symbolic links included,
+// in ascending order. Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
 std::vector<StepRecord> read_steps(const std::string& path);
 // The folders of the directory that hold checkpoints, but whose names read_steps() does not take
 // for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().

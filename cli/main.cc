@@ -46,7 +46,14 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
 };
 
 int finish(CLI::App& app, const CLI::ParseError& e) {
-  if (e.get_exit_code() == 0) {  // --help, --version
+  const bool is_answer = e.get_exit_code() == 0;  // to --help or --version
+  const auto rest = app.remaining();
+  if (is_answer && !rest.empty()) {
+    print_error("The following argument was not expected: " + rest.front());
+    advise("Try: cairn --help");
+    return kUsage;
+  }
+  if (is_answer) {
     std::ostringstream text;
     app.exit(e, text, text);
     out().show(text.str());

@@ -22,17 +22,19 @@ std::vector<bool> ArrayWriter::with_unchanged_metadata(const ReusableValues& ear
   return unchanged;
 }
 
-void ArrayWriter::find_unchanged(ReusableValues& earlier, const FetchBoxesFn& fetch) {
+void ArrayWriter::write_changed(ReusableValues& earlier, ValueSink& sink,
+                                const FetchBoxesFn& fetch) {
   const std::vector<bool> unchanged = with_unchanged_metadata(earlier);
   for_each_batch([&](const Portion& portion) { return unchanged[portion.array]; }, fetch,
                  [&](auto writes, const zarr::WriteContext& context) {
-                   zarr::find_unchanged(writes, earlier, context);
+                   zarr::write_changed(writes, earlier, sink, context);
                  });
   earlier_ = &earlier;
 }
 
-// Returns whether all chunks of the portion are shared, so that its elements are not needed.
-bool ArrayWriter::is_shared(const Portion& portion) const {
+// Returns whether all chunks of the portion are shared or written, so that its elements are not
+// needed.
+bool ArrayWriter::is_done(const Portion& portion) const {
   if (earlier_ == nullptr || portion.box.empty()) return false;
   for (zarr::ChunkCursor chunk(portion.box, chunk_shape(portion.array)); !chunk.done();
        chunk.next())

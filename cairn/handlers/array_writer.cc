@@ -358,7 +358,7 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
   tell_about_others();
   {
     const ProgressPump pump(progress_, options_.progress);
-    std::vector<std::size_t> ended;  // arrays whose last portion is shared
+    std::vector<std::size_t> ended;  // arrays whose last portion is done
     const auto tell_ended = [&] {
       for (const std::size_t array : std::exchange(ended, {})) {
         tell(array, &StoreArray::on_copied);
@@ -366,7 +366,7 @@ void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
       }
     };
     const auto is_to_write = [&](const Portion& portion) {
-      if (!is_shared(portion)) return true;
+      if (!is_done(portion)) return true;
       progress_.done += byte_count(portion.box.shape, arrays_[portion.array]->dtype);
       if (portion.is_last) ended.push_back(portion.array);
       return false;

@@ -88,10 +88,10 @@ class ArrayWriter {
   void write(ValueSink& sink, const FetchBoxesFn& fetch);
   void write_metadata(ValueSink& sink) const;
   void write_values(ValueSink& sink, const FetchBoxesFn& fetch);
-  // Finds the values that an earlier save has stored and that are unchanged, for arrays whose
-  // metadata is unchanged, too. write_values() then leaves out those that `earlier` has. Fetches
-  // elements as write_values() does. `earlier` must outlive the writer.
-  void find_unchanged(ReusableValues& earlier, const FetchBoxesFn& fetch);
+  // For arrays whose metadata is as in an earlier save: keeps the values of `earlier` that are
+  // unchanged, and writes the others. write_values() then writes what `earlier` does not have.
+  // Fetches elements as write_values() does. `earlier` must outlive the writer.
+  void write_changed(ReusableValues& earlier, ValueSink& sink, const FetchBoxesFn& fetch);
   [[nodiscard]] bool has_values() const { return !areas_.empty(); }
 
  private:
@@ -147,7 +147,7 @@ class ArrayWriter {
   void add_dealt(std::size_t number, WorkPartition& line);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
   [[nodiscard]] std::vector<bool> with_unchanged_metadata(const ReusableValues& earlier) const;
-  [[nodiscard]] bool is_shared(const Portion& portion) const;
+  [[nodiscard]] bool is_done(const Portion& portion) const;
   // What is done with the elements of a batch.
   using BatchFn =
       std::function<void(std::span<const zarr::ArrayWrite>, const zarr::WriteContext& context)>;
@@ -171,7 +171,7 @@ class ArrayWriter {
   std::vector<const Described*> described_;                      // parallel to arrays_
   std::vector<Area> areas_;                                      // sorted by priority
   Progress progress_;
-  const ReusableValues* earlier_ = nullptr;  // whose values are shared; null: none
+  const ReusableValues* earlier_ = nullptr;  // of write_changed(); null: it was not called
   bool small_are_written_ = false;           // Portions leaves them out
 };
 

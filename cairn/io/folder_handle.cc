@@ -15,11 +15,11 @@
 namespace cairn::inline v0 {
 namespace {
 
-int open_folder(int below, const std::string& name, const std::string& path, int flags = 0) {
+int open_folder(int below, const std::string& name, const std::string& path) {
   if (path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   const int fd = uninterrupted(
-      [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags); });
+      [&] { return openat(below, name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0 && errno == ENOTDIR) fail_file_call(path, "open the folder", errno, Code::kNotFound);
   if (fd < 0) fail_file_call(path, "open the folder", errno);
   return fd;
@@ -47,7 +47,7 @@ std::shared_ptr<const FolderHandle> FolderHandle::open_below(const std::string& 
 std::shared_ptr<const FolderHandle> FolderHandle::open_once(const Directory& above,
                                                             const std::string& name) {
   const std::string path = above.path_of(name);
-  const int fd = open_folder(above.descriptor(), name, path, O_NOFOLLOW);
+  const int fd = open_folder(above.descriptor(), name, path);
   return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, path, true));
 }
 

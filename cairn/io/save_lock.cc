@@ -91,13 +91,13 @@ std::string SaveLock::file_for(const std::string& path) { return temporary_name(
 
 SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
   for (int i = 0; i < kLockAttempts; ++i)
-    if (try_take()) return;
+    if (try_take(path)) return;
   refuse_held(path_, "");
 }
 
 // Returns false if the file was another process's leftover, or if another process took it for a
 // leftover before it was locked.
-bool SaveLock::try_take() {
+bool SaveLock::try_take(const std::string& target) {
   int fd = -1, error = 0;
   noted_.emplace(path_, NotedTemporary::Order::kLast, [&] {
     fd = uninterrupted(
@@ -106,7 +106,7 @@ bool SaveLock::try_take() {
     return fd >= 0;
   });
   if (fd < 0) {
-    if (error != EEXIST) fail_file_call(path_, "create the file", error);
+    if (error != EEXIST) fail_to_create(target, path_, error);
     remove_leftover(path_);
     return false;
   }

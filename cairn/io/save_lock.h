@@ -30,7 +30,7 @@ class SaveLock {
   static std::string file_for(const std::string& path);
 
  private:
-  bool try_take();
+  bool try_take(const std::string& target);
 
   std::string path_;  // the path of the lock file
   std::optional<NotedTemporary> noted_;

@@ -2,6 +2,7 @@
 
 #include <cairn/io/system_call.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <sys/stat.h>
 #include <time.h>  // clock_gettime
@@ -21,6 +22,12 @@ void fail_file_call(const std::string& path, const std::string& doing, int error
 
 void fail_file_call(const std::string& path, const std::string& doing, int error, Code code) {
   throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+}
+
+void fail_to_create(const std::string& path, const std::string& temporary, int error) {
+  if (error == ENOENT)
+    throw Error(Code::kNotFound, path + ": cannot write it: there is no folder " + parent_of(path));
+  fail_file_call(temporary, "create the file", error);
 }
 
 void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length) {

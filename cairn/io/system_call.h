@@ -33,6 +33,10 @@ inline bool is_absence(int error) {
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error,
                                  Code code);
 
+// Throws the error of creating `temporary`, a file beside `path` that is to get its name. If the
+// folder is missing, the message names only `path`, which is what the user knows.
+[[noreturn]] void fail_to_create(const std::string& path, const std::string& temporary, int error);
+
 // The largest offset of a byte in a file.
 inline constexpr std::uint64_t kMaxFileOffset = std::numeric_limits<off_t>::max();
 

@@ -10,8 +10,8 @@
 
 namespace cairn::inline v0 {
 
-// The values of an earlier save. First each value is taken and decided about, then has() answers.
-// Several threads may call it at once.
+// The values of an earlier save. First each value is taken, and then kept or replaced; has() answers
+// when that has ended. Several threads may call it at once.
 class ReusableValues {
  public:
   virtual ~ReusableValues() = default;
@@ -21,9 +21,12 @@ class ReusableValues {
   // earlier save, the file at that location stays. Returns nullopt if there is no such value or if
   // it cannot be shared. Call it once for each key.
   [[nodiscard]] virtual std::optional<Location> take(std::string_view key) = 0;
-  // Decides about a value that was taken: whether it is the one that would be written.
-  virtual void decide(std::string_view key, bool is_unchanged) = 0;
-  // Returns whether the new save shares the value, so that it must not be written.
+  // A value that was taken is the one that would be written: the new save may share it.
+  virtual void keep(std::string_view key) = 0;
+  // The caller now writes another value under the key, whether or not one was taken.
+  virtual void replace(std::string_view key) = 0;
+  // Returns whether the new save shares the value or has replaced it, so that it must not be
+  // written.
   [[nodiscard]] virtual bool has(std::string_view key) const = 0;
 };
 

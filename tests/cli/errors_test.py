@@ -56,6 +56,16 @@ def test_a_full_standard_output_is_a_failure(folder, args):
     assert done.returncode == FAILURE and b"standard output: Bad file descriptor" in done.stderr, done
 
 
+def test_help_of_a_command_that_does_not_exist():
+    assert bad(USAGE, "nosuch", "--help") == "cairn: The following argument was not expected: nosuch"
+
+
+@pytest.mark.parametrize("name", ["x.safetensors", "x.npz", "x.msgpack"])
+def test_a_missing_folder_is_named(folder, tmp_path, name):
+    message = bad(FAILURE, "convert", folder / "a.safetensors", tmp_path / "missing" / name)
+    assert message.endswith(f"cannot write it: there is no folder {tmp_path / 'missing'}") and "cairn-tmp" not in message, message
+
+
 # ---- numbers ----
 
 

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 
 #include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
 
 namespace cairn::handlers {
 namespace {
@@ -166,6 +168,63 @@ TEST(ArrayWriter, TakesElementsFromWhereTheyAre) {
   });
   EXPECT_EQ(copies, 1);
   EXPECT_EQ(sink.keys, (std::set<std::string>{"copied/0", "fetched/0", "w/0"}));
+}
+
+// An earlier save with the array "same", whose chunk is a file.
+class EarlierSave : public ReusableValues {
+ public:
+  EarlierSave(std::string metadata, std::string file, std::uint64_t size)
+      : metadata_(std::move(metadata)), location_{std::move(file), 0, size} {}
+
+  std::optional<Bytes> read(std::string_view /*key*/) const override {
+    return Bytes(as_bytes(metadata_).begin(), as_bytes(metadata_).end());
+  }
+  std::optional<Location> take(std::string_view key) override {
+    return key == "same/0" ? std::optional(location_) : std::nullopt;
+  }
+  void keep(std::string_view key) override { note(kept, key); }
+  void replace(std::string_view key) override { note(replaced, key); }
+  bool has(std::string_view key) const override {
+    const std::string name(key);
+    return kept.contains(name) || replaced.contains(name);
+  }
+  std::set<std::string> kept, replaced;
+
+ private:
+  void note(std::set<std::string>& keys, std::string_view key) {
+    const std::lock_guard lock(mutex_);
+    keys.emplace(key);
+  }
+  std::string metadata_;
+  Location location_;
+  std::mutex mutex_;
+};
+
+// Elements may be expensive to fetch: they may have to be copied from a device.
+TEST(ArrayWriter, FetchesOnceWhatHasChanged) {
+  const testing::TempDir dir = testing::TempDir::in_memory();
+  testing::put_file(dir / "chunk", "1234");
+  std::map<std::string, int> copies;
+  const auto with = [&](const std::string& name) {
+    StoreArray array = bytes_of_shape({4}, {});
+    array.name = name;
+    array.copy = [&copies, name](const Box& /*part*/, const MutableArrayView& out) {
+      ++copies[name];
+      std::copy_n(as_bytes("1234").data(), 4, out.data);
+    };
+    return array;
+  };
+  const StoreArray same = with("same"), other = with("other");
+  ArrayWriter writer({&same, &other}, {.compression = Compression::kNone});
+  EarlierSave earlier(writer.metadata_text(0), dir / "chunk", 4);
+  KeySink sink;
+  const auto fetch = [](std::span<ReadRequest> /*requests*/) { FAIL(); };
+  writer.write_changed(earlier, sink, fetch);
+  EXPECT_EQ(earlier.kept, (std::set<std::string>{"same/0"}));
+  EXPECT_EQ(earlier.replaced, (std::set<std::string>{"other/0"}));
+  writer.write_values(sink, fetch);
+  EXPECT_EQ(sink.keys, (std::set<std::string>{"other/0"}));
+  EXPECT_EQ(copies, (std::map<std::string, int>{{"other", 1}, {"same", 1}}));
 }
 
 }  // namespace

@@ -224,11 +224,12 @@ TEST(PyTreeErrors, HandlerOptions) {
       const PyTreeCheckpointHandler handler(options);
     };
   };
-  const auto with_key = [](const std::function<void(PyTreeCheckpointHandlerOptions&)>& set) {
-    return [set](Room& r) {
+  const auto with_key = [](const std::function<void(PyTreeCheckpointHandlerOptions&)>& set,
+                           const std::string& key = "meta") {
+    return [set, key](Room& r) {
       auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
       registry->add(typeid(Array),
-                    std::make_shared<NumpyHandler>(NumpyHandler::Options{.metadata_key = "meta"}),
+                    std::make_shared<NumpyHandler>(NumpyHandler::Options{.metadata_key = key}),
                     {nullptr, true});
       PyTreeCheckpointHandlerOptions options;
       options.type_handler_registry = registry;
@@ -272,6 +273,10 @@ TEST(PyTreeErrors, HandlerOptions) {
        kInvalid,
        {"a: metadata_key 'meta'", "Zarr v2"},
        with_key([](auto& o) { o.use_zarr3 = true; })},
+      {"a metadata_key that is a chunk's",
+       kInvalid,
+       {"a: metadata_key '0'", "a chunk's key"},
+       with_key([](auto& o) { o.use_ocdbt = false; }, "0")},
       {"a metadata_key in a database",
        kInvalid,
        {"a: metadata_key 'meta'", "enable_post_merge_validation"},

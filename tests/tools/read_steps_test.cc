@@ -1,9 +1,10 @@
 // read_steps_test.cc -- the steps of a directory in which a training job goes on.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/steps.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 
 #include "tests/support/temp_dir.h"
@@ -12,6 +13,7 @@ namespace cairn {
 namespace {
 
 using cairn::testing::TempDir;
+using ::testing::HasSubstr;
 
 // Steps appear and disappear while they are read. None of this is an error.
 TEST(ReadSteps, WhileAManagerSavesAndRemoves) {
@@ -36,6 +38,38 @@ TEST(ReadSteps, WhileAManagerSavesAndRemoves) {
     EXPECT_TRUE(record.complete) << record.reason;
     EXPECT_GT(record.unique_nbytes, 0U);
   }
+}
+
+// Orbax's manager counts a step that a symbolic link leads to, and cannot remove it.
+TEST(ReadSteps, ThatAreSymbolicLinks) {
+  const TempDir dir = TempDir::in_memory();
+  {
+    CheckpointManager manager(dir / "run");
+    for (std::int64_t step = 1; step <= 3; ++step)
+      manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
+  }
+  std::filesystem::rename(dir / "run/1", dir / "elsewhere");
+  std::filesystem::create_directory_symlink(dir / "elsewhere", dir / "run/1");
+  std::filesystem::create_directory_symlink(dir / "nowhere", dir / "run/5");
+  std::filesystem::create_directory_symlink(dir / "run/6", dir / "run/6");
+  const std::vector<StepRecord> steps = read_steps(dir / "run");
+  ASSERT_EQ(steps.size(), 5U);
+  EXPECT_TRUE(steps[0].complete) << steps[0].reason;
+  EXPECT_GT(steps[0].nbytes, 0U);
+  EXPECT_EQ(steps[0].unique_nbytes, 0U);
+  EXPECT_GT(steps[1].unique_nbytes, 0U);
+  EXPECT_FALSE(steps[3].complete);
+  EXPECT_THAT(steps[3].reason, HasSubstr("No such file"));
+  EXPECT_FALSE(steps[4].complete);
+  EXPECT_THAT(steps[4].reason, HasSubstr("symbolic links"));
+
+  const std::vector<PrunedStep> pruned = prune_steps(dir / "run", {.keep_last = 1});
+  ASSERT_EQ(pruned.size(), 5U);
+  EXPECT_EQ(pruned[0].outcome, PruneOutcome::kRefused);
+  EXPECT_THAT(pruned[0].why, HasSubstr("is a symbolic link"));
+  EXPECT_EQ(pruned[1].outcome, PruneOutcome::kRemoved);
+  EXPECT_EQ(pruned[2].outcome, PruneOutcome::kKept);
+  EXPECT_TRUE(std::filesystem::exists(dir / "elsewhere/_CHECKPOINT_METADATA"));
 }
 
 }  // namespace

@@ -244,7 +244,7 @@ void ItemCheck::check_process_database(const std::string& folder) {
 // Returns true if the key may lie below the name of some leaf. Names may contain '/', so every
 // prefix of the key is tried.
 bool ItemCheck::is_named(std::string_view key) const {
-  if (names_.contains("")) return true;
+  if (names_.contains("") || names_.contains("/")) return true;  // an array at the root
   return any_parent(key, [&](std::string_view parent) {
     return names_.contains(parent) || names_.contains(key.substr(0, parent.size() + 1));
   });

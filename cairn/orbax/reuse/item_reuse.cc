@@ -9,7 +9,7 @@
 namespace cairn::inline v0::orbax {
 
 std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTarget& target,
-                                           handlers::ArrayWriter& writer,
+                                           handlers::ArrayWriter& writer, ValueSink& sink,
                                            const handlers::FetchBoxesFn& fetch) {
   if (reuse.from.empty()) return nullptr;
   const Stopwatch watch;
@@ -20,7 +20,7 @@ std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTar
   auto opened = try_call([&] { return open_shared_values(reuse.from, target); });
   if (!opened) return warn(opened.error().message()), nullptr;
   std::unique_ptr<SharedValues> shared = std::move(opened).value();
-  writer.find_unchanged(*shared, fetch);
+  writer.write_changed(*shared, sink, fetch);
   shared->settle();
   const SharedCounts counts = shared->counts();
   if (!counts.refusal.empty()) warn(counts.refusal);

@@ -22,10 +22,11 @@ struct ItemReuse {
   Observer observer = {};  // told what is shared; null: nobody
 };
 
-// Finds the values that the new item shares with the earlier one, and tells the observer. Returns
-// null if it shares none because the earlier one cannot be used.
+// Finds the values that the new item shares with the earlier one, writes those that have changed,
+// and tells the observer. Returns null if it shares none because the earlier one cannot be used.
+// writer.write_values() writes the rest.
 std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTarget& target,
-                                           handlers::ArrayWriter& writer,
+                                           handlers::ArrayWriter& writer, ValueSink& sink,
                                            const handlers::FetchBoxesFn& fetch);
 // Remembers what the files of the new item contain, for the next save. Call it when all values are
 // written, and before the files are synced.

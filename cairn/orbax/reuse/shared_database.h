@@ -25,6 +25,7 @@ class SharedDatabase : public SharedValues {
  private:
   // Links the file at the first call. Returns its size; nullopt if it cannot be shared.
   [[nodiscard]] std::optional<std::uint64_t> size_of(LinkedFile& file);
+  void give_up_value(LinkedFile& /*file*/) override {}  // the file has other values
 
   StorePtr base_;                                  // the files of the earlier item
   std::unordered_map<std::string, Bytes> inline_;  // values that are in a node

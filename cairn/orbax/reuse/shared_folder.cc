@@ -2,6 +2,7 @@
 #include <cairn/orbax/reuse/shared_folder.h>
 
 #include <cairn/error.h>
+#include <cairn/io/directory.h>
 #include <cairn/orbax/layout/layout.h>
 
 namespace cairn::inline v0::orbax {
@@ -22,6 +23,11 @@ std::optional<Location> SharedFolder::take(std::string_view key) {
   values_.emplace(name, Value{.file = files_.size(), .length = *size.value()});
   files_.push_back({.earlier = name, .name = name, .size = *size.value()});
   return Location{join(folder_, name), 0, *size.value()};
+}
+
+void SharedFolder::give_up_value(LinkedFile& file) {
+  remove_file(join(folder_, file.name));
+  file.size.reset();
 }
 
 }  // namespace cairn::inline v0::orbax

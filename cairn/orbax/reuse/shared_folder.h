@@ -17,6 +17,9 @@ class SharedFolder : public SharedValues {
   [[nodiscard]] std::optional<Bytes> read(std::string_view key) const override;
   [[nodiscard]] std::optional<Location> take(std::string_view key) override;
   void add_to(ocdbt::DatabaseSink& /*sink*/) const override {}
+
+ private:
+  void give_up_value(LinkedFile& file) override;  // frees the name for the value that is written
 };
 
 }  // namespace cairn::inline v0::orbax

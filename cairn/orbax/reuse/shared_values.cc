@@ -25,16 +25,24 @@ std::optional<std::uint64_t> SharedValues::link(const std::string& from, const s
   return std::nullopt;
 }
 
-void SharedValues::decide(std::string_view key, bool is_unchanged) {
+void SharedValues::keep(std::string_view key) {
   const std::scoped_lock lock(mutex_);
   Value& value = values_.at(std::string(key));
-  value.is_unchanged = is_unchanged;
-  if (is_unchanged) files_[value.file].unchanged += value.length;
+  value.is_unchanged = true;
+  files_[value.file].unchanged += value.length;
+}
+
+void SharedValues::replace(std::string_view key) {
+  const std::scoped_lock lock(mutex_);
+  std::string name(key);
+  if (const auto found = values_.find(name); found != values_.end())
+    give_up_value(files_[found->second.file]);
+  replaced_.insert(std::move(name));
 }
 
 bool SharedValues::has(std::string_view key) const {
-  const auto found = values_.find(std::string(key));
-  return found != values_.end() && found->second.is_unchanged;
+  const std::string name(key);
+  return values_.contains(name) || replaced_.contains(name);
 }
 
 bool SharedValues::is_shared(const LinkedFile& file) {

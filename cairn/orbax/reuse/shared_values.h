@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,9 +34,10 @@ class SharedValues : public ReusableValues {
   SharedValues(FolderPtr earlier, std::string folder)
       : earlier_(std::move(earlier)), folder_(std::move(folder)) {}
 
-  void decide(std::string_view key, bool is_unchanged) final;
+  void keep(std::string_view key) final;
+  void replace(std::string_view key) final;
   [[nodiscard]] bool has(std::string_view key) const final;
-  // Call it after the last decision: takes back the second names of files that are not to be
+  // Call it when all values are kept or replaced, and before has(): takes back the second names of files that are not to be
   // shared.
   void settle();
   // Enters the shared values into the new item's database, if it has one.
@@ -62,6 +64,8 @@ class SharedValues : public ReusableValues {
   static bool is_mostly(std::uint64_t part, std::uint64_t whole) {
     return part >= whole - whole / 2;
   }
+  // A value of this file is replaced. The lock is held.
+  virtual void give_up_value(LinkedFile& file) = 0;
   // Gives a file of the earlier item the name `to` in the new one. Returns its size; nullopt if it
   // cannot be linked. Several threads may call it at once.
   [[nodiscard]] std::optional<std::uint64_t> link(const std::string& from, const std::string& to);
@@ -71,6 +75,7 @@ class SharedValues : public ReusableValues {
   mutable std::mutex mutex_;  // of files_ and values_
   std::vector<LinkedFile> files_;
   std::unordered_map<std::string, Value> values_;  // by key
+  std::unordered_set<std::string> replaced_;       // keys
 
  private:
   [[nodiscard]] static bool is_shared(const LinkedFile& file);

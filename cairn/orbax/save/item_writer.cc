@@ -292,10 +292,11 @@ class ItemWriting {
       item_.fetch(requests);
     };
     const ItemTarget target{folder_, to.folder, options_.use_ocdbt, options_.resources.threads};
-    const auto shared = share_values(item_.reuse, target, *to.writer, fetch);
+    std::unique_ptr<SharedValues> shared;
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
       CountingSink counting(sink);
+      shared = share_values(item_.reuse, target, *to.writer, counting, fetch);
       to.writer->write_values(counting, fetch);
       stored_bytes_ += counting.bytes();
     };

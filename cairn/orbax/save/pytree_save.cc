@@ -50,12 +50,14 @@ std::string describe(const std::string& directory, const SaveContext& context) {
          (group.writes_separately() || earlier.empty() ? "" : ", sharing with " + earlier);
 }
 
-// Throws if an array's metadata_key cannot be used with the options: Zarr v3 always uses zarr.json,
-// and the validation after a merge treats an array without .zarray as damaged.
+// Throws if an array's metadata_key cannot be used: a chunk may have the same key, Zarr v3 always
+// uses zarr.json, and the validation after a merge treats an array without .zarray as damaged.
 void check_metadata_keys(const std::vector<StoreArray>& arrays, const SaveContext& context) {
   for (const StoreArray& array : arrays) {
     if (array.metadata_key.empty()) continue;
     const std::string what = array.name + ": metadata_key '" + array.metadata_key + "' ";
+    if (array.metadata_key.find_first_not_of("0123456789./") == std::string::npos)
+      throw Error(Code::kInvalidArgument, what + "has the form of a chunk's key");
     if (context.options.use_zarr3)
       throw Error(Code::kInvalidArgument,
                   what + "is for Zarr v2; the metadata of Zarr v3 is always zarr.json");

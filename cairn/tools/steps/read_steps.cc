@@ -29,6 +29,7 @@ using FileId = std::pair<dev_t, ino_t>;
 struct StepFiles {
   std::uint64_t alone = 0;                               // bytes of files that have one name
   std::vector<std::pair<FileId, std::uint64_t>> shared;  // files with several names, each once
+  bool is_linked = false;  // behind a symbolic link, so that its removal frees nothing
 };
 
 // Adds the files below a folder of the step; `folder` is its path below the step, with a final
@@ -63,13 +64,14 @@ void drop_doubles(StepFiles& files) {
 void set_sizes(const std::vector<StepFiles>& files, std::vector<StepRecord>& steps) {
   std::map<FileId, std::size_t> owners;  // how many steps have the file
   for (const StepFiles& of_step : files)
-    for (const auto& [id, size] : of_step.shared) ++owners[id];
+    for (const auto& [id, size] : of_step.shared) owners[id] += of_step.is_linked ? 0 : 1;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     steps[i].nbytes = steps[i].unique_nbytes = files[i].alone;
     for (const auto& [id, size] : files[i].shared) {
       steps[i].nbytes += size;
       if (owners[id] == 1) steps[i].unique_nbytes += size;
     }
+    if (files[i].is_linked) steps[i].unique_nbytes = 0;
   }
 }
 
@@ -105,7 +107,7 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
   if (metrics) record.metrics = std::move(metrics).value();
 }
 
-// Describes a step, or takes its path away if it has disappeared.
+// Describes a step that may be a symbolic link. Takes its path away if it has disappeared.
 void read_step(const Directory& root, const std::string& name, StepRecord& record,
                StepFiles& files) {
   // Everything of a step is read through one descriptor, and each of its folders is listed once.
@@ -114,10 +116,12 @@ void read_step(const Directory& root, const std::string& name, StepRecord& recor
     describe(record, name, step.value());
     add_files(*step.value(), "", files);
     drop_doubles(files);
-  } else if (step.error().code() != Code::kNotFound) {
-    throw Error(step.error());
+  } else {
+    record.reason = step.error().message();
   }
-  if (root.kind(name) == EntryKind::kAbsent) record.path.clear();
+  const EntryKind kind = root.kind(name);
+  if (kind == EntryKind::kAbsent) record.path.clear();
+  files.is_linked = kind == EntryKind::kLink;
 }
 
 // Opens the directory of steps.
@@ -158,7 +162,7 @@ std::vector<StepRecord> read_steps(const std::string& path) {
   std::vector<StepRecord> steps;
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : root.list()) {
-    if (entry.kind != EntryKind::kDirectory) continue;
+    if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
     const auto step = step_of(entry.name);
     if (!step) continue;
     steps.push_back({.step = *step, .path = root.path_of(entry.name)});

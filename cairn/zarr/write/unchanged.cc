@@ -1,13 +1,13 @@
 // unchanged.cc -- compares elements with stored values. Values in the usual encodings are decoded
 // and compared block by block, up to the first difference.
+#include <cairn/zarr/write/unchanged.h>
+
 #include <cairn/array/box.h>
 #include <cairn/codec/zstd_frame.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/read/decode.h>
-#include <cairn/zarr/write/chunk_plan.h>
-#include <cairn/zarr/write/write_array.h>
 
 #include <algorithm>
 #include <cstring>
@@ -113,90 +113,53 @@ std::optional<bool> equal_stored(const CodecChain& chain, StoredBytes stored, By
   return equal_zstd(stored, elements);
 }
 
-class Comparison {
- public:
-  Comparison(std::span<const ArrayWrite> writes, ReusableValues& earlier,
-             const WriteContext& context)
-      : plan_(writes), earlier_(earlier), context_(context) {}
-
-  void run() {
-    Executor& executor = context_.executor ? *context_.executor : default_executor();
-    executor.for_each(plan_.size(), [&](std::size_t i) {
-      with_context([&] { return plan_.where(i); }, [&] { decide(i); });
-    });
+bool equal_decoded(const ArrayMetadata& metadata, const PlannedChunk& chunk, StoredBytes stored,
+                   ByteBudget* budget) {
+  check_stored_size(metadata.codecs, stored.length());
+  const auto held =
+      budget ? budget->acquire(stored.length() + 3 * metadata.codecs.nbytes) : ByteBudget::Lease();
+  Bytes bytes(stored.length());
+  stored.read_into(0, bytes);
+  Array before = Array::allocate(metadata.dtype, metadata.element_size, chunk.box.shape);
+  Scratch scratch;
+  decode_value({.metadata = metadata, .missing = MissingChunk::kError}, metadata.codecs, bytes,
+               {.part = Box::whole(chunk.box.shape), .out = before.mutable_view()}, scratch);
+  Array now = Array::allocate(metadata.dtype, metadata.element_size, chunk.box.shape);
+  for (const ChunkSource& source : chunk.sources) {
+    const MutableArrayView to = subview(now.mutable_view(), source.box);
+    if (source.from.dtype == metadata.dtype)
+      copy_elements(source.from, to);
+    else
+      cast_elements(source.from, to);
   }
-
- private:
-  void decide(std::size_t number) {
-    const ArrayWrite& write = plan_.write_of(number);
-    const PlannedChunk chunk = plan_.chunk(number);
-    const std::string key = write.array.chunk_key(chunk.position);
-    const auto location = earlier_.take(key);
-    if (!location) return;
-    // A value that cannot be read is not the one that is to be saved.
-    const auto same =
-        try_call([&] { return is_unchanged(write.array.metadata(), chunk, *location, key); });
-    earlier_.decide(key, same && same.value());
-  }
-
-  bool is_unchanged(const ArrayMetadata& metadata, const PlannedChunk& chunk,
-                    const Location& location, const std::string& key) {
-    if (!chunk.is_complete()) return false;
-    const File file = File::open(location.file);
-    const ValueFingerprints::Range range{file.state(), location.offset, location.length};
-    const StoredBytes stored(file, location.offset, location.length);
-    const auto elements = chunk.contiguous(metadata);
-    if (elements) check_bools(metadata.dtype, *elements);
-    if (!elements) return equal_decoded(metadata, chunk, stored);
-    std::optional<Fingerprint> now;
-    if (context_.fingerprints != nullptr) {
-      if (const auto before = context_.fingerprints->known().find(range)) {
-        now = fingerprint(*elements);
-        if (now != before) return context_.fingerprints->note(key, *now), false;
-      }
-    }
-    if (!now) {
-      const auto same = equal_stored(metadata.codecs, stored, *elements);
-      if (!(same ? *same : equal_decoded(metadata, chunk, stored))) return false;
-    }
-    if (context_.fingerprints != nullptr)
-      context_.fingerprints->note_stored(range, now ? *now : fingerprint(*elements));
-    return true;
-  }
-
-  bool equal_decoded(const ArrayMetadata& metadata, const PlannedChunk& chunk,
-                     StoredBytes stored) const {
-    check_stored_size(metadata.codecs, stored.length());
-    const auto held = context_.budget
-                          ? context_.budget->acquire(stored.length() + 3 * metadata.codecs.nbytes)
-                          : ByteBudget::Lease();
-    Bytes bytes(stored.length());
-    stored.read_into(0, bytes);
-    Array before = Array::allocate(metadata.dtype, metadata.element_size, chunk.box.shape);
-    Scratch scratch;
-    decode_value({.metadata = metadata, .missing = MissingChunk::kError}, metadata.codecs, bytes,
-                 {.part = Box::whole(chunk.box.shape), .out = before.mutable_view()}, scratch);
-    Array now = Array::allocate(metadata.dtype, metadata.element_size, chunk.box.shape);
-    for (const ChunkSource& source : chunk.sources) {
-      const MutableArrayView to = subview(now.mutable_view(), source.box);
-      if (source.from.dtype == metadata.dtype)
-        copy_elements(source.from, to);
-      else
-        cast_elements(source.from, to);
-    }
-    return equal(before.bytes(), now.bytes());
-  }
-
-  ChunkPlan plan_;
-  ReusableValues& earlier_;
-  const WriteContext& context_;
-};
+  return equal(before.bytes(), now.bytes());
+}
 
 }  // namespace
 
-void find_unchanged(std::span<const ArrayWrite> writes, ReusableValues& earlier,
-                    const WriteContext& context) {
-  Comparison(writes, earlier, context).run();
+bool is_unchanged(const ArrayMetadata& metadata, const PlannedChunk& chunk,
+                  const Location& location, const std::string& key, const WriteContext& context) {
+  if (!chunk.is_complete()) return false;
+  const File file = File::open(location.file);
+  const ValueFingerprints::Range range{file.state(), location.offset, location.length};
+  const StoredBytes stored(file, location.offset, location.length);
+  const auto elements = chunk.contiguous(metadata);
+  if (elements) check_bools(metadata.dtype, *elements);
+  if (!elements) return equal_decoded(metadata, chunk, stored, context.budget);
+  std::optional<Fingerprint> now;
+  if (context.fingerprints != nullptr) {
+    if (const auto before = context.fingerprints->known().find(range)) {
+      now = fingerprint(*elements);
+      if (now != before) return context.fingerprints->note(key, *now), false;
+    }
+  }
+  if (!now) {
+    const auto same = equal_stored(metadata.codecs, stored, *elements);
+    if (!(same ? *same : equal_decoded(metadata, chunk, stored, context.budget))) return false;
+  }
+  if (context.fingerprints != nullptr)
+    context.fingerprints->note_stored(range, now ? *now : fingerprint(*elements));
+  return true;
 }
 
 }  // namespace cairn::inline v0::zarr

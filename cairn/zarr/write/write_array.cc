@@ -4,6 +4,7 @@
 #include <cairn/error.h>
 #include <cairn/zarr/codec/workspaces.h>
 #include <cairn/zarr/write/chunk_plan.h>
+#include <cairn/zarr/write/unchanged.h>
 
 #include <algorithm>
 #include <utility>
@@ -24,9 +25,19 @@ class Writer {
       with_context([&] { return plan_.where(i); }, [&] { write_chunk(i); });
     });
   }
+  // Takes chunks from both ends in turn. The trained arrays of a model often lie together, so this
+  // lets one thread compare while another waits for the disk.
+  void run(ReusableValues& earlier) {
+    const std::size_t n = plan_.size();
+    executor_.for_each(n, [&](std::size_t i) {
+      const std::size_t number = i % 2 == 0 ? i / 2 : n - 1 - i / 2;
+      with_context([&] { return plan_.where(number); }, [&] { write_if_changed(number, earlier); });
+    });
+  }
 
  private:
   void write_chunk(std::size_t number);
+  void write_if_changed(std::size_t number, ReusableValues& earlier);
   void encode_chunk(const ArrayWrite& write, PlannedChunk chunk, const std::string& key);
   void note(const ArrayMetadata& metadata, const PlannedChunk& chunk, const std::string& key);
 
@@ -51,6 +62,20 @@ void Writer::write_chunk(std::size_t number) {
   if (context_.reusable == nullptr || !context_.reusable->has(key))
     encode_chunk(write, std::move(chunk), key);
   if (context_.progress) context_.progress->done.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void Writer::write_if_changed(std::size_t number, ReusableValues& earlier) {
+  const ArrayWrite& write = plan_.write_of(number);
+  PlannedChunk chunk = plan_.chunk(number);
+  const std::string key = write.array.chunk_key(chunk.position);
+  // A value that cannot be read is not the one that is to be saved.
+  const auto same = try_call([&] {
+    const auto location = earlier.take(key);
+    return location && is_unchanged(write.array.metadata(), chunk, *location, key, context_);
+  });
+  if (same && same.value()) return earlier.keep(key);
+  earlier.replace(key);
+  encode_chunk(write, std::move(chunk), key);
 }
 
 // Notes the fingerprint of the elements, unless the search for unchanged values has.
@@ -102,6 +127,11 @@ void Writer::encode_chunk(const ArrayWrite& write, PlannedChunk chunk, const std
 
 void write_boxes(std::span<const ArrayWrite> writes, ValueSink& sink, const WriteContext& context) {
   Writer(writes, sink, context).run();
+}
+
+void write_changed(std::span<const ArrayWrite> writes, ReusableValues& earlier, ValueSink& sink,
+                   const WriteContext& context) {
+  Writer(writes, sink, context).run(earlier);
 }
 
 }  // namespace cairn::inline v0::zarr

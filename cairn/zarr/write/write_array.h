@@ -40,7 +40,8 @@ struct WriteContext {
   ByteBudget* budget = nullptr;  // bounds the bytes held in addition to the sources; null: no bound
   // `done` grows by the bytes of the array's elements; the caller sets `total`
   Progress* progress = nullptr;
-  const ReusableValues* reusable = nullptr;  // values that it has are not written; null: none
+  // write_boxes() does not write values that it has; null: none
+  const ReusableValues* reusable = nullptr;
   // Receives the fingerprints of values whose elements are contiguous; null: none are made.
   SavedFingerprints* fingerprints = nullptr;
 };
@@ -51,12 +52,10 @@ struct WriteContext {
 void write_boxes(std::span<const ArrayWrite> writes, ValueSink& sink,
                  const WriteContext& context = {});
 
-// Compares the chunks that the parts touch with the values that `earlier` offers, and decides about
-// each. A value is unchanged if it decodes to exactly the elements of the parts. Where the
-// fingerprints know the stored elements and the file has not been written to since, they are
-// compared instead. A value that is damaged, or gone, is changed. The arrays' metadata must be
-// equal in both saves.
-void find_unchanged(std::span<const ArrayWrite> writes, ReusableValues& earlier,
-                    const WriteContext& context);
+// The same, but keeps the values of `earlier` that decode to exactly the elements of a chunk, and
+// writes only the other chunks. A value that is damaged, or gone, is one to write. The arrays'
+// metadata must be equal in both saves. Does not report progress.
+void write_changed(std::span<const ArrayWrite> writes, ReusableValues& earlier, ValueSink& sink,
+                   const WriteContext& context);
 
 }  // namespace cairn::inline v0::zarr
