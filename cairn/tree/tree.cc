@@ -163,8 +163,7 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
   // Checkpoints already list their leaves in this order.
   if (!std::is_sorted(entries.begin(), entries.end(), before))
     std::stable_sort(entries.begin(), entries.end(), before);
-  std::vector<TreeEntry> kept;
-  kept.reserve(entries.size());
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].path.size() > kMaxTreeDepth)
       throw Error(Code::kDataLoss, "a key path has " + std::to_string(entries[i].path.size()) +
@@ -176,9 +175,11 @@ std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
                     "two leaves have the name " + quoted_leaf_text(entries[i].path));
       continue;
     }
-    kept.push_back(std::move(entries[i]));
+    if (kept != i) entries[kept] = std::move(entries[i]);
+    ++kept;
   }
-  return kept;
+  entries.resize(kept);
+  return entries;
 }
 
 // Builds the subtree of entries whose first `depth` keys are equal. They are sorted, so equal keys
