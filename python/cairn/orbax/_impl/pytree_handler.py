@@ -100,9 +100,12 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             args = PyTreeRestoreArgs(
                 item, restore_args, transforms, transforms_default_to_original, legacy_transform_fn
             )
+        if args.legacy_transform_fn is not None:
+            raise NotImplementedError(
+                "legacy_transform_fn: transforms, or partial_restore=True, can do most of it"
+            )
         directory = as_path(directory)
-        is_changed = args.transforms is not None or args.legacy_transform_fn is not None
-        if is_changed or not (directory / TREE_METADATA_FILE).exists():
+        if args.transforms is not None or not (directory / TREE_METADATA_FILE).exists():
             registry = self._type_handler_registry or global_registry()
             stored = StoredTree(directory, self._restore_concurrent_bytes, registry)
             return pytree_restore.restore_stored(stored, args)

@@ -4,28 +4,22 @@ import dataclasses
 from typing import Any
 
 from cairn.orbax._impl import trees
-from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs, restore_args_of
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import LeafReads, is_key_dtype
+from cairn.orbax._impl.leaves.matching_args import arguments_like, check_parts, trimmed
 from cairn.orbax._impl.stored_tree import Path, StoredTree, fill
 from cairn.orbax._impl.types.own_leaves import restore_own
 
 
 def restore_stored(stored: StoredTree, args: Any) -> Any:
     """The tree that PyTreeRestoreArgs asks for."""
-    if getattr(args, "legacy_transform_fn", None) is not None:
-        raise NotImplementedError(
-            "legacy_transform_fn: transforms, or partial_restore=True, can do most of it"
-        )
-    restore_args = trees.arguments_by_path(
-        args.restore_args, "restore_args", restore_args_of, "RestoreArgs"
-    )
     if getattr(args, "transforms", None) is not None:
         from cairn.orbax._impl.transforms import restore_transformed
 
-        return restore_transformed(stored, args, restore_args)
+        return restore_transformed(stored, args)
     if args.item is None:
-        return _as_stored(stored, restore_args)
-    return _like(stored, args.item, restore_args, args.partial_restore)
+        return _as_stored(stored, args.restore_args)
+    return _like(stored, args.item, args.restore_args, args.partial_restore)
 
 
 def read_leaves(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> "dict[int, Any]":
@@ -37,23 +31,31 @@ def read_leaves(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> "dict[i
     return values | {index: finish(arrays) for index, finish in finishers.items()}
 
 
-def _as_stored(stored: StoredTree, restore_args: "dict[Path, Any]") -> Any:
+def _as_stored(stored: StoredTree, given: Any) -> Any:
     if not stored.infos:
         raise ValueError(f"{stored.directory}: the stored tree is empty")
+    structure = stored.structure()
+    restore_args = arguments_like(structure, given)
     wanted = {
         index: restore_args.get(path) or RestoreArgs() for path, index in stored.by_path.items()
     }
-    return fill(stored.structure(), read_leaves(stored, wanted))
+    return fill(structure, read_leaves(stored, wanted))
 
 
-def _like(stored: StoredTree, target: Any, restore_args: "dict[Path, Any]", partial: bool) -> Any:
+def _like(stored: StoredTree, target: Any, given: Any, partial: bool) -> Any:
     paths, leaves, treedef = trees.flatten(target)
-    if not partial:
+    if partial:
+        check_parts(target, stored.structure())
+        given = trimmed(target, given)
+    else:
         _check_structure(stored, paths, leaves)
+    restore_args = arguments_like(target, given)
     wanted: dict[int, RestoreArgs] = {}
     for path, leaf in zip(paths, leaves, strict=True):
         index = stored.by_path.get(path)
-        if index is not None and leaf is not ... and not trees.is_empty(leaf):
+        # With partial_restore, `...` stands for a value that the target does not have yet.
+        is_wanted = partial or leaf is not ...
+        if index is not None and is_wanted and not trees.is_empty(leaf):
             wanted[index] = args_for(restore_args.get(path), leaf)
     values = read_leaves(stored, wanted)
     result = []

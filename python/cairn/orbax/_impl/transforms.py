@@ -7,6 +7,7 @@ from typing import Any
 
 from cairn.orbax._impl import trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
+from cairn.orbax._impl.leaves.matching_args import arguments_by_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 
 
@@ -54,6 +55,12 @@ class RestoreTransform(Transform):
 
 def _joined(tree: Any) -> "dict[str, Any]":
     return {"/".join(path): leaf for path, leaf in trees.by_path(tree).items()}
+
+
+def _with_empty(tree: Any) -> "dict[str, Any]":
+    """The leaves, None and empty containers of a tree by their key."""
+    paths, leaves, _ = trees.flatten(tree)
+    return {"/".join(path): leaf for path, leaf in zip(paths, leaves, strict=True)}
 
 
 def _nested(flat: "dict[str, Any]") -> "dict[str, Any]":
@@ -147,23 +154,28 @@ def _apply(
     return treedef.unflatten(result)
 
 
-def restore_transformed(stored: StoredTree, args: Any, restore_args: "dict[Path, Any]") -> Any:
+def restore_transformed(stored: StoredTree, args: Any) -> Any:
     """Restores a target through transforms. Reads only the stored leaves that these need.
 
-    Raises ValueError without a target, and for a transform of a leaf that is not stored.
+    Raises ValueError without a target or restore_args, and for a transform of a leaf that is not
+    stored; KeyError if restore_args lack a leaf that is read.
     """
     from cairn.orbax._impl.pytree_restore import args_for, read_leaves
 
     if args.item is None:
         raise ValueError("If providing `transforms`, must provide `item` matching structure")
-    if args.restore_args is None and args.transforms:
+    if args.restore_args is None:
         raise ValueError("If providing `transforms`, must provide `restore_args` matching `item`")
     by_key = {"/".join(path): index for path, index in stored.by_path.items()}
-    target = _joined(args.item)
-    target_args = {
-        "/".join(path): args_for(restore_args.get(path), target.get("/".join(path)))
-        for path in trees.by_path(args.item)
-    }
+    target = _with_empty(args.item)
+    given = _with_empty(args.restore_args)
+    known = {"/".join(path): one for path, one in arguments_by_path(args.restore_args).items()}
+
+    def arguments(key: str) -> RestoreArgs:
+        if key not in given:
+            raise KeyError(f"restore_args have nothing for {key!r}, which item has")
+        return args_for(known.get(key), target[key])
+
     rules = _flat_transforms(args.transforms)
     wanted: dict[int, RestoreArgs] = {}
     for key in target:
@@ -175,12 +187,13 @@ def restore_transformed(stored: StoredTree, args: Any, restore_args: "dict[Path,
             if rule.multi_value_fn is not None:
                 _want_inputs(rule, by_key, wanted)
                 sources = []
-            wanted.update({by_key[s]: target_args[key] for s in sources if s in by_key})
+            wanted.update({by_key[s]: arguments(key) for s in sources if s in by_key})
         if not matches and args.transforms_default_to_original and key in by_key:
-            wanted[by_key[key]] = target_args[key]
+            wanted[by_key[key]] = arguments(key)
     values = read_leaves(stored, wanted)
     origin = {key: values[index] for key, index in by_key.items() if index in values}
     default = args.transforms_default_to_original
+    target_args = {key: args_for(known.get(key), target[key]) for key in target}
     return _apply(origin, _nested(origin), args.transforms, args.item, default, target_args)
 
 

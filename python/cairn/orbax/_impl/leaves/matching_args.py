@@ -1,0 +1,69 @@
+"""RestoreArgs of a caller, matched with the tree that is restored. The errors are Orbax's."""
+
+from typing import Any
+
+from cairn.orbax._impl import trees
+from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, restore_args_of
+from cairn.orbax._impl.stored_tree import Path
+from cairn.orbax._impl.tree_trim import tree_trim
+
+
+def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
+    """The arguments of leaves by their path.
+
+    Args:
+      target: the tree that is restored.
+      given: None, or a tree with the containers of the target. A leaf of the target may have None,
+        which stands for RestoreArgs().
+
+    Raises:
+      ValueError: the containers differ, or a leaf is not RestoreArgs.
+    """
+    if given is None:
+        return {}
+    import jax
+
+    try:
+        jax.tree_util.tree_map(lambda _, __: 0, target, given, is_leaf=trees.is_empty_or_leaf)
+    except ValueError as error:
+        raise ValueError(
+            f"restore_args do not have the structure of the restored tree: {error}"
+        ) from error
+    return arguments_by_path(given)
+
+
+def arguments_by_path(given: Any) -> "dict[Path, RestoreArgs]":
+    """The arguments of leaves by their path. Raises ValueError if a leaf is not RestoreArgs."""
+    return trees.arguments_by_path(given, "restore_args", restore_args_of, "RestoreArgs")
+
+
+def trimmed(target: Any, given: Any) -> Any:
+    """The arguments without those of leaves that a target of a partial restore lacks.
+
+    Raises ValueError if they lack a key of the target, and TypeError if a container has another
+    type.
+    """
+    return None if given is None else tree_trim(target, given)
+
+
+def check_parts(target: Any, structure: Any) -> None:
+    """Raises unless a target of a partial restore has the containers of the stored tree.
+
+    Keys may be missing on both sides. Raises TypeError for a container over a leaf, the reverse,
+    and an empty container over one with children; ValueError for sequences of another length.
+    """
+    tree_trim(_plain(target), _plain(structure), strict=False)
+
+
+def _plain(tree: Any) -> Any:
+    """The tree of dicts, lists and leaves. Empty containers are leaves, as they are stored."""
+    import jax
+
+    from cairn.orbax.tree import serialize_tree
+
+    leaves = jax.tree_util.tree_map(
+        lambda node: 0 if node is not None and trees.is_empty(node) else node,
+        tree,
+        is_leaf=trees.is_empty_or_leaf,
+    )
+    return serialize_tree(leaves, keep_empty_nodes=True)
