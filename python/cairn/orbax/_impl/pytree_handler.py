@@ -13,6 +13,7 @@ from cairn.orbax._impl.base_pytree_handler import (
 )
 from cairn.orbax._impl.handler import AsyncCheckpointHandler
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.restore_by_names import restore_by_names
 from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata
 from cairn.orbax._impl.types.type_registry import global_registry
@@ -53,6 +54,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             raise NotImplementedError("aggregate_filename: only 'checkpoint' is read")
         self._restore_concurrent_bytes = _bytes_of(restore_concurrent_gb)
         self._type_handler_registry = type_handler_registry
+        self._use_ocdbt = use_ocdbt
         self._handler_impl = handler_impl or BasePyTreeCheckpointHandler(
             save_concurrent_bytes=_bytes_of(save_concurrent_gb),
             restore_concurrent_bytes=self._restore_concurrent_bytes,
@@ -106,11 +108,22 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             )
         directory = as_path(directory)
         if args.transforms is not None or not (directory / TREE_METADATA_FILE).exists():
-            registry = self._type_handler_registry or global_registry()
-            stored = StoredTree(directory, self._restore_concurrent_bytes, registry)
-            return pytree_restore.restore_stored(stored, args)
+            return self._restore_other(directory, args)
         base = BasePyTreeRestoreArgs(args.item, args.restore_args, args.partial_restore)
         return self._handler_impl.restore(directory, args=base)
+
+    def _restore_other(self, directory: Any, args: "PyTreeRestoreArgs") -> Any:
+        """Restores with transforms, or a checkpoint of an old version, without _METADATA."""
+        registry = self._type_handler_registry or global_registry()
+        # Without any structure, the caller's target has the names of the arrays. Before OCDBT,
+        # directories of arrays were the structure.
+        is_guessed = args.item is not None or not self._use_ocdbt
+        memory = self._restore_concurrent_bytes
+        stored = StoredTree(directory, memory, registry, needs_structure=not is_guessed)
+        has_types = (directory / TREE_METADATA_FILE).exists()
+        if args.item is None or args.transforms is not None or has_types:
+            return pytree_restore.restore_stored(stored, args)
+        return restore_by_names(stored, args.item, args.restore_args)
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""

@@ -13,6 +13,20 @@ Path = tuple[str, ...]
 AGGREGATE_FILE = "checkpoint"  # the msgpack file of checkpoints of old versions
 
 
+def has_structure(directory: Any) -> bool:
+    """Whether a directory has a file that says what tree it holds."""
+    files = (TREE_METADATA_FILE, AGGREGATE_FILE)
+    return any((as_path(directory) / name).exists() for name in files)
+
+
+def _has_arrays(directory: Any) -> bool:
+    """Whether a directory itself, not one of its items, has arrays: in a database or one each."""
+    if (directory / "manifest.ocdbt").exists():
+        return True
+    files = (".zarray", "zarr.json")
+    return any((child / name).exists() for child in directory.iterdir() for name in files)
+
+
 class StoredTree:
     """The files of one tree. Nothing but metadata is read before read()."""
 
@@ -21,15 +35,27 @@ class StoredTree:
         directory: Any,
         memory: "int | None" = None,
         registry: Any = None,
+        needs_structure: bool = True,
     ) -> None:
-        self._registry = registry  # of the types of leaves; None: those of the native part
+        """Opens the tree.
+
+        Args:
+          directory: of the tree.
+          memory: how many bytes are read at a time; None: no limit.
+          registry: of the types of leaves; None: those of the native part.
+          needs_structure: False: the files of the arrays are enough.
+
+        Raises FileNotFoundError if there is no directory, or no structure.
+        """
+        self._registry = registry
         self.directory = as_path(directory)
         if not self.directory.exists():
             raise FileNotFoundError(
                 f"Requested directory for restore does not exist at {self.directory}."
             )
-        has_tree = (self.directory / TREE_METADATA_FILE).exists()
-        if not has_tree and not (self.directory / AGGREGATE_FILE).exists():
+        if not has_structure(self.directory) and (
+            needs_structure or not _has_arrays(self.directory)
+        ):
             raise FileNotFoundError(
                 f"No structure could be identified for the checkpoint at {self.directory}: it has "
                 f"no {TREE_METADATA_FILE}"
@@ -57,10 +83,15 @@ class StoredTree:
 
     def own_handler(self, index: int, restore_type: Any) -> Any:
         """The user's own handler of a leaf, or None."""
-        kind = restore_type or self.infos[index].typestr
+        from cairn.orbax._impl.leaves.leaf_reads import is_msgpack_value
+        from cairn.orbax._impl.types.standard_types import is_native
+
+        typestr = self.infos[index].typestr
+        kind = restore_type or typestr
         if self._registry is None or self.is_empty(index) or not kind:
             return None
-        from cairn.orbax._impl.types.standard_types import is_native
+        if restore_type is None and is_msgpack_value(typestr):
+            return None
 
         try:
             handler = self._registry.get(kind)

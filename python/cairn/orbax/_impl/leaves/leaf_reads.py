@@ -14,6 +14,18 @@ from cairn.orbax._impl.stored_tree import StoredTree
 
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
 
+# Values that only the msgpack files of old versions have. No TypeHandler saves or restores them.
+_MSGPACK_VALUES: "dict[str, Callable[[Any], Any]]" = {
+    "np.generic": lambda array: array[()],
+    "complex": lambda array: array.item(),
+    "bytes": lambda array: array.tobytes(),
+}
+
+
+def is_msgpack_value(typestr: str) -> bool:
+    """Whether a leaf is of a type that only msgpack files have."""
+    return typestr in _MSGPACK_VALUES
+
 
 def numpy_dtype(dtype: Any) -> Any:
     """A type of NumPy for its name or for a type of JAX, in the byte order of the machine."""
@@ -39,10 +51,10 @@ def is_key_dtype(dtype: Any) -> bool:
 
 
 def _kind(args: RestoreArgs, typestr: str) -> str:
-    """As what a leaf is restored: one of _KINDS."""
+    """As what a leaf is restored: one of _KINDS or _MSGPACK_VALUES."""
     wanted = args.restore_type
     if wanted is None:
-        if typestr in _KINDS:
+        if typestr in _KINDS or is_msgpack_value(typestr):
             return typestr
         if typestr:
             raise ValueError(
@@ -110,6 +122,10 @@ class LeafReads:
 
         def finish(arrays: "list[Any]") -> Any:
             array = arrays[at] if dtype is None else arrays[at].astype(dtype, copy=False)
+            if dtype is None and kind in _MSGPACK_VALUES:
+                return _MSGPACK_VALUES[kind](array)
+            if kind in _MSGPACK_VALUES and array.ndim == 0:  # a Python number, as in Orbax
+                return array.item()
             if kind != "scalar":
                 return array
             if array.ndim != 0:
