@@ -1,15 +1,16 @@
 """An opened tree: its leaves by path, and its metadata."""
 
 import functools
-import os
+import json
 from typing import Any
 
-from cairn import _cairn
+from cairn.orbax._impl.native_reads import DamagedDataError, NativeReader
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.step_metadata import read_json
 
 Path = tuple[str, ...]
 
+ARRAY_METADATA_FOLDER = "array_metadatas"
 AGGREGATE_FILE = "checkpoint"  # the msgpack file of checkpoints of old versions
 
 
@@ -60,8 +61,7 @@ class StoredTree:
                 f"No structure could be identified for the checkpoint at {self.directory}: it has "
                 f"no {TREE_METADATA_FILE}"
             )
-        path = os.fspath(self.directory)
-        self.reader: Any = _cairn.open(path, None, None, True, 0, memory)
+        self.reader: Any = NativeReader(self.directory, memory)
         self.infos = [self.reader.tensor(i) for i in range(len(self.reader))]
         self.by_path: dict[Path, int] = {
             tuple(str(key) for key in info.path): i for i, info in enumerate(self.infos)
@@ -110,6 +110,24 @@ class StoredTree:
         if self._registry is None or not self._registry.has(jax.Array):
             return True
         return leaf_options.keeps_array_metadata(self._registry.get(jax.Array))
+
+    def random_key_impl(self, index: int) -> str:
+        """The algorithm of a random key; "" for other arrays.
+
+        Raises DamagedDataError if the files that would say so are damaged.
+        """
+        found: str = self.reader.random_key_impl(index)
+        if not found and self.infos[index].dtype == "uint32":  # as the data of keys are
+            self._check_array_metadata()
+        return found
+
+    def _check_array_metadata(self) -> None:
+        folder = self.directory / ARRAY_METADATA_FOLDER
+        for file in folder.iterdir() if folder.is_dir() else ():
+            try:
+                json.loads(file.read_text())
+            except ValueError as error:
+                raise DamagedDataError(f"{file}: {error}") from error
 
     def is_empty(self, index: int) -> bool:
         """Whether a leaf is None or an empty container."""

@@ -232,6 +232,8 @@ def leaf_metadata(
         return item_value(stored.reader, index)
     if info.kind == "string":
         return StringMetadata(info.name, stored.directory)
+    if info.kind == "unknown":
+        stored.reader.read([index])  # raises what is wrong with its files
     dtype = numpy_dtype(info.dtype)
     if (typestr or info.typestr) == "scalar":
         return ScalarMetadata(info.name, stored.directory, dtype=dtype)

@@ -149,7 +149,7 @@ class LeafReads:
         sharding = self._sharding(index, args)
         given = getattr(args, "sharding", None)
         placement = given if has_layout(given) else sharding
-        implementation = self._stored.reader.random_key_impl(index) if keeps_metadata else ""
+        implementation = self._stored.random_key_impl(index) if keeps_metadata else ""
         if implementation:
             at = self._whole(index)
 

@@ -4,9 +4,9 @@ import json
 import os
 from typing import Any
 
-from cairn import _cairn
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import LeafReads, numpy_dtype
+from cairn.orbax._impl.native_reads import NativeReader
 from cairn.orbax.v1._impl.context import Context
 from cairn.orbax.v1._impl.metadata_types import CheckpointMetadata
 from cairn.orbax.v1.errors import InvalidLayoutError
@@ -21,8 +21,12 @@ class _File:
 
     def __init__(self, path: Any, memory: "int | None") -> None:
         self.path = path
-        self.reader: Any = _cairn.open(os.fspath(path), None, None, True, 0, memory)
+        self.reader: Any = NativeReader(path, memory)
         self.infos = [self.reader.tensor(i) for i in range(len(self.reader))]
+
+    def random_key_impl(self, index: int) -> str:
+        """There are no random keys."""
+        return ""
 
 
 def files_of(path: Any) -> "list[Any]":

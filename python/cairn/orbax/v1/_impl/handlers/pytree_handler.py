@@ -5,7 +5,6 @@ import os
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
-from cairn import _cairn
 from cairn.orbax._impl import pytree_restore, trees
 from cairn.orbax._impl.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -91,10 +90,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
     async def _load(self, directory: Any, target: Any) -> Any:
         import jax
 
-        stored = StoredTree(directory)
-        limit = self._context.memory.read_concurrent_bytes
-        if limit is not None:
-            stored.reader = _cairn.open(os.fspath(directory), None, None, True, 0, limit)
+        stored = StoredTree(directory, self._context.memory.read_concurrent_bytes)
         strict = not self._context.array.loading.enable_padding_and_truncation
         _check_text(stored, target)
         args = BasePyTreeRestoreArgs(
