@@ -46,16 +46,14 @@ class MultiprocessingOptions:
 
 @dataclasses.dataclass
 class FileOptions:
-    """How files are made. skip_sync_file_validations is about other processes only."""
+    """How files are made. skip_sync_file_validations is about other processes only.
+
+    path_permission_mode: the mode of the directories of steps and items, less the umask of the
+    process: 0o770. Files have the mode that the umask gives them.
+    """
 
     path_permission_mode: "int | None" = None
     skip_sync_file_validations: bool = False
-
-    def __post_init__(self) -> None:
-        if self.path_permission_mode is not None:
-            raise NotImplementedError(
-                "FileOptions.path_permission_mode: set the umask of the process instead"
-            )
 
 
 class AtomicityMode(str, enum.Enum):

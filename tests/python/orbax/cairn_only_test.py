@@ -67,7 +67,6 @@ def test_a_missing_name_has_a_hint(name):
     [
         lambda: ocp.CheckpointManagerOptions(todelete_full_path="x"),
         lambda: ocp.CheckpointManagerOptions(enable_per_process_directory_creation=True),
-        lambda: ocp.options.FileOptions(path_permission_mode=0o700),
         lambda: ocp.options.AsyncOptions(barrier_sync_fn=print),
         lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),
         lambda: ocp.type_handlers.ArrayHandler(primary_host=1),

@@ -383,3 +383,24 @@ def test_waiting_for_steps(ocp, tmp_path):
     begin = time.monotonic()
     steps = ocp.checkpoint_utils.checkpoints_iterator(tmp_path, timeout=1, seconds_to_sleep=0)
     assert list(steps) == [2] and time.monotonic() - begin < 60
+
+
+def test_an_interval_of_0_is_no_interval(tmp_path):
+    """In Orbax, an interval of 0 is a ZeroDivisionError, unless the manager is read-only."""
+    import orbax.checkpoint as real
+
+    import cairn.orbax as ours
+
+    for ocp in (ours, real):
+        folder = tmp_path / ocp.__name__
+        with ocp.CheckpointManager(folder) as manager:
+            manager.save(0, args=ocp.args.StandardSave({"a": 0}))
+        given = {"save_interval_steps": 0, "read_only": True, "create": False}
+        with ocp.CheckpointManager(folder, options=options(ocp, **given)) as manager:
+            assert not manager.save(1, args=ocp.args.StandardSave({"a": 1}))
+            assert manager.restore(0, args=ocp.args.StandardRestore()) == {"a": 0}
+    given = {"save_interval_steps": 0, "save_on_steps": [3]}
+    with ours.CheckpointManager(tmp_path / "run", options=options(ours, **given)) as manager:
+        for step in range(5):
+            manager.save(step, args=ours.args.StandardSave({"a": step}))
+        assert manager.all_steps() == [0, 3]

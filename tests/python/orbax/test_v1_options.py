@@ -149,7 +149,6 @@ def test_options_have_the_names_and_defaults_of_orbax(kind):
 UNAVAILABLE = [
     ("multiprocessing.primary_host", 1),
     ("multiprocessing.active_processes", {0, 1}),
-    ("file.path_permission_mode", 0o700),
     ("atomicity.mode", ours.options.AtomicityMode.COMMIT_FILE),
     ("pathways.checkpointing_impl", object()),
     ("array.saving.enable_pinned_host_transfer", True),
@@ -190,7 +189,6 @@ def test_an_option_that_is_not_available_is_refused(name, value, tmp_path):
 def test_what_else_is_refused(tmp_path):
     for call in (
         lambda: ours.load("gs://bucket/x"),
-        lambda: ours.training.Checkpointer(tmp_path / "r", logger=object()),
         lambda: ours.handlers.PyTreeHandler(leaf_handler_registry=object()),
         lambda: ours.handlers.PyTreeHandler(array_metadata_validator=object()),
     ):

@@ -9,6 +9,7 @@ from cairn import _cairn
 from cairn.orbax import options as option_types
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import COMMIT_FILE, TEMPORARY_MARK, as_path, is_temporary
+from cairn.orbax._impl.permissions import mode_of, restrict
 from cairn.orbax._impl.step_metadata import write_file, write_step_metadata
 
 TMP_DIR_SUFFIX = TEMPORARY_MARK
@@ -30,11 +31,12 @@ class TemporaryPath:
 
     IS_IN_PLACE = False
 
-    def __init__(self, temporary_path: Any, final_path: Any) -> None:
+    def __init__(self, temporary_path: Any, final_path: Any, file_options: Any = None) -> None:
         self._temporary = as_path(temporary_path)
         self._final = as_path(final_path)
         self._begin = time.time_ns()
         self._native: Any = None
+        self._mode = mode_of(file_options)
 
     @classmethod
     def from_final(
@@ -46,23 +48,22 @@ class TemporaryPath:
         snapshot_type: Any = None,
     ) -> Any:
         """That of a save to a path."""
-        del file_options
         if checkpoint_metadata_store is not None or snapshot_type is not None:
             raise NotImplementedError(
                 "checkpoint_metadata_store, snapshot_type: the metadata are always written, and "
                 "there are no snapshots"
             )
         final = as_path(final_path)
-        return cls(cls._temporary_of(final), final)
+        return cls(cls._temporary_of(final), final, file_options)
 
     @classmethod
     def from_temporary(
         cls, temporary_path: Any, *, file_options: Any = None, snapshot_type: Any = None
     ) -> Any:
         """That of a directory that a save has left."""
-        del file_options, snapshot_type
+        del snapshot_type
         path = as_path(temporary_path)
-        return cls(path, cls._final_of(path))
+        return cls(path, cls._final_of(path), file_options)
 
     @classmethod
     def _temporary_of(cls, final: Any) -> Any:
@@ -85,6 +86,7 @@ class TemporaryPath:
         # A checkpoint is replaced in place only, as in Orbax.
         in_place = self.IS_IN_PLACE
         self._native = _cairn.CheckpointDirectory(os.fspath(self._final), in_place, in_place)
+        restrict(self._temporary, self._mode)
         self._write_metadata(None)
         return self._temporary
 

@@ -13,6 +13,7 @@ from cairn.orbax._impl.commit import Commit, JoinedCommit
 from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.permissions import mode_of
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
 from cairn.orbax._impl.time_limits import TimeLimit
 from cairn.orbax.future import ChainedFuture
@@ -55,7 +56,7 @@ class Checkpointer(AbstractCheckpointer):
         checkpoint_metadata_store: Any = None,
         temporary_path_class: Any = None,
     ) -> None:
-        del file_options  # raises where it asks for something; what is left cannot matter here
+        self._file_options = file_options
         if checkpoint_metadata_store is not None:
             raise NotImplementedError(
                 "checkpoint_metadata_store: the metadata of a checkpoint are always written"
@@ -108,7 +109,13 @@ class Checkpointer(AbstractCheckpointer):
         def begin() -> str:
             nonlocal commit, made
             if self._group.is_primary():
-                commit = Commit(directory, force, custom_metadata, self._atomicity)
+                commit = Commit(
+                    directory,
+                    force,
+                    custom_metadata,
+                    self._atomicity,
+                    mode_of(self._file_options),
+                )
             made = arguments.construct(self._handler, True, args, kwargs)
             if commit is None:
                 return ""
@@ -150,7 +157,7 @@ class Checkpointer(AbstractCheckpointer):
 
     def get_temporary_path(self, directory: Any) -> Any:
         """Where a save to a path writes, and how it completes."""
-        return self._atomicity.path_class.from_final(directory)
+        return self._atomicity.path_class.from_final(directory, file_options=self._file_options)
 
     async def create_temporary_path(self, temporary_path: Any) -> None:
         """Makes the directory of get_temporary_path(), in process 0."""

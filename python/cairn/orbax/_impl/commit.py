@@ -7,6 +7,7 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl.atomicity import Atomicity, commit
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.permissions import restrict
 from cairn.orbax._impl.step_metadata import check_custom_metadata, write_step_metadata
 
 
@@ -24,7 +25,10 @@ class Commit:
         force: bool,
         custom_metadata: Any,
         atomicity: "Atomicity | None" = None,
+        mode: "int | None" = None,
     ) -> None:
+        """mode: the permissions of the directory, see permissions.restrict()."""
+        self._mode = mode
         self._in_place = atomicity is not None and atomicity.is_in_place
         self.final = as_path(directory)
         self.directory = self.final
@@ -41,6 +45,7 @@ class Commit:
             os.fspath(self.final), self._force, self._in_place
         )
         self.directory = as_path(self._native.path())
+        restrict(self.directory, self._mode)
         self._write_metadata(None, None)
 
     def abandon(self) -> None:

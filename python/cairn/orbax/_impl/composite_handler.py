@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import dataclasses
-import os
 from typing import Any
 
 from cairn.orbax import options
@@ -22,6 +21,7 @@ from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.composite import Composite
 from cairn.orbax._impl.handler import AsyncCheckpointHandler, NativeHandler
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.permissions import make, mode_of
 from cairn.orbax._impl.registry import DefaultCheckpointHandlerRegistry
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
 
@@ -60,7 +60,8 @@ class CompositeCheckpointHandler(NativeHandler):
         handler_registry: Any = None,
         **items_and_handlers: Any,
     ) -> None:
-        del composite_options  # what can be set without an error cannot matter here
+        # Nothing else of them can matter here: the checkpointer completes the items.
+        self._mode = mode_of(getattr(composite_options, "file_options", None))
         if handler_registry is not None and (items_and_handlers or item_names):
             raise ValueError(
                 "give handler_registry, or item_names and items_and_handlers; not both"
@@ -134,7 +135,7 @@ class CompositeCheckpointHandler(NativeHandler):
         for item in sorted(args.keys()):
             handler = self.handler_for(item, args[item])
             path = as_path(directory) / item
-            os.makedirs(path, exist_ok=True)  # by another process
+            make(path, self._mode)
             self._written[item] = path
             if isinstance(handler, AsyncCheckpointHandler):
                 operations.append(handler.async_save(path, args=args[item]))

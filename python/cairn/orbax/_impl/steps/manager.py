@@ -4,7 +4,6 @@ import dataclasses
 import datetime
 import numbers
 import operator
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from cairn.orbax._impl.checkpointer import AsyncCheckpointer
 from cairn.orbax._impl.composite_handler import CompositeArgs
 from cairn.orbax._impl.json_handler import JsonSaveArgs
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.permissions import make, mode_of
 from cairn.orbax._impl.processes import Group, reached_preemption
 from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
@@ -96,7 +96,7 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def _make_directory(self) -> None:
         if self._options.create:
-            os.makedirs(self._directory, exist_ok=True)
+            make(self._directory, mode_of(self._options.file_options))
         if self._options.cleanup_tmp_directories and self._directory.exists():
             remove_unfinished(self._directory)
 

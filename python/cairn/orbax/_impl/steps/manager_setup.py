@@ -5,7 +5,7 @@ from typing import Any
 
 from cairn.orbax import options as option_types
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer, Checkpointer
-from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
+from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler, CompositeOptions
 from cairn.orbax._impl.handler import CheckpointHandler
 from cairn.orbax._impl.json_handler import JsonCheckpointHandler, JsonRestoreArgs, JsonSaveArgs
 from cairn.orbax._impl.registry import DefaultCheckpointHandlerRegistry
@@ -45,25 +45,31 @@ def make_checkpointer(
     if item_names and isinstance(item_handlers, CheckpointHandler):
         raise ValueError("item_names and a single handler in item_handlers exclude each other")
     asynchronous = options.enable_async_checkpointing
+    composite_options = CompositeOptions(file_options=options.file_options)
     if checkpointers is not None:
         handlers, single = _of_checkpointers(checkpointers)
         used = [checkpointers] if single else list(checkpointers.values())
         asynchronous = any(isinstance(one, AsyncCheckpointer) for one in used)
-        composite = CompositeCheckpointHandler(**handlers, metrics=metrics_handler())
+        composite = CompositeCheckpointHandler(
+            composite_options=composite_options, **handlers, metrics=metrics_handler()
+        )
         return _checkpointer(composite, options, asynchronous), single
     if item_names is None and item_handlers is None:
         registry = DefaultCheckpointHandlerRegistry(registry)
         for kind in (JsonSaveArgs, JsonRestoreArgs):
             if not registry.has(METRICS_ITEM, kind):
                 registry.add(METRICS_ITEM, kind, metrics_handler())
-        composite = CompositeCheckpointHandler(handler_registry=registry)
+        composite = CompositeCheckpointHandler(
+            composite_options=composite_options, handler_registry=registry
+        )
         return _checkpointer(composite, options, asynchronous), None
     single = isinstance(item_handlers, CheckpointHandler)
     handlers = {DEFAULT_ITEM: item_handlers} if single else dict.fromkeys(item_names or ())
     if isinstance(item_handlers, Mapping):
         handlers.update(item_handlers)
     handlers[METRICS_ITEM] = metrics_handler()
-    return _checkpointer(CompositeCheckpointHandler(**handlers), options, asynchronous), single
+    composite = CompositeCheckpointHandler(composite_options=composite_options, **handlers)
+    return _checkpointer(composite, options, asynchronous), single
 
 
 def _of_checkpointers(checkpointers: Any) -> "tuple[dict[str, Any], bool]":
@@ -86,6 +92,7 @@ def _checkpointer(
     commits: dict[str, Any] = {
         "atomicity_options": options.atomicity_options,
         "temporary_path_class": options.temporary_path_class,
+        "file_options": options.file_options,
     }
     if asynchronous:
         return AsyncCheckpointer(handler, async_options=background, **commits)

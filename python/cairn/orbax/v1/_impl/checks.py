@@ -14,7 +14,6 @@ _COPIES = "all arrays are copied before an asynchronous save returns; leave it o
 _POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
     ("multiprocessing.primary_host", (None, 0), _ONE_PROCESS),
     ("multiprocessing.active_processes", (None, {0}), _ONE_PROCESS),
-    ("file.path_permission_mode", (None,), "set the umask of the process instead"),
     (
         "atomicity.mode",
         (AtomicityMode.AUTO, AtomicityMode.ATOMIC_RENAME),

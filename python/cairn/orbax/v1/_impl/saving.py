@@ -8,6 +8,7 @@ from typing import Any
 
 from cairn.orbax._impl import asyncs
 from cairn.orbax._impl.commit import Commit
+from cairn.orbax._impl.permissions import mode_of, restrict
 from cairn.orbax._impl.step_metadata import write_file
 from cairn.orbax._impl.time_limits import TimeLimit
 from cairn.orbax.v1._impl.checks import check_options
@@ -131,7 +132,8 @@ def begin(
     target = local_path(context, path)
     limit = TimeLimit(target, context.asynchronous.timeout_secs)
     check_not_in_deletion(target)
-    commit = Commit(target, overwrite, custom_metadata)
+    mode = mode_of(context.file)
+    commit = Commit(target, overwrite, custom_metadata, mode=mode)
     commit.create()
     try:
         directory = context.file.path_class(os.fspath(commit.directory))
@@ -143,6 +145,8 @@ def begin(
             }
             for name in checkpointables:
                 os.mkdir(directory / name)
+                if is_step:  # the parts of other checkpoints do not get it, as in Orbax
+                    restrict(directory / name, mode)
             with limit.around():
                 rest = asyncs.run(_start(directory, checkpointables, handlers))
     except BaseException:

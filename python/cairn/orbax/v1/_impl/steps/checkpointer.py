@@ -1,9 +1,9 @@
 """training.Checkpointer: the checkpoints of a training run."""
 
-import os
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from cairn.orbax._impl.permissions import make, mode_of
 from cairn.orbax._impl.steps import preservation_policy, save_decision_policy
 from cairn.orbax._impl.steps.deletion import remove_unfinished
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
@@ -73,7 +73,7 @@ class Checkpointer(StepSaves, OlderNames):
         own = Context(context or get_context())
         check_processes()
         path = local_path(own, directory)
-        os.makedirs(path, exist_ok=True)
+        make(path, mode_of(own.file))
         if cleanup_tmp_directories:
             remove_unfinished(path)
         steps = StepList(
