@@ -92,3 +92,31 @@ def test_the_standard_logger_is_that_of_python(caplog):
     assert caplog.messages == ["saved 3"]
     with pytest.raises(AttributeError, match="CloudLogger"):
         ours.logging.CloudLogger  # noqa: B018
+
+
+def test_checkpointers_of_version_1(tmp_path):
+    found = []
+    for name in ("orbax.checkpoint.experimental.v1", "cairn.orbax.v1"):
+        v1 = importlib.import_module(name)
+        package = name.removesuffix(".v1").removesuffix(".experimental")
+        logger = recorder(importlib.import_module(package))
+        folder = tmp_path / "run"
+        policy = v1.training.preservation_policies.LatestN(1)
+        with v1.training.Checkpointer(
+            folder, logger=logger, preservation_policy=policy
+        ) as checkpointer:
+            checkpointer.save(0, {"w": np.ones(3)})
+            checkpointer.save_async(1, {"w": np.ones(3)}).result()
+            with pytest.raises(FileExistsError):
+                checkpointer.save(1, {"w": np.ones(3)})
+            checkpointer.load(1)
+            checkpointer.load_checkpointables()
+            with pytest.raises(FileNotFoundError):
+                checkpointer.load(7)
+            checkpointer.save_checkpointables(3, {"x": {"w": np.ones(3)}}, metrics={"loss": 1})
+        found.append([shape(entry) for entry in logger.entries])
+        folder.rename(tmp_path / name)
+    assert found[0] == found[1]
+    assert [(entry["event_type"], entry["step"]) for entry in found[1]] == [
+        ("save", 0), ("save", 1), ("restore", 1), ("restore", 1), ("save", 3)
+    ]  # fmt: skip

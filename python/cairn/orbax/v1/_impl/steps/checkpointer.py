@@ -1,5 +1,6 @@
 """training.Checkpointer: the checkpoints of a training run."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -8,6 +9,8 @@ from cairn.orbax._impl.steps import preservation_policy, save_decision_policy
 from cairn.orbax._impl.steps.deletion import remove_unfinished
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
+from cairn.orbax.logging import AbstractLogger, StandardLogger
+from cairn.orbax.logging.step_statistics import RestoreStepStatistics, timed
 from cairn.orbax.v1._impl import loading
 from cairn.orbax.v1._impl.checks import check_processes
 from cairn.orbax.v1._impl.context import Context, get_context
@@ -53,7 +56,7 @@ class Checkpointer(StepSaves, OlderNames):
         custom_metadata: Any = None,
         cleanup_tmp_directories: bool = False,
         lightweight_initialize: bool = False,
-        logger: Any = None,
+        logger: "AbstractLogger | None" = None,
     ) -> None:
         """Opens or makes the directory.
 
@@ -66,10 +69,9 @@ class Checkpointer(StepSaves, OlderNames):
           custom_metadata: a dict for JSON, stored once for all steps.
           cleanup_tmp_directories: remove what interrupted saves have left.
           lightweight_initialize: do not read times and metrics of the steps.
-          logger: not available.
+          logger: an AbstractLogger of cairn.orbax.logging, which receives the statistics of each
+            save and load; None: a StandardLogger.
         """
-        if logger is not None:
-            raise NotImplementedError("logger: cairn.orbax records no statistics of steps")
         own = Context(context or get_context())
         check_processes()
         path = local_path(own, directory)
@@ -83,7 +85,7 @@ class Checkpointer(StepSaves, OlderNames):
             preservation_policy or _keep_all(),
             lightweight_initialize,
         )
-        super().__init__(own, path, steps)
+        super().__init__(own, path, steps, logger or StandardLogger())
         self._root = RootMetadataFile(path, CheckpointManagerOptions(), custom_metadata)
 
     # ---- which steps there are ----
@@ -148,9 +150,14 @@ class Checkpointer(StepSaves, OlderNames):
         self, step: Any = None, abstract_checkpointables: Any = None
     ) -> "dict[str, Any]":
         """Loads the parts of a step, as load_checkpointables() of the module."""
-        path = self._steps.existing_path(self._find(step).step)
-        with get_context(self._context):
-            return loading.load_checkpointables(path, abstract_checkpointables)
+        statistics = RestoreStepStatistics(directory=str(self._directory))
+        with timed(statistics, "checkpoint_manager"):
+            statistics.step = self._find(step).step
+            path = self._steps.existing_path(statistics.step)
+            with timed(statistics, "checkpointer"), get_context(self._context):
+                loaded = loading.load_checkpointables(path, abstract_checkpointables)
+        self._logger.log_entry(dataclasses.asdict(statistics))
+        return loaded
 
     def load_async(self, *args: Any, **kwargs: Any) -> "NoReturn":
         """Raises NotImplementedError, as in Orbax."""

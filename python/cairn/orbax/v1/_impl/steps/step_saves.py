@@ -1,9 +1,14 @@
 """The saves and deletions of a Checkpointer: one of each goes on at a time."""
 
+import dataclasses
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
+from cairn.orbax._impl.processes import reached_preemption
+from cairn.orbax.logging import AbstractLogger
+from cairn.orbax.logging.step_statistics import SaveStepStatistics, timed
 from cairn.orbax.v1._impl import saving
 from cairn.orbax.v1._impl.context import Context, get_context
 from cairn.orbax.v1._impl.deletion import begin_deletion
@@ -25,10 +30,14 @@ class SaveCancelledError(RuntimeError):
 class StepSaves:
     """The part of Checkpointer that writes."""
 
-    def __init__(self, context: Context, directory: Any, steps: StepList) -> None:
+    def __init__(
+        self, context: Context, directory: Any, steps: StepList, logger: AbstractLogger
+    ) -> None:
         self._context = context
         self._directory = directory
         self._steps = steps
+        self._logger = logger
+        self._last_save_time: float | None = None
         self._save: Background | None = None
         self._cancelled = threading.Event()
         self._deletion: Background | None = None
@@ -110,6 +119,25 @@ class StepSaves:
         custom_metadata: Any = None,
     ) -> "AsyncResponse[bool] | None":
         """As save_checkpointables(), but returns when everything is copied."""
+        statistics = SaveStepStatistics(step=step, directory=str(self._directory))
+        with timed(statistics, "checkpoint_manager_blocking"):
+            response = self._begin_save(
+                step, checkpointables, force, overwrite, metrics, custom_metadata, statistics
+            )
+        if response is not None:
+            self._logger.log_entry(dataclasses.asdict(statistics))
+        return response
+
+    def _begin_save(
+        self,
+        step: int,
+        checkpointables: "dict[str, Any]",
+        force: bool,
+        overwrite: bool,
+        metrics: Any,
+        custom_metadata: Any,
+        statistics: SaveStepStatistics,
+    ) -> "AsyncResponse[bool] | None":
         self._wait_for_deletion()
         context = get_context(self._context)
         check_to_save(checkpointables)
@@ -118,20 +146,29 @@ class StepSaves:
             raise StepAlreadyExistsError(f"{self._directory}: step {step} already exists")
         if not force and not self._is_wanted(step, exists):
             return None
-        self._wait_for_save()
+        if reached_preemption(step):
+            statistics.reached_preemption = True
+            statistics.preemption_received_at = time.time()
+        with timed(statistics, "wait_for_prev"):
+            self._wait_for_save()
+        if self._last_save_time is not None:
+            started: Any = statistics.wait_for_prev_start_time
+            statistics.time_between_consecutive_saves_sec = started - self._last_save_time
         self._cancelled.clear()
-        finish = saving.begin(
-            context,
-            self._steps.path(step),
-            checkpointables,
-            True,
-            custom_metadata,
-            is_step=True,
-            metrics=metrics,
-            check=self._check_not_cancelled,
-        )
+        with timed(statistics, "checkpointer_blocking"):
+            finish = saving.begin(
+                context,
+                self._steps.path(step),
+                checkpointables,
+                True,
+                custom_metadata,
+                is_step=True,
+                metrics=metrics,
+                check=self._check_not_cancelled,
+            )
         self._steps.drop(step)
-        old = self._steps.add(step, metrics)
+        with timed(statistics, "get_old_steps"):
+            old = self._steps.add(step, metrics)
         callback = context.asynchronous.post_finalization_callback
 
         def work() -> bool:
@@ -140,6 +177,7 @@ class StepSaves:
             except BaseException:
                 self._steps.drop(step)
                 raise
+            self._last_save_time = time.time()
             if callback is not None:
                 callback()
             self._steps.remove(old)  # not before the new step is durable
