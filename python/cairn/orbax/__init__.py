@@ -11,7 +11,7 @@ AttributeError or NotImplementedError, and says what to use instead.
 import importlib
 from typing import Any
 
-__version__ = "0.12.8"  # of the interface
+from cairn.orbax.version import __version__
 
 _MODULES = (
     "abstract_checkpoint_manager",
@@ -27,6 +27,7 @@ _MODULES = (
     "handlers",
     "logging",
     "metadata",
+    "msgpack_utils",
     "multihost",
     "options",
     "path",
@@ -37,6 +38,7 @@ _MODULES = (
     "type_handlers",
     "utils",
     "v1",
+    "version",
 )
 
 # Where each name is defined. Nothing is imported before it is used.
@@ -68,8 +70,7 @@ _NAMES = {
 }
 
 _HINTS = {
-    "aggregate_handlers": "checkpoints of old versions are read by cairn.load",
-    "msgpack_utils": "cairn.save and cairn.load handle files of msgpack",
+    "aggregate_handlers": "msgpack_utils reads and writes the file that they wrote",
     "pathways": "Pathways is not available",
     "serialization": "arrays are written by Cairn's native code",
 }

@@ -23,6 +23,8 @@ from cairn.orbax.options import AsyncOptions, FileOptions, MultiprocessingOption
 
 DEFAULT_ITEM_NAME = "default"
 METRIC_ITEM_NAME = "metrics"
+METADATA_ITEM_NAME = "metadata"  # a directory beside the steps
+RESERVED_ITEM_NAMES: "list[str]" = []  # as in Orbax, which reserves none any more
 
 __getattr__ = _hints(__name__)
 
@@ -39,7 +41,9 @@ def is_async_checkpointer(checkpointer: Any) -> bool:
 
 __all__ = [
     "DEFAULT_ITEM_NAME",
+    "METADATA_ITEM_NAME",
     "METRIC_ITEM_NAME",
+    "RESERVED_ITEM_NAMES",
     "AbstractCheckpointManager",
     "AbstractCheckpointer",
     "AsyncCheckpointer",

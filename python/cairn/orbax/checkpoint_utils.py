@@ -13,7 +13,10 @@ from cairn.orbax._impl.steps import step_names
 
 __getattr__ = _hints(
     __name__,
-    {"get_snapshot_dir_from_step_dir": "there are no snapshots"},
+    {
+        "STANDARD_ARRAY_TYPES": "they are int, float, numpy.ndarray and jax.Array",
+        "get_snapshot_dir_from_step_dir": "there are no snapshots",
+    },
 )
 
 

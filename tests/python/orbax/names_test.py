@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import importlib
 import inspect
 import json
 
@@ -143,7 +144,12 @@ def test_placeholders_and_constants():
         expected = real.utils.all_leaves_are_placeholders(tree)
         assert ours.utils.all_leaves_are_placeholders(tree) == expected
     assert ours.utils.is_pathways_backend() == real.utils.is_pathways_backend()
-    for name in ("DEFAULT_ITEM_NAME", "METRIC_ITEM_NAME"):
+    for name in (
+        "DEFAULT_ITEM_NAME",
+        "METRIC_ITEM_NAME",
+        "METADATA_ITEM_NAME",
+        "RESERVED_ITEM_NAMES",
+    ):
         assert getattr(ours.checkpoint_manager, name) == getattr(real.checkpoint_manager, name)
 
 
@@ -186,10 +192,32 @@ def test_a_missing_one_says_what_to_use(module, name, hint):
         getattr(getattr(ours, module), name)
 
 
+@pytest.mark.parametrize("module", ["metadata.value", "metadata.tree", "version", "msgpack_utils"])
+def test_modules_can_be_imported(module):
+    mine, theirs = (importlib.import_module(f"{ocp.__name__}.{module}") for ocp in (ours, real))
+    for name, value in vars(theirs).items():
+        if is_public(name, value) and name != "ValueMetadataEntry":
+            assert hasattr(mine, name), name
+    assert mine.__name__.endswith(module)
+
+
+def test_version():
+    version = importlib.import_module("orbax.checkpoint.version")
+    assert ours.version.__version__ == ours.__version__ == version.__version__ == real.__version__
+    assert ours.version.get_details().startswith(version.get_details())
+
+
+def test_classes_of_metadata():
+    for name in ("Metadata", "ArrayMetadata", "StringMetadata", "ScalarMetadata"):
+        assert getattr(ours.metadata.value, name) is getattr(ours.metadata, name)
+    with pytest.raises(AttributeError, match="metadata\\(\\) of a handler"):
+        ours.metadata.tree.ValueMetadataEntry  # noqa: B018
+
+
 # ---- nothing is missing without a word ----
 
 # Modules of both packages. v1 has its own test.
-MODULES = ["", *(name for name in ours._MODULES if name not in ("v1", "experimental"))]
+MODULES = ["", *(name for name in ours._MODULES if name not in ("v1", "experimental", "version"))]
 
 
 def module_of(package, name):

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from cairn.orbax._impl import tree_metadata as tree
-from cairn.orbax._impl import tree_metadata as value
 from cairn.orbax._impl.leaves.shardings import (
     NamedShardingMetadata,
     ShardingMetadata,
@@ -11,13 +9,14 @@ from cairn.orbax._impl.leaves.shardings import (
 )
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.step_metadata import RootMetadata, StepMetadata, read_step_metadata
-from cairn.orbax._impl.tree_metadata import (
+from cairn.orbax.metadata import tree, value
+from cairn.orbax.metadata.tree import TreeMetadata
+from cairn.orbax.metadata.value import (
     ArrayMetadata,
     Metadata,
     ScalarMetadata,
     StorageMetadata,
     StringMetadata,
-    TreeMetadata,
 )
 
 __getattr__ = _hints(
