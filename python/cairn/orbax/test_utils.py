@@ -1,8 +1,11 @@
 """Helpers of tests and examples."""
 
+import contextlib
 import shutil
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from cairn.orbax import tree as _tree
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax.multihost import sync_global_processes
@@ -41,9 +44,110 @@ def print_directory(directory: Any, level: int = 0) -> None:
             print(f"{'  ' * (level + 1)}{child.name}")
 
 
+# ---- checks of unittest.TestCase ----
+
+
+def assert_array_equal(testclass: Any, v_expected: Any, v_actual: Any) -> None:
+    """Checks the type, the dtype, the parts on this process's devices, and the values."""
+    import jax
+    import numpy as np
+
+    testclass.assertIsInstance(v_actual, type(v_expected))
+    if hasattr(v_expected, "dtype"):
+        testclass.assertEqual(v_expected.dtype, v_actual.dtype)
+    if not isinstance(v_expected, np.ndarray | jax.Array):
+        testclass.assertEqual(v_expected, v_actual)
+        return
+    if isinstance(v_expected, np.ndarray):
+        np.testing.assert_array_equal(v_actual, v_expected)
+        return
+    if jax.dtypes.issubdtype(v_expected.dtype, jax.dtypes.prng_key):  # type: ignore[attr-defined]
+        # The dtypes are equal, so the algorithms are.
+        v_expected, v_actual = map(jax.random.key_data, (v_expected, v_actual))
+    parts = [array.addressable_shards for array in (v_expected, v_actual)]
+    testclass.assertEqual(*map(len, parts))
+    for expected, actual in zip(*parts, strict=True):
+        np.testing.assert_array_equal(actual.data, expected.data)
+
+
+def assert_tree_equal(testclass: Any, expected: Any, actual: Any) -> None:
+    """Checks the leaves of a tree as assert_array_equal().
+
+    Raises ValueError if the two have other containers. None of `expected` stands for anything that
+    has no leaves.
+    """
+    import jax
+
+    testclass.assertCountEqual(_tree.to_flat_dict(expected), _tree.to_flat_dict(actual))
+
+    def check(wanted: Any, found: Any) -> None:
+        if wanted is not None:
+            assert_array_equal(testclass, wanted, found)
+
+    jax.tree.map(check, expected, actual, is_leaf=lambda node: node is None)
+
+
+def assert_tree_same_structure(testclass: Any, expected: Any, actual: Any) -> None:
+    """Checks that two trees have the same containers."""
+    import jax
+
+    testclass.assertEqual(jax.tree.structure(expected), jax.tree.structure(actual))
+
+
+# ---- trees of arrays ----
+
+
+def apply_function(tree: Any, function: "Callable[[Any], Any]") -> Any:
+    """The tree with what a function of JAX makes of each array."""
+    import jax
+
+    return jax.tree.map(jax.jit(function), tree)
+
+
+def create_sharded_array(arr: Any, mesh: Any, mesh_axes: Any) -> Any:
+    """The array, or number, of jax on the devices of a mesh; mesh_axes: a PartitionSpec."""
+    import jax
+    import numpy as np
+
+    array = np.asarray(arr)
+    sharding = jax.sharding.NamedSharding(mesh, mesh_axes)
+    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+
+def replicate_sharded_array(arr: Any) -> Any:
+    """The array on all devices."""
+    import jax
+    import numpy as np
+
+    mesh = jax.sharding.Mesh(np.asarray(jax.devices()), ("x",))
+    axes: Any = jax.sharding.PartitionSpec
+    everywhere = jax.sharding.NamedSharding(mesh, axes(None))
+    return jax.jit(lambda array: array, out_shardings=everywhere)(arr)
+
+
+@contextlib.contextmanager
+def register_type_handler(ty: Any, handler: Any, func: Any) -> "Iterator[None]":
+    """Within the block, a type has another handler in the global registry."""
+    from cairn.orbax import type_handlers
+
+    before = type_handlers.get_type_handler(ty)
+    type_handlers.register_type_handler(ty, handler, func=func, override=True)
+    try:
+        yield
+    finally:
+        type_handlers.register_type_handler(ty, before, func=func, override=True)
+
+
 __all__ = [
+    "apply_function",
+    "assert_array_equal",
+    "assert_tree_equal",
+    "assert_tree_same_structure",
+    "create_sharded_array",
     "empty_directory",
     "erase_and_create_empty",
     "print_directory",
+    "register_type_handler",
+    "replicate_sharded_array",
     "sync_global_processes",
 ]
