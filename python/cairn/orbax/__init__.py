@@ -62,8 +62,8 @@ _NAMES = {
             "JaxRandomKeyCheckpointHandler JsonCheckpointHandler NumpyRandomKeyCheckpointHandler "
             "ProtoCheckpointHandler PyTreeCheckpointHandler StandardCheckpointHandler"
         ),
-        "_impl.composite_handler": "CompositeOptions",
-        "_impl.base_pytree_handler": "BasePyTreeCheckpointHandler",
+        "_impl.handlers.composite_handler": "CompositeOptions",
+        "_impl.handlers.base_pytree_handler": "BasePyTreeCheckpointHandler",
         "_impl.types.into_orbax": "install_into_orbax uninstall_from_orbax",
     }.items()
     for name in names.split()

@@ -1,13 +1,13 @@
 """Arguments of handlers, under the name of Orbax's module."""
 
-from cairn.orbax._impl.args import (
+from cairn.orbax._impl.handlers.args import (
     CheckpointArgs,
     get_registered_args_cls,
     get_registered_handler_cls,
     has_registered_args,
     register_with_handler,
 )
-from cairn.orbax._impl.handler import CheckpointHandler
+from cairn.orbax._impl.handlers.handler import CheckpointHandler
 from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)

@@ -1,6 +1,6 @@
 """Handlers, their registries and their arguments."""
 
-from cairn.orbax._impl.array_handler import (
+from cairn.orbax._impl.handlers.array_handler import (
     ArrayCheckpointHandler,
     ArraySaveArgs,
     JaxRandomKeyCheckpointHandler,
@@ -10,11 +10,11 @@ from cairn.orbax._impl.array_handler import (
     NumpyRandomKeyRestoreArgs,
     NumpyRandomKeySaveArgs,
 )
-from cairn.orbax._impl.array_handler import ArrayRestoreItemArgs as ArrayRestoreArgs
-from cairn.orbax._impl.composite_handler import CompositeArgs, CompositeCheckpointHandler
-from cairn.orbax._impl.composite_handler import CompositeArgs as CompositeResults
-from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
-from cairn.orbax._impl.json_handler import (
+from cairn.orbax._impl.handlers.array_handler import ArrayRestoreItemArgs as ArrayRestoreArgs
+from cairn.orbax._impl.handlers.composite_handler import CompositeArgs, CompositeCheckpointHandler
+from cairn.orbax._impl.handlers.composite_handler import CompositeArgs as CompositeResults
+from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
+from cairn.orbax._impl.handlers.json_handler import (
     JsonCheckpointHandler,
     JsonRestoreArgs,
     JsonSaveArgs,
@@ -22,22 +22,22 @@ from cairn.orbax._impl.json_handler import (
     ProtoRestoreArgs,
     ProtoSaveArgs,
 )
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.pytree_handler import (
+from cairn.orbax._impl.handlers.pytree_handler import (
     PyTreeCheckpointHandler,
     PyTreeRestoreArgs,
     PyTreeSaveArgs,
 )
-from cairn.orbax._impl.registry import (
+from cairn.orbax._impl.handlers.registry import (
     CheckpointHandlerRegistry,
     DefaultCheckpointHandlerRegistry,
     create_default_handler_registry,
 )
-from cairn.orbax._impl.standard_handler import (
+from cairn.orbax._impl.handlers.standard_handler import (
     StandardCheckpointHandler,
     StandardRestoreArgs,
     StandardSaveArgs,
 )
+from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 

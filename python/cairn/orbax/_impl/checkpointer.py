@@ -6,12 +6,12 @@ from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import args as arguments
 from cairn.orbax._impl import asyncs, processes
 from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.commit import Commit, JoinedCommit
-from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler
-from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
+from cairn.orbax._impl.handlers import args as arguments
+from cairn.orbax._impl.handlers.composite_handler import CompositeCheckpointHandler
+from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.permissions import mode_of
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata

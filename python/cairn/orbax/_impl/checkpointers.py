@@ -4,8 +4,8 @@ from typing import Any
 
 from cairn.orbax import options
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer, Checkpointer
-from cairn.orbax._impl.pytree_handler import PyTreeCheckpointHandler
-from cairn.orbax._impl.standard_handler import (
+from cairn.orbax._impl.handlers.pytree_handler import PyTreeCheckpointHandler
+from cairn.orbax._impl.handlers.standard_handler import (
     StandardCheckpointHandler,
     StandardRestoreArgs,
     StandardSaveArgs,

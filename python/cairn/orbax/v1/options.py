@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from cairn.orbax._impl.base_pytree_handler import PyTreeMetadataOptions
+from cairn.orbax._impl.handlers.base_pytree_handler import PyTreeMetadataOptions
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax.options import AtomicityMode
 from cairn.orbax.v1._impl.array_options import ArrayOptions

@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from cairn.orbax._impl.args import CheckpointArgs
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer
-from cairn.orbax._impl.composite_handler import CompositeArgs
-from cairn.orbax._impl.json_handler import JsonSaveArgs
+from cairn.orbax._impl.handlers.args import CheckpointArgs
+from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
+from cairn.orbax._impl.handlers.json_handler import JsonSaveArgs
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.permissions import make, mode_of
 from cairn.orbax._impl.processes import Group, reached_preemption

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from cairn.orbax._impl.args import CheckpointArgs, get_registered_args_cls
 from cairn.orbax._impl.checkpointer import Checkpointer
-from cairn.orbax._impl.composite_handler import CompositeArgs, CompositeCheckpointHandler
+from cairn.orbax._impl.handlers.args import CheckpointArgs, get_registered_args_cls
+from cairn.orbax._impl.handlers.composite_handler import CompositeArgs, CompositeCheckpointHandler
 from cairn.orbax._impl.steps.manager_setup import DEFAULT_ITEM
 
 

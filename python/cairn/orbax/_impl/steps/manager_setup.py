@@ -5,10 +5,17 @@ from typing import Any
 
 from cairn.orbax import options as option_types
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer, Checkpointer
-from cairn.orbax._impl.composite_handler import CompositeCheckpointHandler, CompositeOptions
-from cairn.orbax._impl.handler import CheckpointHandler
-from cairn.orbax._impl.json_handler import JsonCheckpointHandler, JsonRestoreArgs, JsonSaveArgs
-from cairn.orbax._impl.registry import DefaultCheckpointHandlerRegistry
+from cairn.orbax._impl.handlers.composite_handler import (
+    CompositeCheckpointHandler,
+    CompositeOptions,
+)
+from cairn.orbax._impl.handlers.handler import CheckpointHandler
+from cairn.orbax._impl.handlers.json_handler import (
+    JsonCheckpointHandler,
+    JsonRestoreArgs,
+    JsonSaveArgs,
+)
+from cairn.orbax._impl.handlers.registry import DefaultCheckpointHandlerRegistry
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 
 DEFAULT_ITEM = "default"

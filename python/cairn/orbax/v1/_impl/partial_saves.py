@@ -13,7 +13,7 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl import asyncs, trees
-from cairn.orbax._impl.base_pytree_handler import BasePyTreeCheckpointHandler
+from cairn.orbax._impl.handlers.base_pytree_handler import BasePyTreeCheckpointHandler
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, is_finalized
 from cairn.orbax._impl.step_metadata import read_json, read_step_metadata
 from cairn.orbax._impl.stored_tree import StoredTree

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from cairn.orbax._impl import pytree_restore, trees
-from cairn.orbax._impl.base_pytree_handler import (
+from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
     BasePyTreeRestoreArgs,
     BasePyTreeSaveArgs,

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from cairn.orbax._impl.args import get_registered_args_cls, get_registered_handler_cls
+from cairn.orbax._impl.handlers.args import get_registered_args_cls, get_registered_handler_cls
 
 
 class CheckpointHandlerRegistry:

@@ -5,8 +5,8 @@ import json
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
-from cairn.orbax._impl.handler import NativeHandler
+from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.processes import is_primary_host
 from cairn.orbax._impl.step_metadata import write_file

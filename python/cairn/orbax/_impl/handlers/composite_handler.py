@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl.args import (
+from cairn.orbax._impl.atomicity import Atomicity
+from cairn.orbax._impl.handlers.args import (
     AsyncWrapperArgs,
     CheckpointArgs,
     WrapperArgs,
@@ -17,12 +18,11 @@ from cairn.orbax._impl.args import (
     register_with_handler,
     wrapped,
 )
-from cairn.orbax._impl.atomicity import Atomicity
-from cairn.orbax._impl.composite import Composite
-from cairn.orbax._impl.handler import AsyncCheckpointHandler, NativeHandler
+from cairn.orbax._impl.handlers.composite import Composite
+from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, NativeHandler
+from cairn.orbax._impl.handlers.registry import DefaultCheckpointHandlerRegistry
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.permissions import make, mode_of
-from cairn.orbax._impl.registry import DefaultCheckpointHandlerRegistry
 from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
 
 _ORBAX = "orbax.checkpoint._src.handlers.composite_checkpoint_handler"

@@ -5,13 +5,13 @@ from typing import Any
 
 from cairn.orbax import options
 from cairn.orbax._impl import pytree_restore
-from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
-from cairn.orbax._impl.base_pytree_handler import (
+from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
     BasePyTreeRestoreArgs,
     BasePyTreeSaveArgs,
 )
-from cairn.orbax._impl.handler import AsyncCheckpointHandler
+from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.restore_by_names import restore_by_names
 from cairn.orbax._impl.stored_tree import StoredTree

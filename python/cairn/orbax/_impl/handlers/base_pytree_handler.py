@@ -8,8 +8,8 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax import options
 from cairn.orbax._impl import processes, pytree_restore, time_limits, trees
-from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
-from cairn.orbax._impl.handler import NativeHandler
+from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs, save_args_of
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of

@@ -5,14 +5,14 @@ import dataclasses
 import os
 from typing import Any
 
-from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
-from cairn.orbax._impl.base_pytree_handler import (
+from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
     BasePyTreeRestoreArgs,
     BasePyTreeSaveArgs,
 )
-from cairn.orbax._impl.handler import NativeHandler
-from cairn.orbax._impl.json_handler import JsonCheckpointHandler, JsonSaveArgs
+from cairn.orbax._impl.handlers.handler import NativeHandler
+from cairn.orbax._impl.handlers.json_handler import JsonCheckpointHandler, JsonSaveArgs
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import as_path
 

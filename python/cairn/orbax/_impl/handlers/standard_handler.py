@@ -8,15 +8,15 @@ from typing import Any
 
 from cairn.orbax import options
 from cairn.orbax._impl import trees
-from cairn.orbax._impl.args import CheckpointArgs, register_with_handler
-from cairn.orbax._impl.handler import NativeHandler
-from cairn.orbax._impl.leaves import restore_args as construction
-from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs
-from cairn.orbax._impl.pytree_handler import (
+from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handlers.handler import NativeHandler
+from cairn.orbax._impl.handlers.pytree_handler import (
     PyTreeCheckpointHandler,
     PyTreeRestoreArgs,
     PyTreeSaveArgs,
 )
+from cairn.orbax._impl.leaves import restore_args as construction
+from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs
 from cairn.orbax._impl.tree_metadata import ArrayMetadata, TreeMetadata
 
 _ORBAX = "orbax.checkpoint._src.handlers.standard_checkpoint_handler"

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cairn.orbax._impl.handler import AsyncCheckpointHandler, CheckpointHandler
+from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
 
 
 @dataclasses.dataclass

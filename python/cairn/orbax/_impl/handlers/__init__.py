@@ -1,0 +1,1 @@
+"""Handlers: they save and restore one kind of item each."""
