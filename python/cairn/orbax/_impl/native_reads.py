@@ -29,8 +29,10 @@ class NativeReader:
         with _damage_as_value_error():
             self._native: Any = _cairn.open(os.fspath(path), None, None, True, 0, memory)
 
-    def __len__(self) -> int:
-        return len(self._native)
+    def tensors(self) -> "list[Any]":
+        """What is known of each leaf. Reads no data."""
+        with _damage_as_value_error():
+            return [self._native.tensor(index) for index in range(len(self._native))]
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._native, name)

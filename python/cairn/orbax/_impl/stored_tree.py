@@ -49,6 +49,7 @@ class StoredTree:
         Raises FileNotFoundError if there is no directory, or no structure.
         """
         self._registry = registry
+        self._are_array_metadata_checked = False
         self.directory = as_path(directory)
         if not self.directory.exists():
             raise FileNotFoundError(
@@ -62,7 +63,7 @@ class StoredTree:
                 f"no {TREE_METADATA_FILE}"
             )
         self.reader: Any = NativeReader(self.directory, memory)
-        self.infos = [self.reader.tensor(i) for i in range(len(self.reader))]
+        self.infos = self.reader.tensors()
         self.by_path: dict[Path, int] = {
             tuple(str(key) for key in info.path): i for i, info in enumerate(self.infos)
         }
@@ -92,7 +93,6 @@ class StoredTree:
             return None
         if restore_type is None and is_msgpack_value(typestr):
             return None
-
         try:
             handler = self._registry.get(kind)
             return None if is_native(handler) else handler
@@ -122,12 +122,15 @@ class StoredTree:
         return found
 
     def _check_array_metadata(self) -> None:
+        if self._are_array_metadata_checked:
+            return
         folder = self.directory / ARRAY_METADATA_FOLDER
         for file in folder.iterdir() if folder.is_dir() else ():
             try:
                 json.loads(file.read_text())
             except ValueError as error:
                 raise DamagedDataError(f"{file}: {error}") from error
+        self._are_array_metadata_checked = True
 
     def is_empty(self, index: int) -> bool:
         """Whether a leaf is None or an empty container."""

@@ -22,7 +22,7 @@ class _File:
     def __init__(self, path: Any, memory: "int | None") -> None:
         self.path = path
         self.reader: Any = NativeReader(path, memory)
-        self.infos = [self.reader.tensor(i) for i in range(len(self.reader))]
+        self.infos = self.reader.tensors()
 
     def random_key_impl(self, index: int) -> str:
         """There are no random keys."""
