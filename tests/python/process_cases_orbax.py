@@ -8,6 +8,7 @@ import cairn.orbax as ocp
 import jax
 import numpy as np
 import orbax.checkpoint as real
+from jax.experimental import multihost_utils
 from jax.sharding import PartitionSpec as P
 from process_cases_jax import VALUES, check, mesh, put, raised, start, target  # noqa: F401: start is that of the job
 
@@ -64,6 +65,19 @@ def manager(path):
         run.delete(2)
         ocp.multihost.sync_global_processes("deleted")
         return [saved, steps, run.best_step(), run.all_steps()]
+
+
+def waiting(path):
+    """Both processes get the same steps, and the first makes the snapshots."""
+    with ocp.CheckpointManager(f"{path}/run") as run:
+        run.save(3, args=ocp.args.StandardSave(tree()))
+    steps, snapshots = [], []
+    for step in ocp.checkpoint_utils.checkpoints_iterator(f"{path}/run", timeout=0, seconds_to_sleep=1):
+        steps.append(step)
+        multihost_utils.sync_global_devices("in the loop")
+        snapshots += [p.name for p in pathlib.Path(path, "run/_SNAPSHOTS").iterdir()]
+        multihost_utils.sync_global_devices("seen")
+    return [steps, snapshots]
 
 
 def doubling(base, calls):

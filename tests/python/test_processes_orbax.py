@@ -44,6 +44,11 @@ def test_a_manager(tmp_path, job):
     assert (cairn.load(tmp_path / "run")["w"] == np.full((8, 8), 4)).all()
 
 
+def test_waiting_for_steps(tmp_path, job):
+    assert job.run("waiting", tmp_path) == [[[3], ["3"]]] * 2
+    assert not list((tmp_path / "run/_SNAPSHOTS").iterdir())
+
+
 FORMATS = [{}, {"use_ocdbt": False}, {"use_zarr3": True}]
 
 

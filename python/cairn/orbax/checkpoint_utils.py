@@ -10,14 +10,18 @@ from cairn.orbax._impl.leaves.restore_args import construct_restore_args
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.steps import step_names
+from cairn.orbax._impl.steps.snapshots import held, snapshot_of
+from cairn.orbax.multihost import process_count, process_index
 
 __getattr__ = _hints(
     __name__,
-    {
-        "STANDARD_ARRAY_TYPES": "they are int, float, numpy.ndarray and jax.Array",
-        "get_snapshot_dir_from_step_dir": "there are no snapshots",
-    },
+    {"STANDARD_ARRAY_TYPES": "they are int, float, numpy.ndarray and jax.Array"},
 )
+
+
+def get_snapshot_dir_from_step_dir(step_dir: Any, snapshot_dir: Any = None) -> Any:
+    """Where the snapshot of a step is: in snapshot_dir, or in _SNAPSHOTS beside the step."""
+    return snapshot_of(step_dir, snapshot_dir)
 
 
 @contextlib.contextmanager
@@ -37,6 +41,9 @@ def wait_for_new_checkpoint(
 ) -> "Iterator[int]":
     """A context: waits until a directory has a step that is at least until_step.
 
+    In the context, the step has a snapshot: files that stay even if the step is removed. They are
+    second names of the step's files, so they take no room of their own.
+
     Args:
       checkpoint_dir: of the steps; it may be missing.
       until_step: the least step.
@@ -46,20 +53,41 @@ def wait_for_new_checkpoint(
       step_prefix: of the names of steps.
       step_format_fixed_length: digits of the names of steps.
       step_name_format: in place of both.
-      snapshot_dir: not available, as what follows.
-      set_immutable: of snapshots.
-      ignore_snapshot_errors: of snapshots.
+      snapshot_dir: of snapshots; None: _SNAPSHOTS in checkpoint_dir.
+      set_immutable: None or False.
+      ignore_snapshot_errors: go on without a snapshot if the step disappears meanwhile.
 
     Yields:
-      The latest step; -1 if it gave up.
+      The latest step; -1 if it gave up. The same in all processes.
+
+    Raises:
+      ValueError: the directory of snapshots cannot be made.
+      FileNotFoundError: the step has disappeared, and ignore_snapshot_errors is False.
     """
-    del ignore_snapshot_errors  # there are no snapshots
-    if snapshot_dir is not None or set_immutable is not None:
-        raise NotImplementedError("snapshot_dir: a step that is read may be removed by its writer")
+    if set_immutable:
+        raise NotImplementedError("set_immutable: the files are those of the step itself")
     chosen = step_name_format or step_names.standard_name_format(
         step_prefix=step_prefix, step_format_fixed_length=step_format_fixed_length
     )
-    yield _wait(checkpoint_dir, chosen, until_step, seconds_to_sleep, timeout, timeout_fn)
+    step = -1
+    if process_index() == 0:
+        step = _wait(checkpoint_dir, chosen, until_step, seconds_to_sleep, timeout, timeout_fn)
+    step = _of_first_process(step)
+    if step == -1:
+        yield step
+        return
+    step_dir = as_path(checkpoint_dir) / chosen.build_name(step)
+    with held(step_dir, snapshot_dir, bool(ignore_snapshot_errors)):
+        yield step
+
+
+def _of_first_process(step: int) -> int:
+    if process_count() == 1:
+        return step
+    import numpy as np
+    from jax.experimental.multihost_utils import broadcast_one_to_all
+
+    return int(broadcast_one_to_all(np.int32(step)))
 
 
 def _wait(
@@ -131,5 +159,6 @@ __all__ = [
     "PLACEHOLDER",
     "checkpoints_iterator",
     "construct_restore_args",
+    "get_snapshot_dir_from_step_dir",
     "wait_for_new_checkpoint",
 ]

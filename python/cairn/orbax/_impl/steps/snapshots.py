@@ -1,0 +1,97 @@
+"""Snapshots of steps: second names for their files, which stay when the step is removed."""
+
+import contextlib
+import errno
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+from cairn.orbax._impl import processes
+from cairn.orbax._impl.paths import as_path
+
+SNAPSHOTS = "_SNAPSHOTS"  # beside the steps
+_PENDING = ".cairn-tmp"
+
+_log = logging.getLogger("cairn.orbax")
+
+# Where a link cannot be made, the file is copied: another file system, one without links, or a
+# file with too many.
+_NO_LINK = (errno.EXDEV, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def snapshot_of(step_dir: Any, snapshot_dir: Any = None) -> Any:
+    """Where the snapshot of a step's directory is, or would be."""
+    step = as_path(step_dir)
+    above = step.parent / SNAPSHOTS if snapshot_dir is None else as_path(snapshot_dir)
+    return above / step.name
+
+
+@contextlib.contextmanager
+def held(step_dir: Any, snapshot_dir: Any, ignore_errors: bool) -> "Iterator[None]":
+    """A context in which the step has a snapshot, which process 0 makes and removes.
+
+    Raises ValueError if the directory of snapshots cannot be made, and FileNotFoundError if the
+    step or the snapshot disappears, unless ignore_errors is set.
+    """
+    if processes.process_index() != 0:
+        yield
+        return
+    snapshot = snapshot_of(step_dir, snapshot_dir)
+    with _ignoring(ignore_errors):
+        _make(as_path(step_dir), snapshot)
+    try:
+        yield
+    finally:
+        with _ignoring(ignore_errors):
+            shutil.rmtree(snapshot)
+
+
+@contextlib.contextmanager
+def _ignoring(ignore_errors: bool) -> "Iterator[None]":
+    try:
+        yield
+    except FileNotFoundError as error:
+        if not ignore_errors:
+            raise
+        _log.warning("a step has no snapshot: %s", error)
+
+
+def _make(step: Any, snapshot: Any) -> None:
+    try:
+        os.makedirs(snapshot.parent, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"{snapshot.parent}: cannot make the directory of snapshots; give snapshot_dir"
+        ) from error
+    if snapshot.exists():
+        return  # of another reader, or of one that was killed
+    pending = snapshot.parent / (snapshot.name + _PENDING)
+    shutil.rmtree(pending, ignore_errors=True)
+    try:
+        _link_files(os.fspath(step), os.fspath(pending))
+        os.rename(pending, snapshot)
+    except BaseException:
+        shutil.rmtree(pending, ignore_errors=True)
+        raise
+
+
+def _link_files(source: str, target: str) -> None:
+    os.mkdir(target)
+    with os.scandir(source) as entries:
+        for entry in entries:
+            to = os.path.join(target, entry.name)
+            if entry.is_dir():
+                _link_files(entry.path, to)
+            else:
+                _link(os.path.realpath(entry.path), to)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copy2(source, target)
