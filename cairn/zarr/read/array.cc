@@ -72,7 +72,9 @@ std::string ZarrArray::key_prefix(std::string_view name) {
 }
 
 std::string ZarrArray::metadata_key(std::string_view name, int zarr_format) {
-  return key_prefix(name) += zarr_format == 3 ? "zarr.json" : ".zarray";
+  std::string key = key_prefix(name);
+  key += zarr_format == 3 ? "zarr.json" : ".zarray";
+  return key;
 }
 
 ZarrArray ZarrArray::open(StorePtr store, std::string name, int zarr_format, MetadataCache* cache) {
@@ -100,7 +102,9 @@ ZarrArray::ZarrArray(StorePtr store, std::string name,
     : store_(std::move(store)), name_(std::move(name)), metadata_(std::move(metadata)) {}
 
 std::string ZarrArray::chunk_key(std::span<const std::int64_t> chunk) const {
-  return key_prefix(name_) += metadata_->keys.key(chunk);
+  std::string key = key_prefix(name_);
+  key += metadata_->keys.key(chunk);
+  return key;
 }
 
 void ZarrArray::read(const Box& box, const MutableArrayView& out, MissingChunk missing,
