@@ -349,7 +349,7 @@ class Tensor:
                     f"{tuple(out.shape)}"
                 )
             box = _torch.box(out)
-            destination = _torch.writable(out.detach())
+            destination = _torch.writable(out.detach(), self.name)
         self._reader.read_into([(self._index, *box, destination)])
         return out
 

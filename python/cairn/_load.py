@@ -436,7 +436,7 @@ def _into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any:
                     f"destination's is {tuple(leaf.shape)}"
                 )
             origin, shape = _torch.box(leaf)
-            leaf = _torch.writable(leaf.detach())
+            leaf = _torch.writable(leaf.detach(), _targets.path_text(path))
         elif isinstance(leaf, memoryview):
             import numpy as np
 

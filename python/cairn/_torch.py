@@ -64,11 +64,11 @@ def like(target: Any, values: Any) -> Any:
 def foreign_array(tensor: Any) -> Any:
     """The elements of a tensor; a tensor on a device is copied to host memory."""
     tensor = tensor.detach()
-    if tensor.is_sparse or tensor.is_quantized:
-        raise TypeError("a sparse or quantized tensor cannot be saved; convert it to a dense one")
+    _check_dense(tensor, "saved")
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     tensor = tensor.cpu().contiguous()
+    _check_memory(tensor, "saved")
     size = tensor.element_size()
     return _cairn.ForeignArray(
         tensor.data_ptr(),
@@ -80,12 +80,41 @@ def foreign_array(tensor: Any) -> Any:
     )
 
 
-def writable(tensor: Any) -> Any:
-    """A tensor of host memory as a destination of a read; of a DTensor the part of this rank."""
+def _check_dense(tensor: Any, done: str) -> None:
+    """Raises TypeError unless the tensor is an array of elements in memory."""
+    if tensor.is_nested or tensor.is_quantized or tensor.layout != _torch().strided:
+        kind = str(tensor.layout).removeprefix("torch.")
+        kind = "nested" if tensor.is_nested else "quantized" if tensor.is_quantized else kind
+        raise TypeError(
+            f"a sparse, nested or quantized tensor ({kind}) cannot be {done}; "
+            "convert it to a dense one"
+        )
+    if tensor.device.type == "meta":
+        raise TypeError(f"a tensor on the device 'meta' cannot be {done}; it has no elements")
+
+
+def _check_memory(tensor: Any, done: str) -> None:
+    """Raises TypeError for a tensor that stands for others: in torch.vmap, or a FakeTensor."""
+    try:
+        has_memory = not tensor.numel() or tensor.data_ptr() != 0
+    except RuntimeError:
+        has_memory = False
+    if not has_memory:
+        name = type(tensor).__name__
+        raise TypeError(f"a {name} without memory of its own cannot be {done} (torch.vmap, fake)")
+
+
+def writable(tensor: Any, name: str) -> Any:
+    """A tensor of host memory as a destination of a read; of a DTensor the part of this rank.
+
+    Errors start with `name`, that of the leaf.
+    """
     if _dtensor.is_dtensor(tensor):
         tensor = tensor.to_local()
-    if tensor.device.type != "cpu":
-        raise ValueError(f"a destination must be on the CPU, not on {tensor.device}")
+    try:
+        _check_writable(tensor)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from None
     size = tensor.element_size()
     return _cairn.ForeignArray(
         tensor.data_ptr(),
@@ -95,6 +124,20 @@ def writable(tensor: Any) -> Any:
         True,
         tensor,
     )
+
+
+def _check_writable(tensor: Any) -> None:
+    """Raises TypeError or ValueError unless bytes in the tensor's memory are its elements."""
+    _check_dense(tensor, "read into")
+    if tensor.device.type != "cpu":
+        raise ValueError(f"a destination must be on the CPU, not on {tensor.device}")
+    if tensor.is_conj() or tensor.is_neg():
+        # PyTorch changes the elements each time that it reads the memory.
+        raise ValueError(
+            "the destination is a view that conjugates or negates its memory; read into the "
+            "tensor without conj(), or into a copy: resolve_conj().resolve_neg()"
+        )
+    _check_memory(tensor, "read into")
 
 
 def _c_strides(tensor: Any) -> list[int]:

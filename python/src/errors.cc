@@ -4,6 +4,7 @@
 #include <cairn/error.h>
 
 #include <exception>
+#include <string>
 #include <string_view>
 
 namespace cairn::python {
@@ -42,21 +43,41 @@ PyObject* exception_of(Code code) {
   return PyExc_OSError;
 }
 
+void set_error(PyObject* type, std::string_view text) {
+  // A message may quote bytes of a file that are not UTF-8.
+  PyObject* message =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (message == nullptr) return;  // no memory: that error is set
+  PyErr_SetObject(type, message);
+  Py_DECREF(message);
+}
+
 void translate(const std::exception_ptr& thrown, void* /*unused*/) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const BuiltinError& e) {
+    set_error(e.type(), e.message());
   } catch (const Error& e) {
-    // A message may quote bytes of a file that are not UTF-8.
-    const std::string_view text = e.message();
-    PyObject* message =
-        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
-    if (message == nullptr) return;  // no memory: that error is set
-    PyErr_SetObject(exception_of(e.code()), message);
-    Py_DECREF(message);
+    set_error(exception_of(e.code()), e.message());
   }
 }
 
+// The message of an exception; a lone surrogate is escaped.
+std::string message_of(nanobind::handle value) {
+  const nanobind::str text(value);
+  const auto bytes = nanobind::steal<nanobind::bytes>(
+      PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  return {bytes.c_str(), bytes.size()};
+}
+
 }  // namespace
+
+void rethrow(const nanobind::python_error& error) {
+  for (PyObject* type :
+       {PyExc_TypeError, PyExc_ValueError, PyExc_RuntimeError, PyExc_NotImplementedError})
+    if (error.type().ptr() == type) throw BuiltinError(type, message_of(error.value()));
+  throw;
+}
 
 void define_errors(nanobind::module_& module) {
   corruption_error =

@@ -66,6 +66,10 @@ def test_into_the_callers_arrays(stored):
     with pytest.raises(ValueError, match="w: elements of the destination share memory: it is expanded in dimension 0"):
         cairn.load(stored, out={"w": expanded}, partial=True)
     assert not expanded.any()
+    windows = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), (2, 3), (4, 4))
+    with pytest.raises(ValueError, match="w: elements of the destination may share memory: its stride in dimension 1 is 4 bytes"):
+        cairn.load(stored, out={"w": windows}, partial=True)
+    assert not windows.any()
 
 
 def test_options_that_exclude_each_other(stored):

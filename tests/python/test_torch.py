@@ -73,12 +73,57 @@ def test_safetensors_of_torch(tmp_path):
         assert same(got, tree[name])
 
 
-def test_what_has_no_dense_memory_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="sparse"):
-        cairn.save(tmp_path / "c", {"a": torch.ones(2, 2).to_sparse()})
-    with pytest.raises(NotImplementedError, match="meta"):
-        cairn.save(tmp_path / "c", {"a": torch.ones(2, device="meta")})
+@pytest.mark.parametrize(
+    "make, match",
+    [
+        (lambda: torch.ones(2, 2).to_sparse(), "sparse_coo.* cannot be"),
+        (lambda: torch.ones(2, 2).to_sparse_csr(), "sparse_csr.* cannot be"),
+        (lambda: torch.ones(2, 2).to_mkldnn(), "_mkldnn.* cannot be"),
+        (lambda: torch.quantize_per_tensor(torch.ones(2, 2), 0.1, 0, torch.qint8), "quantized.* cannot be"),
+        (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(2)]), "nested.* cannot be"),
+        (lambda: torch.ones(2, 2, device="meta"), "'meta' cannot be"),
+    ],
+)
+def test_what_has_no_dense_memory_is_refused(tmp_path, make, match):
+    """The error names the leaf, in both directions."""
+    with pytest.raises(TypeError, match=r"\['a'\]: \['b'\]: a .*" + match + " saved"):
+        cairn.save(tmp_path / "c", {"a": {"b": make()}})
     assert not (tmp_path / "c").exists()
+    if make().is_nested:
+        return  # it has no shape
+    cairn.save(tmp_path / "c", {"a": np.ones((2, 2), np.float32)})
+    with pytest.raises(TypeError, match="a: a .*" + match + " read into"):
+        cairn.load(tmp_path / "c", out={"a": make()})
+
+
+def test_tensors_that_stand_for_others_are_refused(tmp_path):
+    def save(tensor):
+        cairn.save(tmp_path / "c", {"a": tensor})
+        return tensor
+
+    with pytest.raises(TypeError, match=r"\['a'\]: a Tensor without memory of its own cannot be saved"):
+        torch.func.vmap(save)(torch.ones(3))
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        fake = torch.ones(3)
+    with pytest.raises(TypeError, match=r"\['a'\]: a .*'meta'|FakeTensor without memory"):
+        save(fake)
+    assert not (tmp_path / "c").exists()
+
+
+def test_lazy_conjugates_are_no_destination(tmp_path):
+    """Their memory holds other values than the tensor: a read would give conjugates of the stored ones."""
+    values = np.array([1 + 2j, 3 - 4j], np.complex64)
+    cairn.save(tmp_path / "c", {"a": values, "b": values.imag.copy()})
+    base = torch.zeros(2, dtype=torch.complex64)
+    opened = cairn.open(tmp_path / "c")
+    for name, view in {"a": base.conj(), "b": base.conj().imag}.items():
+        with pytest.raises(ValueError, match=name + ": the destination is a view that conjugates or negates"):
+            cairn.load(tmp_path / "c", out={name: view}, partial=True)
+        with pytest.raises(ValueError, match=name + ": the destination is a view that conjugates or negates"):
+            opened[name].read_into(view)
+    assert not base.any()
+    cairn.load(tmp_path / "c", out={"a": base, "b": base[:0].real.new_zeros(2)})
+    assert np.array_equal(base.numpy(), values)
 
 
 def test_the_gradient_of_a_tensor_is_not_touched(tmp_path):

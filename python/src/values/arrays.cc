@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -168,6 +169,29 @@ BorrowedArray borrow_foreign(const ForeignArray& array) {
           array.owner};
 }
 
+// Throws where elements share memory: each would get the value that is written last. Also refuses
+// the rare strides of which that is not certain, such as (3, 2) for the shape (2, 3).
+void check_separate_elements(const BorrowedArray& array) {
+  std::vector<std::pair<std::int64_t, std::size_t>> steps;  // in bytes, and their dimensions
+  for (std::size_t i = 0; i < array.shape.size(); ++i)
+    if (array.shape[i] > 1) steps.emplace_back(std::abs(array.strides[i]), i);
+  std::ranges::sort(steps);
+  auto span = static_cast<std::int64_t>(array.element_size);  // of the dimensions so far
+  for (const auto& [step, i] : steps) {
+    if (step == 0)
+      throw Error(Code::kInvalidArgument,
+                  "elements of the destination share memory: it is expanded in dimension " +
+                      std::to_string(i));
+    if (step < span)
+      throw Error(Code::kInvalidArgument,
+                  "elements of the destination may share memory: its stride in dimension " +
+                      std::to_string(i) + " is " + std::to_string(step) +
+                      " bytes, and the dimensions with smaller strides take " +
+                      std::to_string(span));
+    span += step * (array.shape[i] - 1);
+  }
+}
+
 // Memory of the library as an object with Python's buffer protocol, from which NumPy makes arrays.
 struct Memory {
   Array array;
@@ -225,12 +249,7 @@ MutableArrayView borrow_writable(nb::handle array) {
   if (borrowed.owner.ptr() != array.ptr() && is_numpy_array(array))
     throw Error(Code::kInvalidArgument,
                 "the destination's byte order is not the machine's; a read does not convert it");
-  const bool is_empty = std::ranges::count(borrowed.shape, 0) > 0;
-  for (std::size_t i = 0; i < borrowed.shape.size(); ++i)
-    if (!is_empty && borrowed.strides[i] == 0 && borrowed.shape[i] > 1)
-      throw Error(Code::kInvalidArgument,
-                  "elements of the destination share memory: it is expanded in dimension " +
-                      std::to_string(i));
+  if (std::ranges::count(borrowed.shape, 0) == 0) check_separate_elements(borrowed);
   return {borrowed.data, borrowed.dtype, borrowed.element_size, borrowed.shape, borrowed.strides};
 }
 

@@ -5,6 +5,8 @@
 #include "arrays.h"
 #include "text.h"
 
+#include "../errors.h"
+
 #include <cairn/error.h>
 #include <cairn/sharding.h>
 
@@ -94,7 +96,16 @@ class TreeReader {
   Tree converted(nb::handle object) {
     if (!convert_.is_valid()) convert_ = nb::module_::import_("cairn._leaves").attr("convert");
     const Level level(*this);
-    return read(convert_(object));
+    return read(convert(object));
+  }
+
+  // Calls cairn._leaves.convert(). Its errors take the path of the leaf, as those of read() do.
+  [[nodiscard]] nb::object convert(nb::handle object) const {
+    try {
+      return convert_(object);
+    } catch (const nb::python_error& error) {
+      rethrow(error);
+    }
   }
 
   // Counts the levels of the tree, which a cycle makes endless.
