@@ -139,6 +139,8 @@ def _options(
 
 
 _running: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+if hasattr(os, "register_at_fork"):  # the saves end in the process that started them
+    os.register_at_fork(after_in_child=_running.clear)
 
 
 def end_before_the_program(saver: Any, path: str) -> None:

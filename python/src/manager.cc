@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "coordinator.h"
+#include "forks.h"
 #include "options.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -105,7 +106,7 @@ class Manager {
       if (job_) chosen.handler.multiprocessing_options = job_->options();
     };
     run_prepared(job_, prepare, [&](const CallControl&) {
-      manager_ = std::make_unique<CheckpointManager>(directory.local(), std::move(chosen));
+      manager_.set(std::make_unique<CheckpointManager>(directory.local(), std::move(chosen)));
     });
   }
   Manager(const Manager&) = delete;
@@ -117,6 +118,7 @@ class Manager {
 
   bool save(std::int64_t step, nb::handle tree, std::optional<Metrics> metrics, bool force,
             const std::string& custom_metadata) {
+    manager_.check_is_here("the manager");
     PyTreeSaveArgs args;
     bool saved = false;
     run_prepared(
@@ -127,9 +129,14 @@ class Manager {
     return saved;
   }
   void wait() {
+    if (!manager_.is_here()) {  // restores wait, too, and a forked process may restore
+      if (manager_->is_saving_in_progress()) manager_.check_is_here("the save");
+      return;
+    }
     run_long(job_, [&](const CallControl&) { manager_->wait_until_finished(); });
   }
   void close() {
+    if (!manager_.is_here()) return;  // as at the end of a `with` block in a forked process
     run_long(job_, [&](const CallControl&) { manager_->close(); });
   }
   void remove(std::int64_t step) {
@@ -139,7 +146,7 @@ class Manager {
 
  private:
   std::optional<Job> job_;
-  std::unique_ptr<CheckpointManager> manager_;
+  OwnedByProcess<CheckpointManager> manager_;
 };
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;

@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "coordinator.h"
+#include "forks.h"
 #include "options.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -174,7 +175,7 @@ class BackgroundSave {
       request = request_of(tree, options);
       request.target.cancel = stop_.get_token();
       if (job_) request.handler.multiprocessing_options = job_->options();
-      checkpointer_ = std::make_unique<AsyncCheckpointer>(std::move(request.handler));
+      checkpointer_.set(std::make_unique<AsyncCheckpointer>(std::move(request.handler)));
     };
     try {
       run_prepared(job_, prepare, [&](const CallControl& call) {
@@ -201,6 +202,7 @@ class BackgroundSave {
   }
   [[nodiscard]] bool is_running() const { return checkpointer_->is_saving_in_progress(); }
   void wait() {
+    checkpointer_.check_is_here("the save");
     run_long(job_, [&](const CallControl& call) {
       // Without other processes, a save ends soon and Ctrl-C can wait for it.
       const std::stop_callback interrupted(call.cancel, [&] {
@@ -213,7 +215,7 @@ class BackgroundSave {
  private:
   std::stop_source stop_;
   std::optional<Job> job_;
-  std::unique_ptr<AsyncCheckpointer> checkpointer_;
+  OwnedByProcess<AsyncCheckpointer> checkpointer_;
 };
 
 }  // namespace

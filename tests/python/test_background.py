@@ -31,6 +31,49 @@ def test_the_caller_may_change_the_arrays_at_once(tmp_path):
     assert_same(ocp.PyTreeCheckpointer().restore(tmp_path / "c"), {"a": np.ones(1 << 20)})
 
 
+FORK = """
+import os, sys
+import cairn, numpy as np
+
+def forked(work):
+    pid = os.fork()
+    if pid == 0:
+        work()
+        sys.exit(0)  # frees all objects, and calls what is to be called before the end
+    assert os.waitpid(pid, 0)[1] == 0
+
+def must_refuse(call):
+    try:
+        call()
+    except RuntimeError as error:
+        assert f"belongs to process {os.getppid()}, from which this one was forked" in str(error), error
+    else:
+        raise AssertionError("not refused")
+
+arrays = {"a": np.random.default_rng(0).random(1 << 23)}
+with cairn.CheckpointManager(sys.argv[1] + "/run") as manager:
+    forked(lambda: None)
+    manager.save(1, arrays)
+    manager.wait_until_finished()
+    forked(lambda: manager.restore()["a"][0] == arrays["a"][0] or sys.exit(1))
+    manager.save(2, arrays)
+    forked(lambda: must_refuse(lambda: manager.save(3, arrays)))
+    forked(manager.close)
+pending = cairn.save_async(sys.argv[1] + "/c", arrays)
+forked(lambda: must_refuse(pending.wait))
+forked(lambda: cairn.save(sys.argv[1] + "/d", arrays))
+pending.wait()
+assert all(cairn.verify(sys.argv[1] + name) for name in ("/c", "/d", "/run"))
+print("good")
+"""
+
+
+def test_a_forked_process_leaves_the_saves_to_the_other(tmp_path):
+    """It was aborted at its end by the destructor of a thread that only the other process has."""
+    ended = run(FORK, tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "good\n", "")
+
+
 def test_its_error_is_raised_once_by_wait(tmp_path):
     (tmp_path / "c").mkdir()
     (tmp_path / "c" / "mine").write_text("x")
