@@ -6,6 +6,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cairn::python {
 namespace {
@@ -73,9 +74,14 @@ std::string message_of(nanobind::handle value) {
 }  // namespace
 
 void rethrow(const nanobind::python_error& error) {
-  for (PyObject* type :
-       {PyExc_TypeError, PyExc_ValueError, PyExc_RuntimeError, PyExc_NotImplementedError})
-    if (error.type().ptr() == type) throw BuiltinError(type, message_of(error.value()));
+  const std::pair<PyObject*, Code> known[] = {
+      {PyExc_TypeError, Code::kInvalidArgument},
+      {PyExc_ValueError, Code::kInvalidArgument},
+      {PyExc_RuntimeError, Code::kFailedPrecondition},
+      {PyExc_NotImplementedError, Code::kUnimplemented},
+  };
+  for (const auto& [type, code] : known)
+    if (error.type().ptr() == type) throw BuiltinError(type, code, message_of(error.value()));
   throw;
 }
 

@@ -14,9 +14,10 @@ namespace cairn::python {
 // an Error does, and arrives as an exception of the same type.
 class BuiltinError : public Error {
  public:
-  // `type` is a static type of the interpreter, which is never freed.
-  BuiltinError(PyObject* type, std::string message)
-      : Error(Code::kInvalidArgument, std::move(message)), type_(type) {}
+  // `type` is a static type of the interpreter, which is never freed. Other processes of the job
+  // see the code.
+  BuiltinError(PyObject* type, Code code, std::string message)
+      : Error(code, std::move(message)), type_(type) {}
 
   [[nodiscard]] PyObject* type() const noexcept { return type_; }
 

@@ -89,8 +89,8 @@ def test_different_trees(tmp_path, job):
 def test_an_error_of_one_process_reaches_the_other(tmp_path, job):
     first, second = job.run("a_leaf_that_one_cannot_save", tmp_path / "c")
     for (kind, text), (own_kind, own) in zip(first, second):
-        assert own_kind == "TypeError" and "a leaf of type builtins.object" in own
-        assert kind == "ValueError" and text == f"process 1: TypeError: {own}"
+        assert own_kind == "TypeError" and own.startswith("['b']: a leaf of type builtins.object")
+        assert kind == "ValueError" and text == f"process 1: {own}"
     assert not (tmp_path / "c").exists()
 
 
