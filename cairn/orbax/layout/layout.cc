@@ -437,11 +437,14 @@ std::string join(std::string_view folder, std::string_view name) {
 
 const char* flaw_of_folder_name(std::string_view name) {
   if (name == "/") return "is a slash, so Orbax cannot restore it from a folder of its own";
-  constexpr std::string_view kTaken[] = {kTreeMetadataFile, kShardingFile, kStringsFile,
-                                         kArrayMetadataFolder};
+  constexpr std::string_view kTaken[] = {kTreeMetadataFile, kShardingFile,
+                                         kStringsFile,      kArrayMetadataFolder,
+                                         kCommitFile,       kCheckpointMetadataFile};
   const std::string_view folder = name.substr(0, name.find('/'));
   if (std::find(std::begin(kTaken), std::end(kTaken), folder) != std::end(kTaken))
     return "begins with the name of a file that Orbax keeps beside the folders of the arrays";
+  if (folder.starts_with(kProcessPrefix))
+    return "begins as the folder of a process's database, which a save would merge and remove";
   // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
   return name.find('\\') == std::string_view::npos
              ? nullptr
