@@ -100,7 +100,7 @@ StepInfo read_step(const std::string& folder, std::int64_t step) {
 std::optional<Metrics> read_metrics(const std::string& folder) {
   const std::string file = metrics_file(folder);
   if (!file_exists(file)) return std::nullopt;
-  return parse_metrics(file, [&] { return read_file(file, kMaxMetadataFile); });
+  return parse_metrics(file, [&] { return read_text_file(file, kMaxMetadataFile); });
 }
 
 std::optional<Metrics> read_metrics(const FolderHandle& step) {
@@ -146,7 +146,7 @@ std::string read_root_metadata(const std::string& root) {
   for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
     const std::string file = join(folder, name);
     if (!file_exists(file)) continue;
-    const auto text = read_file(file, kMaxMetadataFile);
+    const auto text = read_text_file(file, kMaxMetadataFile);
     const Json custom =
         with_context([&] { return file; }, [&] { return parse_root_metadata(as_text(text)); });
     return custom.is_null() ? "" : to_text(custom, JsonStyle::kPython);

@@ -28,7 +28,8 @@ void add_failure(VerifyReport& report, std::string file, const Error& error) {
 
 // Verifies a JSON file of an item. Returns its value if it is valid.
 std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
-  auto parsed = try_call([&] { return parse_json(as_text(read_file(file, kMaxMetadataFile))); });
+  auto parsed =
+      try_call([&] { return parse_json(as_text(read_text_file(file, kMaxMetadataFile))); });
   if (parsed) return std::move(parsed).value();
   add_failure(report, file, parsed.error());
   return std::nullopt;
@@ -36,7 +37,7 @@ std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
 
 // Verifies the text of a protocol buffer.
 void check_proto_text(const std::string& file, VerifyReport& report) {
-  const auto text = try_call([&] { return read_file(file, kMaxMetadataFile); });
+  const auto text = try_call([&] { return read_text_file(file, kMaxMetadataFile); });
   if (!text) return add_failure(report, file, text.error());
   const auto fault = find_proto_text_fault(as_text(text.value()));
   if (!fault) return;
@@ -114,7 +115,7 @@ void verify_recorded_tree(const std::string& folder, const std::string& handler,
 bool is_recent(const Item& item) {
   const auto metadata = try_call([&] {
     return parse_tree_metadata(
-        as_text(read_file(join(item.path, kTreeMetadataFile), kMaxMetadataFile)));
+        as_text(read_text_file(join(item.path, kTreeMetadataFile), kMaxMetadataFile)));
   });
   return metadata && metadata.value().use_ocdbt;
 }

@@ -16,7 +16,7 @@ namespace cairn::inline v0::orbax {
 namespace {
 
 std::string read_text(const std::string& file) {
-  return std::string(as_text(read_file(file, kMaxMetadataFile)));
+  return std::string(as_text(read_text_file(file, kMaxMetadataFile)));
 }
 
 // A member of the file that describes a random key. A missing file is damage: without it nobody

@@ -118,6 +118,17 @@ def metadata_file_that_is_sparse(name, head):
     return build
 
 
+def json_item_that_is_sparse(folder):
+    """Smaller than the limit of such files, so that nothing but the content tells."""
+    folder.mkdir()
+    in_folders(folder / "state", ZARRAY)
+    (folder / "state" / "w" / "0").write_bytes(bytes(16))
+    sparse(folder / "config" / "metadata", GIB - 1, head=b"{")
+    handlers = {"state": "standard_checkpoint_handler.StandardCheckpointHandler", "config": "json_checkpoint_handler.JsonCheckpointHandler"}
+    (folder / "_CHECKPOINT_METADATA").write_text(json.dumps({"item_handlers": handlers, "init_timestamp_nsecs": 1, "commit_timestamp_nsecs": 2}))
+    return folder
+
+
 def zarr_json_that_is_sparse(folder):
     sparse(folder / "zarr.json", head=b'{"zarr_format": 3, "node_type": "array", "shape": [4]')
     return folder

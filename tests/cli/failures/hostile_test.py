@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from command import CAIRN, FAILURE, GOOD
-from hostile_inputs import INPUTS, allocated
+from hostile_inputs import INPUTS, allocated, json_item_that_is_sparse
 
 MEMORY = 256 << 20
 SECONDS = 2
@@ -63,6 +63,14 @@ def test_every_command_stays_within_its_limits(name, tmp_path):
         assert seconds <= SECONDS, f"{command}: {seconds:.1f} s: {output}"
         if status != GOOD:
             assert output, command
+
+
+def test_text_that_is_sparse_is_not_read_as_a_whole(tmp_path):
+    """Not one of INPUTS: a conversion to Orbax copies such a file, which takes its time."""
+    path = json_item_that_is_sparse(tmp_path / "input")
+    status, memory, _, output = measured(["verify", path], tmp_path)
+    assert status == 1 and "config/metadata: byte 1 is NUL" in output, output
+    assert memory <= MEMORY, f"{memory / 2**20:.0f} MiB"
 
 
 @pytest.mark.parametrize("name", ["exabytes, small chunks", "exabytes, chunks of a mebibyte", "exabytes, zarr 3"])

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -130,3 +132,64 @@ def test_version_1(damage, tmp_path):
     for kind in (ValueError, cairn.CorruptionError):
         with pytest.raises(kind):
             v1.load(tmp_path / "c")
+
+
+@pytest.fixture
+def step(tmp_path):
+    items = real.args.Composite(state=real.args.StandardSave({"a": jnp.arange(4.0)}), config=real.args.JsonSave({"x": 1}))
+    real.Checkpointer(real.CompositeCheckpointHandler()).save(tmp_path / "step", items)
+    return tmp_path / "step"
+
+
+def pipe(path):
+    os.remove(path)
+    os.mkfifo(path)
+
+
+def hole(path):
+    """A file of NULs that takes no disk space, below the limit of such files."""
+    os.truncate(path, (1 << 30) - 1)
+
+
+def beyond_the_limit(path):
+    os.truncate(path, 8 << 30)
+
+
+HOSTILE = """
+import resource, sys
+import cairn.orbax as ocp
+import cairn.orbax.v1 as v1
+
+resource.setrlimit(resource.RLIMIT_AS, (8 << 30, resource.RLIM_INFINITY))
+step, config = sys.argv[1:]
+handler = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+assert sorted(handler.metadata(step).item_metadata.keys()) == ["config", "state"]
+arguments = ocp.args.Composite(config=ocp.args.JsonRestore())
+for read in (lambda: handler.restore(step, arguments), lambda: v1.load_checkpointables(step)):
+    try:
+        value = read()["config"]
+        assert value == {"x": 1}, value
+    except (ValueError, KeyError) as error:  # v1 says which handlers could not load it
+        assert config in str(error), error
+        print("refused")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 256 << 10
+"""
+
+
+@pytest.mark.parametrize("file", ["_CHECKPOINT_METADATA", "config/metadata"])
+@pytest.mark.parametrize("damage", [pipe, hole, beyond_the_limit])
+def test_hostile_files_take_neither_time_nor_memory(step, damage, file):
+    """It waited for a writer of the pipe, and read gibibytes of NULs into memory."""
+    damage(step / file)
+    ended = subprocess.run(
+        [sys.executable, "-c", HOSTILE, step, step / "config"], timeout=60, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    # Without the file that names the handlers, version 1 takes the item for a tree.
+    assert ended.stdout == ("refused\n" * 2 if file == "config/metadata" else "refused\n")
+
+
+def test_a_damaged_json_item_is_named(step):
+    cut(step / "config" / "metadata")
+    with pytest.raises(ValueError, match="config/metadata: "):
+        ours.Checkpointer(ours.CompositeCheckpointHandler()).restore(step, ours.args.Composite(config=ours.args.JsonRestore()))

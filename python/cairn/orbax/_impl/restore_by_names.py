@@ -1,6 +1,5 @@
 """Restores checkpoints of old versions, which have no _METADATA, into a target."""
 
-import json
 from typing import Any
 
 from cairn.orbax._impl import trees
@@ -8,6 +7,7 @@ from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
 from cairn.orbax._impl.leaves.matching_args import arguments_by_path, arguments_like
 from cairn.orbax._impl.pytree_restore import read_leaves
 from cairn.orbax._impl.stored_tree import Path, StoredTree, has_structure
+from cairn.orbax._impl.text_files import load_json
 
 STRINGS_FILE = "_strings.json"
 
@@ -75,7 +75,7 @@ class _Strings:
         if self._values is None:
             if not self._path.exists():
                 raise ValueError(f"NOT_FOUND: {self._path}: there are no strings")
-            self._values = json.loads(self._path.read_text())
+            self._values = load_json(self._path)
         if name not in self._values:
             raise ValueError(f"NOT_FOUND: {self._path} has no string {name!r}")
         return self._values[name]

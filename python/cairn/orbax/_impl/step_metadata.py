@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from cairn.orbax._impl.paths import STEP_METADATA_FILE, as_path
+from cairn.orbax._impl.text_files import load_json
 from cairn.orbax.logging.step_statistics import SaveStepStatistics
 
 ROOT_METADATA_FILE = "_ROOT_METADATA"
@@ -52,7 +53,7 @@ def deserialize_root_metadata(metadata_dict: "dict[str, Any]") -> RootMetadata:
 def read_json(path: Any) -> "dict[str, Any] | None":
     """The JSON object of a file; None if there is no file, or it is not an object of JSON."""
     try:
-        value = json.loads(as_path(path).read_text())
+        value = load_json(as_path(path))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return value if isinstance(value, dict) else None

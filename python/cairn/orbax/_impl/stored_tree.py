@@ -1,12 +1,12 @@
 """An opened tree: its leaves by path, and its metadata."""
 
 import functools
-import json
 from typing import Any
 
 from cairn.orbax._impl.native_reads import DamagedDataError, NativeReader
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.step_metadata import read_json
+from cairn.orbax._impl.text_files import load_json
 
 Path = tuple[str, ...]
 
@@ -127,9 +127,9 @@ class StoredTree:
         folder = self.directory / ARRAY_METADATA_FOLDER
         for file in folder.iterdir() if folder.is_dir() else ():
             try:
-                json.loads(file.read_text())
+                load_json(file)
             except ValueError as error:
-                raise DamagedDataError(f"{file}: {error}") from error
+                raise DamagedDataError(str(error)) from error
         self._are_array_metadata_checked = True
 
     def is_empty(self, index: int) -> bool:

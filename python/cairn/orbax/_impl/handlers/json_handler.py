@@ -10,6 +10,7 @@ from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.processes import is_primary_host
 from cairn.orbax._impl.step_metadata import write_file
+from cairn.orbax._impl.text_files import load_json, read_text
 from cairn.orbax.future import NoopFuture
 
 _ORBAX = "orbax.checkpoint._src.handlers"
@@ -44,7 +45,7 @@ class JsonCheckpointHandler(NativeHandler):
         path = as_path(directory) / self._filename
         if not path.exists():
             raise FileNotFoundError(f"File {path} not found.")
-        return json.loads(path.read_text())
+        return load_json(path)
 
 
 @register_with_handler(JsonCheckpointHandler, for_save=True)
@@ -97,7 +98,7 @@ class ProtoCheckpointHandler(NativeHandler):
         path = as_path(directory) / self._filename
         if not path.exists():
             raise FileNotFoundError(f"File {path} not found.")
-        return text_format.Parse(path.read_text(), kind())
+        return text_format.Parse(read_text(path), kind())
 
 
 @register_with_handler(ProtoCheckpointHandler, for_save=True)

@@ -1,6 +1,5 @@
 """delete and delete_async: of a whole checkpoint, or of one of its parts."""
 
-import json
 import os
 import shutil
 import uuid
@@ -9,6 +8,7 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl.paths import STEP_METADATA_FILE, TREE_METADATA_FILE
+from cairn.orbax._impl.text_files import load_json
 from cairn.orbax.v1._impl.checks import check_options
 from cairn.orbax.v1._impl.context import Context, get_context
 from cairn.orbax.v1._impl.deletion_record import (
@@ -121,7 +121,7 @@ def _check_checkpoint(context: Context, path: Any, is_step: bool) -> None:
 
 
 def _new_record(path: Any, name: str) -> "dict[str, Any]":
-    before = json.loads((path / STEP_METADATA_FILE).read_text())
+    before = load_json(path / STEP_METADATA_FILE)
     handlers = before.get("item_handlers") if isinstance(before, dict) else None
     if not isinstance(handlers, dict):
         raise InvalidLayoutError(f"{path} has no named parts")

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from typing import Any
 
 from cairn.orbax._impl.paths import STEP_METADATA_FILE
+from cairn.orbax._impl.text_files import load_json
 from cairn.orbax.v1._impl.names import DELETION_FILE, check_to_delete
 from cairn.orbax.v1.errors import DeletionInProgressError, DeletionRecoveryError
 
@@ -34,7 +35,7 @@ def read_record(path: Any) -> "dict[str, Any] | None":
     if not file.exists():
         return None
     try:
-        record = json.loads(file.read_text())
+        record = load_json(file)
         check_to_delete(record["checkpointable_name"])
         operation = record["operation_id"]
         if len(operation) != 32 or set(operation) - set("0123456789abcdef"):
@@ -42,7 +43,7 @@ def read_record(path: Any) -> "dict[str, Any] | None":
         before, after = record["original_metadata"], record["updated_metadata"]
         if after != metadata_without(before, record["checkpointable_name"]):
             raise ValueError("updated_metadata does not follow from original_metadata")
-        if json.loads((path / STEP_METADATA_FILE).read_text()) not in (before, after):
+        if load_json(path / STEP_METADATA_FILE) not in (before, after):
             raise ValueError(f"{STEP_METADATA_FILE} is another one")
         if record.get("destination") is not None:
             raise ValueError("it has a destination, which only object stores have")

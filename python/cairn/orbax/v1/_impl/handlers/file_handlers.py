@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from cairn.orbax._impl.step_metadata import write_file
+from cairn.orbax._impl.text_files import load_json, read_text
 from cairn.orbax.v1._impl.handlers.handler_types import CheckpointableHandler, PathAwaitingCreation
 
 _ORBAX = "orbax.checkpoint.experimental.v1._src.handlers"
@@ -36,7 +37,7 @@ class JsonHandler(CheckpointableHandler[Any, None]):
         names = [self._filename, _DATA_FILE, "metadata"]
         for name in names:
             if (directory / name).exists():
-                return json.loads((directory / name).read_text())
+                return load_json(directory / name)
         raise FileNotFoundError(f"{directory}: there is no file of JSON; looked for {names}")
 
     async def metadata(self, directory: Any) -> None:
@@ -91,7 +92,7 @@ class ProtoHandler(CheckpointableHandler[Any, Any]):
     async def _read(self, directory: Any, kind: Any) -> Any:
         from google.protobuf import text_format
 
-        return text_format.Parse((directory / self._filename).read_text(), kind())
+        return text_format.Parse(read_text(directory / self._filename), kind())
 
     async def metadata(self, directory: Any) -> Any:
         """Raises NotImplementedError: the class of the message is not stored."""

@@ -1,7 +1,6 @@
 """The steps of a directory: which there are, which are saved and which are kept."""
 
 import datetime
-import json
 import os
 from typing import Any
 
@@ -10,6 +9,7 @@ from cairn.orbax._impl.steps.deletion import remove_steps
 from cairn.orbax._impl.steps.infos import CheckpointInfo
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
+from cairn.orbax._impl.text_files import load_json
 from cairn.orbax.v1._impl.names import METRICS
 from cairn.orbax.v1._impl.steps.step_types import CheckpointMetadata
 
@@ -111,4 +111,4 @@ def _nanoseconds(time: datetime.datetime) -> "int | None":
 
 def _metrics(path: Any) -> Any:
     file = path / METRICS / METRICS
-    return json.loads(file.read_text()) if file.exists() else None
+    return load_json(file) if file.exists() else None

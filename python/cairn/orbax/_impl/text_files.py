@@ -1,0 +1,44 @@
+"""Reads the small files of a checkpoint, which may be damaged or hostile."""
+
+import json
+import os
+import stat
+from typing import Any
+
+_MAX_SIZE = 1 << 30  # as in the native part
+_BLOCK = 1 << 24
+
+
+def read_text(path: Any) -> str:
+    """The text of a file.
+
+    Raises ValueError, which names the file, for what is not text or not a regular file. A sparse
+    file, which claims any size, ends at its first NUL, and a pipe does not wait for a writer.
+    """
+    descriptor = os.open(os.fspath(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ValueError(f"{path}: is not a regular file")
+        if status.st_size > _MAX_SIZE:
+            raise ValueError(
+                f"{path}: has {status.st_size} bytes, at most {_MAX_SIZE} are expected"
+            )
+        blocks = []
+        while block := file.read(_BLOCK):
+            if b"\0" in block:
+                raise ValueError(f"{path}: has a NUL byte, which is not allowed in text")
+            blocks.append(block)
+    try:
+        return b"".join(blocks).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def load_json(path: Any) -> Any:
+    """The value of a file of JSON. Raises ValueError, which names the file, if it is damaged."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: {error}") from error
