@@ -58,7 +58,8 @@ def save(
         stopped and removed, and is a TimeoutError), threads, memory (bytes).
 
     Raises:
-      FileExistsError: the path exists, and overwrite is False, or it is not a checkpoint.
+      FileExistsError: the path exists, and overwrite is False, or it is a folder that is not a
+        checkpoint.
       ValueError, TypeError: a leaf that cannot be stored, named by its path.
       OSError: the system refuses.
     """

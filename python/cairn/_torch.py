@@ -95,12 +95,12 @@ def _check_dense(tensor: Any, done: str) -> None:
 
 def _check_memory(tensor: Any, done: str) -> None:
     """Raises TypeError for a tensor that stands for others: in torch.vmap, or a FakeTensor."""
+    name = type(tensor).__name__
     try:
-        has_memory = not tensor.numel() or tensor.data_ptr() != 0
+        has_memory = not tensor.numel() or (name != "FakeTensor" and tensor.data_ptr() != 0)
     except RuntimeError:
         has_memory = False
     if not has_memory:
-        name = type(tensor).__name__
         raise TypeError(f"a {name} without memory of its own cannot be {done} (torch.vmap, fake)")
 
 

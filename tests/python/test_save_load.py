@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import warnings
 
 import cairn
 import ml_dtypes
@@ -319,3 +320,12 @@ def test_arrays_of_other_frameworks(tmp_path):
     assert np.frombuffer(memory).tolist() == [1, 2]
     with pytest.raises(ValueError, match="read-only"):
         cairn.load(tmp_path / "c", out={"array": memoryview(bytes(16)).cast("d")}, partial=True)
+
+
+def test_a_mask_is_not_lost_without_a_word(tmp_path):
+    masked = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    with pytest.warns(UserWarning, match="saved without its mask"):
+        cairn.save(tmp_path / "a", {"x": masked})
+    assert cairn.load(tmp_path / "a")["x"].tolist() == [1, 2, 3]
+    with warnings.catch_warnings(action="error"):
+        cairn.save(tmp_path / "b", {"x": masked[:1], "mask": masked.mask})

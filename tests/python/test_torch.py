@@ -73,6 +73,7 @@ def test_safetensors_of_torch(tmp_path):
         assert same(got, tree[name])
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of PyTorch, when such tensors are made
 @pytest.mark.parametrize(
     "make, match",
     [

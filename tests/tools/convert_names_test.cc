@@ -101,9 +101,8 @@ TEST_F(ConvertNames, ASlashAtTheEndMakesNoOtherArray) {
 }
 
 TEST_F(ConvertNames, AFolderCannotHaveTheNameOfAFileOfOrbax) {
-  for (const char* name :
-       {"_METADATA", "_strings.json", "_sharding/x", "array_metadatas", "/", "commit_success.txt",
-        "_CHECKPOINT_METADATA/x", "ocdbt.process_0"}) {
+  for (const char* name : {"_METADATA", "_strings.json", "_sharding/x", "array_metadatas", "/",
+                           "commit_success.txt", "_CHECKPOINT_METADATA/x", "ocdbt.process_0"}) {
     MemoryCheckpoint checkpoint;
     checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {1})).path = {
         {name, KeyType::kDict}};

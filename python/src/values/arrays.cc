@@ -223,6 +223,12 @@ bool is_numpy_array(nb::handle object) {
   return !loaded_module("numpy").is_none() && nb::isinstance(object, numpy().ndarray);
 }
 
+bool has_masked_elements(nb::handle array) {
+  if (array.type().is(numpy().ndarray)) return false;
+  const nb::object masked = loaded_module("numpy.ma");
+  return !masked.is_none() && nb::cast<bool>(masked.attr("is_masked")(array));
+}
+
 bool is_numpy_scalar(nb::handle object) {
   return !loaded_module("numpy").is_none() && nb::isinstance(object, numpy().generic);
 }

@@ -41,6 +41,8 @@ struct BorrowedArray {
 
 // Whether the object is a numpy.ndarray, a numpy scalar.
 bool is_numpy_array(nanobind::handle object);
+// Whether an array of NumPy is a masked one, and some of its elements are masked.
+bool has_masked_elements(nanobind::handle array);
 bool is_numpy_scalar(nanobind::handle object);
 // Borrows the elements of a numpy.ndarray (any strides) or of a ForeignArray. An array of another
 // byte order than the machine's is converted first. Throws invalid_argument for elements that are

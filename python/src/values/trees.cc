@@ -71,11 +71,23 @@ class TreeReader {
     if (PyDict_CheckExact(raw)) return dict(object);
     if (PyList_CheckExact(raw)) return Tree(Tree::List(items(object)));
     if (PyTuple_CheckExact(raw)) return Tree(Tree::Tuple{items(object)});
-    if (is_numpy_array(object)) return array(object);
+    if (is_numpy_array(object)) {
+      if (has_masked_elements(object)) warn_of_mask();
+      return array(object);
+    }
     return rare(object);
   }
 
  private:
+  // Saved as in Orbax, but not without a word.
+  static void warn_of_mask() {
+    if (PyErr_WarnEx(PyExc_UserWarning,
+                     "a masked array is saved without its mask; save array.mask, too, or "
+                     "array.filled()",
+                     1) < 0)
+      throw nb::python_error();
+  }
+
   // What is checked after everything that is frequent.
   Tree rare(nb::handle object) {
     PyObject* const raw = object.ptr();
