@@ -28,8 +28,9 @@ struct StepRecord {
   bool complete = false;                // opens as a whole
   std::string reason = {};              // why not; "" if it is complete
 };
-// All steps of a directory, those of interrupted saves and those behind symbolic links included,
-// in ascending order. Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of steps.
+// All steps of a directory, those of interrupted saves and those behind symbolic links included, in
+// ascending order. Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is
+// not a directory of steps.
 std::vector<StepRecord> read_steps(const std::string& path);
 // The folders of the directory that hold checkpoints, but whose names read_steps() does not take
 // for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().

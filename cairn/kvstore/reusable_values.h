@@ -10,8 +10,8 @@
 
 namespace cairn::inline v0 {
 
-// The values of an earlier save. First each value is taken, and then kept or replaced; has() answers
-// when that has ended. Several threads may call it at once.
+// The values of an earlier save. First each value is taken, and then kept or replaced. When that
+// has ended, has() answers. Several threads may call it at once.
 class ReusableValues {
  public:
   virtual ~ReusableValues() = default;

@@ -37,8 +37,8 @@ class SharedValues : public ReusableValues {
   void keep(std::string_view key) final;
   void replace(std::string_view key) final;
   [[nodiscard]] bool has(std::string_view key) const final;
-  // Call it when all values are kept or replaced, and before has(): takes back the second names of files that are not to be
-  // shared.
+  // Takes back the second names of files that are not to be shared. Call it when all values are
+  // kept or replaced, and before has().
   void settle();
   // Enters the shared values into the new item's database, if it has one.
   virtual void add_to(ocdbt::DatabaseSink& sink) const = 0;
