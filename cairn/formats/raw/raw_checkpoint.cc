@@ -111,7 +111,10 @@ void RawCheckpoint::throw_gap(std::size_t tensor, const Box& box, std::int64_t c
 }
 
 std::string RawCheckpoint::where(const RawSlice& slice) const {
-  return tensors_[slice.tensor].name;
+  const std::string& name = tensors_[slice.tensor].name;
+  if (slice.array.runs.empty()) return fmt::format("{}: {}", name, files_.front().path());
+  const RawRun& run = slice.array.runs.front();
+  return fmt::format("{}: {}, byte {}", name, files_[run.file].path(), run.offset);
 }
 
 // One bulk read. The reads refer to boxes and views that live here or in the requests.

@@ -68,7 +68,8 @@ class RawCheckpoint : public VerifiableCheckpoint {
   // Throws data_loss for elements in `box` that are in no slice.
   [[noreturn]] virtual void throw_gap(std::size_t tensor, const Box& box,
                                       std::int64_t covered) const;
-  // Returns the context of an error in the bytes of a slice: the name of its tensor.
+  // Returns the context of an error in the bytes of a slice: the name of its tensor, and the file
+  // with the place where they begin.
   [[nodiscard]] virtual std::string where(const RawSlice& slice) const;
 
  private:

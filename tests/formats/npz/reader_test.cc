@@ -168,18 +168,14 @@ TEST(NpzReader, NoticesEveryFlippedBitOfValues) {
   const auto values = static_cast<std::size_t>(
       std::search(good.begin(), good.end(), source.values[0].begin(), source.values[0].end()) -
       good.begin());
+  const std::string message =
+      "a: " + (dir / "bad.npz") + ", byte " + std::to_string(values) + ": its bytes are damaged";
   for (std::size_t bit = 8 * values; bit < 8 * (values + 64); ++bit) {
     put_file(dir / "bad.npz", testing::with_bit_flipped(good, bit));
     const auto bad = open_npz(dir / "bad.npz");
-    EXPECT_THAT([&] { read_whole(*bad, 0); },
-                FailsWith(Code::kDataLoss, "a: its bytes are damaged"))
-        << bit;
-    EXPECT_THAT([&] { read_first(*bad, 0); },
-                FailsWith(Code::kDataLoss, "a: its bytes are damaged"))
-        << bit;
-    EXPECT_THAT([&] { (void)bad->try_view(0); },
-                FailsWith(Code::kDataLoss, "a: its bytes are damaged"))
-        << bit;
+    EXPECT_THAT([&] { read_whole(*bad, 0); }, FailsWith(Code::kDataLoss, message)) << bit;
+    EXPECT_THAT([&] { read_first(*bad, 0); }, FailsWith(Code::kDataLoss, message)) << bit;
+    EXPECT_THAT([&] { (void)bad->try_view(0); }, FailsWith(Code::kDataLoss, message)) << bit;
     const VerifyReport report = bad->verify({});
     ASSERT_EQ(report.findings.size(), 1U) << bit;
     EXPECT_EQ(report.findings[0].tensor, "a");

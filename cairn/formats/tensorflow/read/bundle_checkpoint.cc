@@ -21,9 +21,8 @@ void BundleCheckpoint::throw_gap(std::size_t tensor, const Box& box, std::int64_
 }
 
 std::string BundleCheckpoint::where(const RawSlice& slice) const {
-  const RawRun& run = slice.array.stream
-                          ? static_cast<const EntryStream&>(*slice.array.stream).where()
-                          : slice.array.runs.front();
+  if (!slice.array.stream) return RawCheckpoint::where(slice);
+  const RawRun& run = static_cast<const EntryStream&>(*slice.array.stream).where();
   return fmt::format("{}: {}, byte {}", tensors()[slice.tensor].name, files()[run.file].path(),
                      run.offset);
 }
