@@ -3,11 +3,13 @@
 import os
 import pathlib
 import shutil
+import threading
 
 import numpy as np
 import pytest
 
 from cairn import orbax
+from cairn.orbax._impl.steps import snapshots
 
 
 def saved(ocp, run, *steps):
@@ -112,3 +114,35 @@ def test_what_there_is_not(tmp_path):
         orbax.checkpoint_utils.wait_for_new_checkpoint(tmp_path, timeout=0, set_immutable=True),
     ):
         pass
+
+
+def test_a_foreign_directory_is_not_removed(tmp_path):
+    run = saved(orbax, tmp_path / "run", 1)
+    (run / "_SNAPSHOTS/1").mkdir(parents=True)
+    (run / "_SNAPSHOTS/1/results.csv").write_text("precious")
+    with (
+        pytest.raises(FileExistsError, match="without the files of a checkpoint"),
+        orbax.checkpoint_utils.wait_for_new_checkpoint(run, timeout=1),
+    ):
+        pass
+    assert (run / "_SNAPSHOTS/1/results.csv").read_text() == "precious"
+
+
+def test_readers_at_the_same_time(tmp_path):
+    run = saved(orbax, tmp_path / "run", 1)
+    wanted = files_below(run / "1")
+    barrier = threading.Barrier(8)
+    made = []
+
+    def read():
+        barrier.wait()
+        made.append(snapshots._make(run / "1", run / "_SNAPSHOTS/1"))
+
+    threads = [threading.Thread(target=read) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(made) == [False] * 7 + [True]
+    assert files_below(run / "_SNAPSHOTS/1") == wanted
+    assert [p.name for p in (run / "_SNAPSHOTS").iterdir()] == ["1"]

@@ -5,11 +5,10 @@ from typing import Any
 from cairn.orbax._impl import trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
 from cairn.orbax._impl.leaves.matching_args import arguments_by_path, arguments_like
+from cairn.orbax._impl.paths import STRINGS_FILE
 from cairn.orbax._impl.pytree_restore import read_leaves
 from cairn.orbax._impl.stored_tree import Path, StoredTree, has_structure
 from cairn.orbax._impl.text_files import load_json
-
-STRINGS_FILE = "_strings.json"
 
 
 def restore_by_names(stored: StoredTree, target: Any, given: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import logging
 import os
 import shutil
@@ -10,6 +11,7 @@ from typing import Any
 
 from cairn.orbax._impl import processes
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.steps.deletion import remove_steps
 
 SNAPSHOTS = "_SNAPSHOTS"  # beside the steps
 _PENDING = ".cairn-tmp"
@@ -33,19 +35,24 @@ def held(step_dir: Any, snapshot_dir: Any, ignore_errors: bool) -> "Iterator[Non
     """A context in which the step has a snapshot, which process 0 makes and removes.
 
     Raises ValueError if the directory of snapshots cannot be made, and FileNotFoundError if the
-    step or the snapshot disappears, unless ignore_errors is set.
+    step or the snapshot disappears, unless ignore_errors is set. A directory that was there before
+    is removed, too, as in Orbax; but FileExistsError if it holds anything besides a checkpoint.
     """
     if processes.process_index() != 0:
         yield
         return
     snapshot = snapshot_of(step_dir, snapshot_dir)
+    is_own = False
     with _ignoring(ignore_errors):
-        _make(as_path(step_dir), snapshot)
+        is_own = _make(as_path(step_dir), snapshot)
     try:
         yield
     finally:
         with _ignoring(ignore_errors):
-            shutil.rmtree(snapshot)
+            if not is_own and snapshot.exists():
+                remove_steps([snapshot], None)
+            else:
+                shutil.rmtree(snapshot)
 
 
 @contextlib.contextmanager
@@ -58,23 +65,38 @@ def _ignoring(ignore_errors: bool) -> "Iterator[None]":
         _log.warning("a step has no snapshot: %s", error)
 
 
-def _make(step: Any, snapshot: Any) -> None:
+def _make(step: Any, snapshot: Any) -> bool:
+    """Makes the snapshot. Returns False if it was there: of another reader, or a killed one."""
     try:
         os.makedirs(snapshot.parent, exist_ok=True)
     except OSError as error:
         raise ValueError(
             f"{snapshot.parent}: cannot make the directory of snapshots; give snapshot_dir"
         ) from error
-    if snapshot.exists():
-        return  # of another reader, or of one that was killed
-    pending = snapshot.parent / (snapshot.name + _PENDING)
-    shutil.rmtree(pending, ignore_errors=True)
+    with _alone_in(snapshot.parent):
+        if snapshot.exists():
+            return False
+        pending = snapshot.parent / (snapshot.name + _PENDING)
+        shutil.rmtree(pending, ignore_errors=True)  # of a killed reader: nobody else is here
+        try:
+            _link_files(os.fspath(step), os.fspath(pending))
+            os.rename(pending, snapshot)
+        except BaseException:
+            shutil.rmtree(pending, ignore_errors=True)
+            raise
+    return True
+
+
+@contextlib.contextmanager
+def _alone_in(directory: Any) -> "Iterator[None]":
+    """Waits until no other reader makes a snapshot in the directory."""
+    descriptor = os.open(os.fspath(directory), os.O_RDONLY)
     try:
-        _link_files(os.fspath(step), os.fspath(pending))
-        os.rename(pending, snapshot)
-    except BaseException:
-        shutil.rmtree(pending, ignore_errors=True)
-        raise
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _link_files(source: str, target: str) -> None:
