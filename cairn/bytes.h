@@ -85,6 +85,7 @@ class Buffer {
   [[nodiscard]] std::byte* data() { return data_; }
   [[nodiscard]] const std::byte* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
+  operator ByteView() const { return {data_, size_}; }  // NOLINT(google-explicit-constructor)
 
  private:
   std::byte* data_ = nullptr;

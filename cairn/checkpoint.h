@@ -187,10 +187,16 @@ class Checkpoint {
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
   // The pytree with the index into tensors() (a std::int64_t) in place of each leaf and empty node.
   // Unlike the paths, it distinguishes tuples from lists where the format does.
-  [[nodiscard]] virtual Tree structure() const;
-  // The same with tuples and named tuples also where Orbax records them beside the tree
-  // (SaveOptions::support_rich_types). Throws data_loss if the two contradict each other.
-  [[nodiscard]] virtual Tree rich_structure() const { return structure(); }
+  [[nodiscard]] Tree structure() const;
+  // The same with leaf(index) in place of each index; `leaf` is called once for each.
+  [[nodiscard]] virtual Tree tree_of(const std::function<Tree(std::size_t index)>& leaf) const;
+  // structure() and tree_of() with tuples and named tuples also where Orbax records them beside the
+  // tree (SaveOptions::support_rich_types). Throws data_loss if this record contradicts the tree.
+  [[nodiscard]] Tree rich_structure() const;
+  [[nodiscard]] virtual Tree rich_tree_of(
+      const std::function<Tree(std::size_t index)>& leaf) const {
+    return tree_of(leaf);
+  }
   // Objects of the program that saved the checkpoint; object 0 is the root. Empty where the format
   // does not store them. The graph may share children and may contain cycles.
   [[nodiscard]] virtual std::vector<ProgramObject> objects() const { return {}; }
@@ -230,6 +236,9 @@ class Checkpoint {
   // 256 KiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
   // read-only, as those of view() are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
+  // The same without the structure: the leaves and empty nodes, parallel to tensors(). tree_of() or
+  // rich_tree_of() puts them together.
+  [[nodiscard]] std::vector<Tree> load_leaves(const ProgressFn& progress = {}) const;
 
  protected:
   // Index of the tensor that the format knows by this additional name; nullopt if there is none.
@@ -238,6 +247,7 @@ class Checkpoint {
   }
 
  private:
+  [[nodiscard]] Tree other_leaf(std::size_t index) const;  // a leaf that is not an array
   void check_type(std::string_view name, DType wanted) const;
 
   struct Names;

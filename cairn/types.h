@@ -191,6 +191,8 @@ class Array {
   [[nodiscard]] std::size_t element_size() const { return element_size_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] ByteView bytes() const { return {data_, nbytes_}; }  // the elements in C order
+  // Keeps the elements alive. Arrays that share a block of memory have one owner.
+  [[nodiscard]] const std::shared_ptr<const void>& owner() const { return owner_; }
   [[nodiscard]] ArrayView view() const;
   // Writable view of an array that this object alone owns: one made by allocate() or from(), or
   // returned by cast() or Checkpoint::read(), while it has no copies. Throws failed_precondition

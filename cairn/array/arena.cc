@@ -5,6 +5,17 @@
 #include <algorithm>
 
 namespace cairn::inline v0 {
+namespace {
+
+// The size of a block of at least `size` bytes, of which most will be used. A block of several huge
+// pages gets all of the last one, which then costs one page fault and not hundreds.
+std::size_t whole_pages(std::size_t size) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+  return size < kHugePage ? size : (size + kHugePage - 1) / kHugePage * kHugePage;
+}
+
+}  // namespace
+
 std::uint64_t ArrayArena::shared_bytes(std::uint64_t nbytes) {
   return nbytes <= kSmall ? padded_size(nbytes) : 0;
 }
@@ -24,7 +35,7 @@ std::pair<Array, MutableArrayView> ArrayArena::allocate(DType dtype, std::size_t
   const auto size = static_cast<std::size_t>(shared_bytes(nbytes));
   if (block_ == nullptr || block_->size() - used_ < size) {
     block_ = std::make_shared<Buffer>(
-        std::max<std::size_t>(size, std::min<std::uint64_t>(kBlock, expected_)));
+        std::max(size, whole_pages(std::min<std::uint64_t>(kBlock, expected_))));
     used_ = 0;
   }
   std::byte* const data = block_->data() + used_;

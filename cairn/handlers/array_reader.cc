@@ -10,6 +10,7 @@
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <iterator>
 
@@ -18,7 +19,8 @@ namespace {
 
 constexpr std::string_view kMissing = "no array is stored under this name";
 // arrays per task; in a database, opening one takes half a microsecond
-constexpr std::size_t kOpenedTogether = 128;
+constexpr std::size_t kOpenedTogether = 256;
+constexpr std::size_t kKeysTogether = 1024;  // keys per task
 
 zarr::ZarrArray open_with_key(const StorePtr& store, const std::string& name,
                               const std::string& metadata_key, zarr::MetadataCache& cache) {
@@ -185,11 +187,10 @@ void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor) {
 StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
                          std::span<TensorInfo> tensors, Executor* executor) {
   StoredArrays arrays(tensors.size());
-  zarr::MetadataCache cache;
-  const auto open_one = [&](std::size_t i) {
+  const auto open_one = [&](std::size_t i, const StorePtr& from, zarr::MetadataCache& cache) {
     if (tensors[i].kind != LeafKind::kUnknown) return;
     try {
-      arrays[i] = open_array(store, tensors[i].name, keys, cache);
+      arrays[i] = open_array(from, tensors[i].name, keys, cache);
       describe_array(arrays[i]->metadata(), tensors[i]);
     } catch (const Error& e) {
       arrays[i].reset();
@@ -201,21 +202,32 @@ StoredArrays open_arrays(const StorePtr& store, const ArrayKeys& keys,
   };
   Executor& workers = executor != nullptr ? *executor : default_executor();
   workers.for_each((tensors.size() + kOpenedTogether - 1) / kOpenedTogether, [&](std::size_t part) {
+    // Threads that count the users of one object wait for each other. So each task has metadata of
+    // its own, and a count of its own for the store.
+    const StorePtr counted_here(std::make_shared<StorePtr>(store), store.get());
+    zarr::MetadataCache cache;
     const std::size_t end = std::min(tensors.size(), (part + 1) * kOpenedTogether);
-    for (std::size_t i = part * kOpenedTogether; i < end; ++i) open_one(i);
+    for (std::size_t i = part * kOpenedTogether; i < end; ++i) open_one(i, counted_here, cache);
   });
   return arrays;
 }
 
 void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names,
                        std::span<const std::optional<zarr::ZarrArray>> arrays,
-                       std::span<TensorInfo> tensors) {
+                       std::span<TensorInfo> tensors, Executor* executor) {
   // The strings of Orbax have no chunks.
   const auto has_chunks = [&](std::size_t i) { return tensors[i].is_array() || arrays[i]; };
-  for (const auto& entry : keys) {
-    const auto tensor = tensor_of_chunk(entry.key, names);
-    if (tensor && has_chunks(*tensor)) tensors[*tensor].stored_nbytes += entry.size;
-  }
+  Executor& workers = executor != nullptr ? *executor : default_executor();
+  workers.for_each((keys.size() + kKeysTogether - 1) / kKeysTogether, [&](std::size_t part) {
+    const auto rest = keys.subspan(part * kKeysTogether);
+    for (const auto& entry : rest.first(std::min(rest.size(), kKeysTogether))) {
+      const auto tensor = tensor_of_chunk(entry.key, names);
+      if (!tensor || !has_chunks(*tensor)) continue;
+      // The chunks of one array may be in several tasks.
+      std::atomic_ref(tensors[*tensor].stored_nbytes)
+          .fetch_add(entry.size, std::memory_order_relaxed);
+    }
+  });
   // Leaves that share a name share the array.
   for (const auto& [later, first] : names.repeated())
     if (has_chunks(later)) tensors[later].stored_nbytes = tensors[first].stored_nbytes;

@@ -46,10 +46,10 @@ bool is_missing(const TensorInfo& tensor);
 void describe_array(const zarr::ArrayMetadata& metadata, TensorInfo& tensor);
 
 // Adds up the sizes of the chunks of each tensor. `keys` lists everything in the store; `names` is
-// built from `tensors`; `arrays` has one entry for each of them.
+// built from `tensors`; `arrays` has one entry for each of them. executor null: default_executor().
 void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names,
                        std::span<const std::optional<zarr::ZarrArray>> arrays,
-                       std::span<TensorInfo> tensors);
+                       std::span<TensorInfo> tensors, Executor* executor = nullptr);
 
 // The names of the arrays whose metadata is among `keys`, sorted. Leaves out Zarr v3 groups, whose
 // metadata has the same key.

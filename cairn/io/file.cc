@@ -214,16 +214,13 @@ Bytes read_file(const std::string& path, std::uint64_t max_size) {
   return bytes;
 }
 
-Bytes read_text(const File& file, std::uint64_t max_size) {
+Buffer read_text(const File& file, std::uint64_t max_size) {
   constexpr std::uint64_t kBlock = std::uint64_t{16} << 20U;
   const std::uint64_t size = file.size();
   if (size > max_size) fail_too_large(file.path(), size, max_size);
-  Bytes bytes;
-  bytes.reserve(size);  // reserving does not touch the memory
-  while (bytes.size() < size) {
-    const std::uint64_t at = bytes.size();
-    bytes.resize(at + std::min(kBlock, size - at));
-    const MutableByteView block = MutableByteView(bytes).subspan(at);
+  Buffer bytes(size);  // this does not touch the memory
+  for (std::uint64_t at = 0; at < size; at += kBlock) {
+    const MutableByteView block(bytes.data() + at, std::min(kBlock, size - at));
     file.read_into(at, block);
     // For a small file the parser reports the error.
     if (size <= kBlock) break;
@@ -237,7 +234,7 @@ Bytes read_text(const File& file, std::uint64_t max_size) {
   return bytes;
 }
 
-Bytes read_text_file(const std::string& path, std::uint64_t max_size) {
+Buffer read_text_file(const std::string& path, std::uint64_t max_size) {
   return read_text(File::open(path), max_size);
 }
 

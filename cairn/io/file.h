@@ -111,9 +111,9 @@ Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{
 // As read_file, for text, which has no NUL byte. A large file is read in blocks up to the first NUL
 // byte; a NUL byte is data_loss. Holes read as zeros, so a file with holes uses little memory,
 // whatever its size.
-Bytes read_text(const File& file, std::uint64_t max_size);
+Buffer read_text(const File& file, std::uint64_t max_size);
 // As read_text, for the file at `path`.
-Bytes read_text_file(const std::string& path, std::uint64_t max_size);
+Buffer read_text_file(const std::string& path, std::uint64_t max_size);
 // Returns true if anything exists at the path, including a link that leads nowhere. Throws io if
 // the system cannot tell, for example below a folder without permission. In that case the answer
 // "nothing exists" would be wrong and could let a save overwrite data.

@@ -75,7 +75,7 @@ File FolderHandle::open_file(const std::string& path) const {
   throw Error(Code::kNotFound, path + ": no such file");
 }
 
-Bytes FolderHandle::read_text(const std::string& path, std::uint64_t max_size) const {
+Buffer FolderHandle::read_text(const std::string& path, std::uint64_t max_size) const {
   return cairn::read_text(open_file(path), max_size);
 }
 

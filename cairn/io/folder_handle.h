@@ -62,7 +62,7 @@ class FolderHandle {
   [[nodiscard]] std::optional<File> try_open(const std::string& path) const;  // as File::try_open
   [[nodiscard]] File open_file(const std::string& path) const;                // as File::open
   // Reads a text file, as cairn::read_text does.
-  [[nodiscard]] Bytes read_text(const std::string& path, std::uint64_t max_size) const;
+  [[nodiscard]] Buffer read_text(const std::string& path, std::uint64_t max_size) const;
   [[nodiscard]] bool exists(const std::string& path) const;  // true if anything exists there
   [[nodiscard]] bool is_folder(const std::string& path) const;
   // Lists this folder or a folder below it: pairs of name and whether it is a folder, in no

@@ -3,11 +3,12 @@
 #include <cairn/checkpoint.h>
 
 #include <cairn/array/arena.h>
+#include <cairn/tree/build_tree.h>
 #include <cairn/tree/leaf_value.h>
-#include <cairn/tree/replace_leaves.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <numeric>
 #include <optional>
@@ -133,9 +134,9 @@ Array Checkpoint::view(std::string_view name) const {
                   shape_text(tensor.shape) + "); read it instead");
 }
 
-Tree Checkpoint::load(const ProgressFn& progress) const {
+std::vector<Tree> Checkpoint::load_leaves(const ProgressFn& progress) const {
   const auto& all = tensors();
-  std::vector<Array> arrays(all.size());
+  std::vector<Tree> leaves(all.size());
   std::vector<ReadRequest> requests;
   requests.reserve(all.size());
   ArrayArena arena(std::accumulate(
@@ -146,40 +147,63 @@ Tree Checkpoint::load(const ProgressFn& progress) const {
     if (!all[i].is_array() && !all[i].is_custom()) continue;
     check_readable(all[i].full_name(), all[i]);
     auto [array, out] = arena.allocate(all[i].dtype, all[i].element_size, all[i].shape);
-    arrays[i] = std::move(array);
+    leaves[i] = Tree(std::move(array));
     requests.push_back({i, Box::whole(all[i].shape), std::move(out)});
   }
   read(requests, progress);
-  Tree tree = structure();
-  replace_leaves(tree, [&](const Tree& leaf) {
-    const auto* number = std::get_if<std::int64_t>(&leaf.value());
-    if (number == nullptr) return Tree(Tree::Dict{});  // a checkpoint without leaves
-    const auto i = static_cast<std::size_t>(*number);
+  for (std::size_t i = 0; i < all.size(); ++i) {
     // Orbax saves complex numbers only as NumPy values: a Python number could not be saved again.
     const bool stays =
         all[i].typestr == "scalar" && dtype_kind(all[i].dtype) == DTypeKind::kComplex;
-    if (all[i].is_array())
-      return stays ? Tree(std::move(arrays[i])) : array_leaf(all[i], std::move(arrays[i]));
-    if (!all[i].is_string()) return empty_leaf(all[i].typestr);
-    if (all[i].shape.empty()) return Tree(read_string(i));
-    if (element_count(all[i].shape) == 0) return Tree(EmptyNode::kList);
-    std::vector<std::string> strings = read_strings(i);
-    auto next = strings.begin();
-    return nested_strings(all[i].shape, next);
-  });
-  return tree;
+    if (!all[i].is_array())
+      leaves[i] = other_leaf(i);
+    else if (!stays)
+      leaves[i] = array_leaf(all[i], std::move(std::get<Array>(leaves[i].value())));
+  }
+  return leaves;
+}
+
+Tree Checkpoint::other_leaf(std::size_t index) const {
+  const TensorInfo& tensor = tensors()[index];
+  if (!tensor.is_string()) return empty_leaf(tensor.typestr);
+  if (tensor.shape.empty()) return Tree(read_string(index));
+  if (element_count(tensor.shape) == 0) return Tree(EmptyNode::kList);
+  std::vector<std::string> strings = read_strings(index);
+  auto next = strings.begin();
+  return nested_strings(tensor.shape, next);
+}
+
+Tree Checkpoint::load(const ProgressFn& progress) const {
+  std::vector<Tree> leaves = load_leaves(progress);
+  return tree_of([&](std::size_t i) { return std::move(leaves[i]); });
 }
 
 Tree Checkpoint::structure() const {
+  return tree_of([](std::size_t i) { return Tree(static_cast<std::int64_t>(i)); });
+}
+
+Tree Checkpoint::rich_structure() const {
+  return rich_tree_of([](std::size_t i) { return Tree(static_cast<std::int64_t>(i)); });
+}
+
+Tree Checkpoint::tree_of(const std::function<Tree(std::size_t)>& leaf) const {
   const auto& all = tensors();
-  std::vector<TreeEntry> entries;
-  entries.reserve(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    KeyPath path = all[i].path;
-    if (all[i].item) path.insert(path.begin(), Key{*all[i].item, KeyType::kDict});
-    entries.push_back({std::move(path), Tree(static_cast<std::int64_t>(i))});
+  if (all.empty()) return Tree(Tree::Dict{});
+  std::deque<KeyPath> below_items;  // the paths that start with the item's name
+  std::vector<const KeyPath*> paths;
+  paths.reserve(all.size());
+  for (const TensorInfo& tensor : all) {
+    if (!tensor.item) {
+      paths.push_back(&tensor.path);
+      continue;
+    }
+    KeyPath& path = below_items.emplace_back();
+    path.reserve(tensor.path.size() + 1);
+    path.push_back({*tensor.item, KeyType::kDict});
+    path.insert(path.end(), tensor.path.begin(), tensor.path.end());
+    paths.push_back(&path);
   }
-  return entries.empty() ? Tree(Tree::Dict{}) : unflatten(std::move(entries));
+  return build_tree(paths, leaf);
 }
 
 }  // namespace cairn::inline v0

@@ -2,6 +2,7 @@
 #include <cairn/tree/rich_types.h>
 
 #include <cairn/base/json/json.h>
+#include <cairn/base/json/scan.h>
 #include <cairn/error.h>
 #include <cairn/tree/names.h>
 
@@ -16,12 +17,23 @@ namespace {
 // a node takes at most four levels of JSON, and the parser accepts 1000
 constexpr std::size_t kMaxRichDepth = 100;
 
+// Writes the text directly as it stands inside the string, so each quote has a backslash.
 class Writer {
  public:
-  using Describe = std::function<LeafMetadata(const KeyPath&, const Tree&)>;
+  using Describe = std::function<const LeafMetadata&(const KeyPath&, const Tree&)>;
   explicit Writer(const Describe& describe) : describe_(describe) {}
 
-  std::string text(const Tree& node) {
+  std::string text(const Tree& tree, std::size_t leaves) {
+    constexpr std::size_t kLeafBytes = 160;  // about; with the key
+    out_.reserve(leaves * kLeafBytes);
+    out_ += '"';
+    node(tree);
+    out_ += '"';
+    return std::move(out_);
+  }
+
+ private:
+  void node(const Tree& node) {
     if (path_.size() > kMaxRichDepth)
       throw Error(Code::kInvalidArgument, "a tree of more than " + std::to_string(kMaxRichDepth) +
                                               " levels cannot be recorded with its tuples");
@@ -29,65 +41,90 @@ class Writer {
     const auto* list = node.list();
     const auto* tuple = node.tuple();
     const auto* named = node.named_tuple();
-    if (dict != nullptr && !dict->empty()) return "{" + members(sorted(*dict)) + "}";
-    if (list != nullptr && !list->empty()) return "[" + items(*list) + "]";
-    if (tuple != nullptr && !tuple->items.empty())
-      return R"({"category": "custom", "clazz": "tuple", "entries": [)" + items(tuple->items) +
-             "]}";
-    if (named != nullptr && !named->fields.empty())
-      return R"({"category": "namedtuple", "module": )" + python_quoted(named->module) +
-             R"(, "clazz": )" + python_quoted(named->name) + R"(, "entries": [)" +
-             fields(named->fields) + "]}";
-    return leaf(describe_(path_, node));
-  }
-
- private:
-  static Tree::Dict sorted(Tree::Dict dict) {
-    std::stable_sort(dict.begin(), dict.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    return dict;
-  }
-  std::string child(Key key, const Tree& node) {
-    path_.push_back(std::move(key));
-    std::string out = text(node);
-    path_.pop_back();
-    return out;
-  }
-  std::string members(const Tree::Dict& dict) {
-    std::string out;
-    for (const auto& [key, node] : dict)
-      out += (out.empty() ? "" : ", ") + python_quoted(key) + ": " +
-             child({key, KeyType::kDict}, node);
-    return out;
-  }
-  std::string fields(const Tree::Dict& dict) {
-    std::string out;
-    for (const auto& [key, node] : dict)
-      out += (out.empty() ? "" : ", ") + (R"({"key": )" + python_quoted(key)) + R"(, "value": )" +
-             child({key, KeyType::kDict}, node) + "}";
-    return out;
-  }
-  std::string items(const Tree::List& list) {
-    std::string out;
-    for (std::size_t i = 0; i < list.size(); ++i)
-      out += (i > 0 ? ", " : "") + child({std::to_string(i), KeyType::kSequence}, list[i]);
-    return out;
-  }
-  static std::string leaf(const LeafMetadata& leaf) {
-    std::string out =
-        R"({"category": "custom", "clazz": "ValueMetadataEntry", "data": {"value_type": )" +
-        python_quoted(leaf.value_type) + R"(, "skip_deserialize": )" +
-        (leaf.skip_deserialize ? "true" : "false");
-    if (leaf.write_shape) {
-      out += R"(, "write_shape": [)";
-      for (std::size_t d = 0; d < leaf.write_shape->size(); ++d)
-        (out += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
-      out += "]";
+    if (dict != nullptr && !dict->empty()) {
+      members(*dict);
+    } else if (list != nullptr && !list->empty()) {
+      items(*list);
+    } else if (tuple != nullptr && !tuple->items.empty()) {
+      out_ += R"({\"category\": \"custom\", \"clazz\": \"tuple\", \"entries\": )";
+      items(tuple->items);
+      out_ += '}';
+    } else if (named != nullptr && !named->fields.empty()) {
+      fields(*named);
+    } else {
+      leaf(describe_(path_, node));
     }
-    return out + "}}";
+  }
+  void child(const std::string& key, KeyType type, const Tree& child) {
+    path_.push_back({key, type});
+    node(child);
+    path_.pop_back();
+  }
+  void members(const Tree::Dict& dict) {
+    std::vector<const Tree::Dict::value_type*> sorted;
+    sorted.reserve(dict.size());
+    for (const auto& member : dict) sorted.push_back(&member);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const auto* a, const auto* b) { return a->first < b->first; });
+    out_ += '{';
+    for (const auto* member : sorted) {
+      if (member != sorted.front()) out_ += ", ";
+      string(member->first);
+      out_ += ": ";
+      child(member->first, KeyType::kDict, member->second);
+    }
+    out_ += '}';
+  }
+  void fields(const Tree::NamedTuple& named) {
+    out_ += R"({\"category\": \"namedtuple\", \"module\": )";
+    string(named.module);
+    out_ += R"(, \"clazz\": )";
+    string(named.name);
+    out_ += R"(, \"entries\": [)";
+    for (const auto& [key, node] : named.fields) {
+      if (&key != &named.fields.front().first) out_ += ", ";
+      out_ += R"({\"key\": )";
+      string(key);
+      out_ += R"(, \"value\": )";
+      child(key, KeyType::kDict, node);
+      out_ += '}';
+    }
+    out_ += "]}";
+  }
+  void items(const Tree::List& list) {
+    out_ += '[';
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (i > 0) out_ += ", ";
+      child(std::to_string(i), KeyType::kSequence, list[i]);
+    }
+    out_ += ']';
+  }
+  void leaf(const LeafMetadata& leaf) {
+    out_ += R"({\"category\": \"custom\", \"clazz\": \"ValueMetadataEntry\", )"
+            R"(\"data\": {\"value_type\": )";
+    string(leaf.value_type);
+    out_ += leaf.skip_deserialize ? R"(, \"skip_deserialize\": true)"
+                                  : R"(, \"skip_deserialize\": false)";
+    if (leaf.write_shape) {
+      out_ += R"(, \"write_shape\": [)";
+      for (std::size_t d = 0; d < leaf.write_shape->size(); ++d)
+        (out_ += d > 0 ? ", " : "") += std::to_string((*leaf.write_shape)[d]);
+      out_ += ']';
+    }
+    out_ += "}}";
+  }
+  // A string of the inner JSON.
+  void string(const std::string& text) {
+    if (is_plain_text(text)) {
+      ((out_ += R"(\")") += text) += R"(\")";
+      return;
+    }
+    const std::string quoted = python_quoted(python_quoted(text));
+    out_.append(quoted, 1, quoted.size() - 2);
   }
 
   const Describe& describe_;
+  std::string out_;
   KeyPath path_;
 };
 
@@ -190,14 +227,27 @@ class Reader {
 }  // namespace
 
 std::string rich_types_text(
-    const Tree& tree, const std::function<LeafMetadata(const KeyPath&, const Tree&)>& describe) {
-  return Writer(describe).text(tree);
+    const Tree& tree,
+    const std::function<const LeafMetadata&(const KeyPath&, const Tree&)>& describe,
+    std::size_t leaves) {
+  return Writer(describe).text(tree, leaves);
 }
 
-Tree parse_rich_types(std::string_view json) {
+Tree parse_rich_types(std::string_view json_string) {
   JsonLimits limits;
   limits.max_depth = 4 * kMaxRichDepth + 8;
-  return Reader().node(parse_json(json, limits));
+  return Reader().node(parse_json(JsonScanner(json_string).string(), limits));
+}
+
+bool may_say_more(std::string_view json_string, std::size_t leaves) {
+  constexpr std::string_view kLeaf = "ValueMetadataEntry";
+  for (const std::string_view sign : {"tuple", "\\u"})  // \u may hide any word
+    if (json_string.find(sign) != std::string_view::npos) return true;
+  std::size_t found = 0;
+  for (std::size_t at = json_string.find(kLeaf); at != std::string_view::npos;
+       at = json_string.find(kLeaf, at + kLeaf.size()))
+    ++found;
+  return found != leaves;
 }
 
 }  // namespace cairn::inline v0

@@ -10,7 +10,7 @@
 //                  "data": {"value_type": "np.ndarray", "skip_deserialize": false}}
 //
 // Empty nodes are leaves of the types "None", "Dict", "List", "Tuple", "NamedTuple". The tree is
-// stored as a string inside the JSON.
+// stored as a string inside the JSON, so its quotes are escaped.
 #pragma once
 
 #include <cairn/tree.h>
@@ -22,12 +22,20 @@
 
 namespace cairn::inline v0 {
 
-// Formats a tree; `describe` returns the metadata of each leaf and empty node.
+// Formats a tree as the JSON text of that string, in quotes. `describe` returns the metadata of
+// each leaf and empty node, in the order of flatten() with sorted dicts; `leaves` is their number
+// if it is known.
 std::string rich_types_text(
-    const Tree& tree, const std::function<LeafMetadata(const KeyPath&, const Tree&)>& describe);
+    const Tree& tree,
+    const std::function<const LeafMetadata&(const KeyPath&, const Tree&)>& describe,
+    std::size_t leaves = 0);
 
-// Parses it. Leaves become custom leaves with a LeafMetadata whose path is set; empty nodes stay
-// empty nodes. Throws data_loss for malformed text.
-Tree parse_rich_types(std::string_view json);
+// Parses that text. Leaves become custom leaves with a LeafMetadata whose path is set; empty nodes
+// stay empty nodes. Throws data_loss for malformed text.
+Tree parse_rich_types(std::string_view json_string);
+
+// Whether the record may say more than a plain tree of `leaves` leaves and empty nodes: false if it
+// has neither a tuple nor a named tuple, and as many leaves. `json_string` is as above.
+bool may_say_more(std::string_view json_string, std::size_t leaves);
 
 }  // namespace cairn::inline v0

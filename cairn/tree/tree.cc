@@ -1,9 +1,9 @@
 // tree.cc -- accesses, flattens and builds trees.
 #include <cairn/tree.h>
 
+#include <cairn/tree/build_tree.h>
 #include <cairn/tree/depth.h>
 #include <cairn/tree/names.h>
-#include <cairn/tree/replace_leaves.h>
 
 #include <algorithm>
 #include <charconv>
@@ -131,66 +131,57 @@ class Walker {
   KeyPath path_;
 };
 
-void replace_in(Tree& tree, const ReplaceFn& leaf, std::size_t depth) {
-  check_tree_depth(depth);
-  if (const auto empty = emptiness(tree)) {
-    tree = leaf(Tree(*empty));
-    return;
-  }
-  if (auto* dict = std::get_if<Tree::Dict>(&tree.value())) {
-    for (auto& [key, child] : *dict) replace_in(child, leaf, depth + 1);
-  } else if (auto* list = std::get_if<Tree::List>(&tree.value())) {
-    for (Tree& child : *list) replace_in(child, leaf, depth + 1);
-  } else if (auto* tuple = std::get_if<Tree::Tuple>(&tree.value())) {
-    for (Tree& child : tuple->items) replace_in(child, leaf, depth + 1);
-  } else if (auto* named = std::get_if<Tree::NamedTuple>(&tree.value())) {
-    for (auto& [field, child] : named->fields) replace_in(child, leaf, depth + 1);
-  } else {
-    tree = leaf(tree);
-  }
-}
-
 bool is_prefix(const KeyPath& shorter, const KeyPath& longer) {
   return shorter.size() <= longer.size() &&
          std::equal(shorter.begin(), shorter.end(), longer.begin());
 }
 
-// Sorts the entries and drops those whose path is a prefix of another one.
-std::vector<TreeEntry> sorted_without_prefixes(std::vector<TreeEntry> entries) {
-  const auto before = [](const TreeEntry& a, const TreeEntry& b) {
-    return key_path_less(a.path, b.path);
+// A leaf, by its path and its number.
+struct NumberedPath {
+  const KeyPath* path = nullptr;
+  std::size_t number = 0;
+};
+
+// Sorts the paths and drops those that are a prefix of another one.
+std::vector<NumberedPath> sorted_without_prefixes(const std::vector<const KeyPath*>& paths) {
+  std::vector<NumberedPath> sorted;
+  sorted.reserve(paths.size());
+  for (std::size_t i = 0; i < paths.size(); ++i) sorted.push_back({paths[i], i});
+  const auto before = [](const NumberedPath& a, const NumberedPath& b) {
+    return key_path_less(*a.path, *b.path);
   };
   // Checkpoints already list their leaves in this order.
-  if (!std::is_sorted(entries.begin(), entries.end(), before))
-    std::stable_sort(entries.begin(), entries.end(), before);
+  if (!std::is_sorted(sorted.begin(), sorted.end(), before))
+    std::stable_sort(sorted.begin(), sorted.end(), before);
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].path.size() > kMaxTreeDepth)
-      throw Error(Code::kDataLoss, "a key path has " + std::to_string(entries[i].path.size()) +
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    const KeyPath& path = *sorted[i].path;
+    if (path.size() > kMaxTreeDepth)
+      throw Error(Code::kDataLoss, "a key path has " + std::to_string(path.size()) +
                                        " levels; at most " + std::to_string(kMaxTreeDepth) +
                                        " are allowed");
-    if (i + 1 < entries.size() && is_prefix(entries[i].path, entries[i + 1].path)) {
-      if (entries[i].path.size() == entries[i + 1].path.size())
-        throw Error(Code::kInvalidArgument,
-                    "two leaves have the name " + quoted_leaf_text(entries[i].path));
+    if (i + 1 < sorted.size() && is_prefix(path, *sorted[i + 1].path)) {
+      if (path.size() == sorted[i + 1].path->size())
+        throw Error(Code::kInvalidArgument, "two leaves have the name " + quoted_leaf_text(path));
       continue;
     }
-    if (kept != i) entries[kept] = std::move(entries[i]);
-    ++kept;
+    sorted[kept++] = sorted[i];
   }
-  entries.resize(kept);
-  return entries;
+  sorted.resize(kept);
+  return sorted;
 }
 
-// Builds the subtree of entries whose first `depth` keys are equal. They are sorted, so equal keys
+// Builds the subtree of leaves whose first `depth` keys are equal. They are sorted, so equal keys
 // are adjacent.
-Tree build(std::span<TreeEntry> entries, std::size_t depth) {
-  if (entries.size() == 1 && entries[0].path.size() == depth) return std::move(entries[0].value);
-  const KeyType type = entries[0].path[depth].type;
-  std::vector<std::size_t> ends;  // of the entries of each child
-  for (std::size_t i = 1; i < entries.size(); ++i)
-    if (entries[i].path[depth] != entries[i - 1].path[depth]) ends.push_back(i);
-  ends.push_back(entries.size());
+Tree build(std::span<const NumberedPath> leaves, std::size_t depth,
+           const std::function<Tree(std::size_t)>& leaf) {
+  const auto path = [&](std::size_t i) -> const KeyPath& { return *leaves[i].path; };
+  if (leaves.size() == 1 && path(0).size() == depth) return leaf(leaves[0].number);
+  const KeyType type = path(0)[depth].type;
+  std::vector<std::size_t> ends;  // of the leaves of each child
+  for (std::size_t i = 1; i < leaves.size(); ++i)
+    if (path(i)[depth] != path(i - 1)[depth]) ends.push_back(i);
+  ends.push_back(leaves.size());
   Tree::Dict dict;
   Tree::List list;
   if (type == KeyType::kDict)
@@ -198,16 +189,16 @@ Tree build(std::span<TreeEntry> entries, std::size_t depth) {
   else
     list.reserve(ends.size());
   for (std::size_t first = 0; const std::size_t end : ends) {
-    const Key& key = entries[first].path[depth];
+    const Key& key = path(first)[depth];
     if (key.type != type) {
-      const KeyPath above(entries[first].path.begin(),
-                          entries[first].path.begin() + static_cast<std::ptrdiff_t>(depth));
+      const KeyPath above(path(first).begin(),
+                          path(first).begin() + static_cast<std::ptrdiff_t>(depth));
       throw Error(Code::kDataLoss,
                   "the node at " + quoted_leaf_text(above) + " has both sequence and dict keys");
     }
-    Tree child = build(entries.subspan(first, end - first), depth + 1);
+    Tree child = build(leaves.subspan(first, end - first), depth + 1, leaf);
     if (type == KeyType::kDict)
-      dict.emplace_back(std::move(entries[first].path[depth].text), std::move(child));
+      dict.emplace_back(key.text, std::move(child));
     else
       list.push_back(std::move(child));
     first = end;
@@ -331,14 +322,19 @@ Tree map_leaves(const Tree& tree, const std::function<Tree(const KeyPath&, const
   return Walker(leaf).walk(tree);
 }
 
-void replace_leaves(Tree& tree, const ReplaceFn& leaf) { replace_in(tree, leaf, 0); }
-
 Tree unflatten(std::vector<TreeEntry> entries) {
   if (entries.empty())
     throw Error(Code::kInvalidArgument,
                 "no entries: a tree without leaves could be a dict or a list");
-  std::vector<TreeEntry> kept = sorted_without_prefixes(std::move(entries));
-  return build(kept, 0);
+  std::vector<const KeyPath*> paths;
+  paths.reserve(entries.size());
+  for (const TreeEntry& entry : entries) paths.push_back(&entry.path);
+  return build_tree(paths, [&](std::size_t i) { return std::move(entries[i].value); });
+}
+
+Tree build_tree(const std::vector<const KeyPath*>& paths,
+                const std::function<Tree(std::size_t)>& leaf) {
+  return build(sorted_without_prefixes(paths), 0, leaf);
 }
 
 }  // namespace cairn::inline v0

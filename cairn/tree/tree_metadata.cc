@@ -101,13 +101,16 @@ void parse_leaf(JsonScanner& in, LeafMetadata& leaf) {
   if (!has_value) in.fail("a leaf without 'value_metadata'");
 }
 
-std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
+std::vector<LeafMetadata> parse_leaves(JsonScanner& in, std::size_t text_bytes) {
   std::vector<LeafMetadata> leaves;
   std::string_view member;
   std::string name;  // must outlive the members below
   in.begin_object();
+  const std::size_t start = in.offset();
   while (in.next_member(member)) {
     name.assign(member.substr(0, kMaxShownName));
+    // The second leaf: as many leaves as the text has room for, if all are like the first.
+    if (leaves.size() == 1) leaves.reserve(text_bytes / (in.offset() - start));
     try {
       parse_leaf(in, leaves.emplace_back());
     } catch (Error& e) {
@@ -148,13 +151,13 @@ void drop_superseded(std::vector<LeafMetadata>& leaves) {
   leaves.resize(kept);
 }
 
-void parse_members(JsonScanner& in, TreeMetadata& out) {
+void parse_members(JsonScanner& in, std::size_t text_bytes, TreeMetadata& out) {
   std::string_view name;
   bool has_tree = false;
   in.begin_object();
   while (in.next_member(name)) {
     if (name == "tree_metadata") {
-      out.leaves = parse_leaves(in);
+      out.leaves = parse_leaves(in, text_bytes);
       has_tree = true;
     } else if (name == "use_ocdbt") {
       out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
@@ -165,7 +168,7 @@ void parse_members(JsonScanner& in, TreeMetadata& out) {
     } else if (name == "custom_metadata") {
       out.custom_metadata = in.null() ? std::string_view() : in.skip();
     } else if (name == "value_metadata_tree" && in.peek() == '"') {
-      in.string(out.rich_types);
+      if (const std::string_view text = in.skip(); text != R"("")") out.rich_types = text;
     } else {
       in.skip();
     }
@@ -194,7 +197,7 @@ bool is_empty_node_type(std::string_view value_type) {
 TreeMetadata parse_tree_metadata(std::string_view json) {
   TreeMetadata metadata;
   JsonScanner in(json);
-  parse_members(in, metadata);
+  parse_members(in, json.size(), metadata);
   in.finish();
   drop_superseded(metadata.leaves);
   return metadata;

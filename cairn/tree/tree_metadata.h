@@ -46,7 +46,8 @@ struct TreeMetadata {
   // true: a missing chunk is damage; false: it holds the fill value
   bool store_array_data_equal_to_fill_value = false;
   std::string custom_metadata;  // JSON text; "" if absent or null
-  // value_metadata_tree (rich_types.h); "" if absent
+  // value_metadata_tree as JSON text, a string in quotes (rich_types.h); "" if absent. It may be
+  // most of the file, and few readers need it.
   std::string rich_types;
 };
 
@@ -63,6 +64,10 @@ Shape scan_shape(JsonScanner& in);
 
 // Formats a string as Python's json.dumps does, in quotes.
 std::string python_quoted(std::string text);
+
+// True if neither JSON nor Python's repr escapes a character of the text. Almost every key is
+// plain, and a tree may have a million of them.
+bool is_plain_text(std::string_view text);
 
 // Whether `value_type` is the type of a node without children.
 bool is_empty_node_type(std::string_view value_type);

@@ -69,16 +69,8 @@ std::string tuple_repr(const KeyPath& path) {
   return text + (path.size() == 1 ? ",)" : ")");
 }
 
-// True if neither JSON nor Python's repr escapes a character of the text. Almost every key is
-// plain, and a tree may have a million of them.
-bool is_plain(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return c >= ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '\'';
-  });
-}
-
 void append_quoted(std::string& out, const std::string& text) {
-  if (is_plain(text))
+  if (is_plain_text(text))
     ((out += '"') += text) += '"';
   else
     out += python_quoted(text);
@@ -87,7 +79,7 @@ void append_quoted(std::string& out, const std::string& text) {
 // Appends tuple_repr(path) in quotes.
 void append_quoted_tuple(std::string& out, const KeyPath& path) {
   const bool plain =
-      std::all_of(path.begin(), path.end(), [](const Key& key) { return is_plain(key.text); });
+      std::all_of(path.begin(), path.end(), [](const Key& key) { return is_plain_text(key.text); });
   if (!plain) {
     out += python_quoted(tuple_repr(path));
     return;
@@ -133,9 +125,15 @@ std::string python_quoted(std::string text) {
   return to_text(Json(std::move(text)), JsonStyle::kPython);
 }
 
+bool is_plain_text(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return c >= ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '\'';
+  });
+}
+
 std::string tree_metadata_text(const TreeMetadata& metadata) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
-  std::size_t bytes = 1024;
+  std::size_t bytes = 1024 + metadata.rich_types.size();
   for (const LeafMetadata& leaf : metadata.leaves) bytes += text_bytes(leaf);
   std::string out;
   out.reserve(bytes);
@@ -152,9 +150,9 @@ std::string tree_metadata_text(const TreeMetadata& metadata) {
   const Json custom =
       metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
   out += ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython);
-  if (!metadata.rich_types.empty())
-    out += ", \"value_metadata_tree\": " + python_quoted(metadata.rich_types);
-  return out + "}";
+  if (!metadata.rich_types.empty()) (out += ", \"value_metadata_tree\": ") += metadata.rich_types;
+  out += '}';
+  return out;
 }
 
 }  // namespace cairn::inline v0

@@ -152,24 +152,16 @@ class Reader {
     run(requests, progress);
   }
 
-  // Loads everything. The values come in the plain structure, and go into the rich one.
+  // Loads everything.
   [[nodiscard]] nb::object load(nb::handle progress) const {
-    Tree loaded, structure;
+    Tree tree;
+    OpaqueName opaque;
     run_long(progress, [&](const CallControl& call) {
-      loaded = checkpoint_->load(call.progress);
-      structure = checkpoint_->rich_structure();
+      std::vector<Tree> leaves = checkpoint_->load_leaves(call.progress);
+      opaque = opaque_names(leaves);
+      tree = checkpoint_->rich_tree_of([&](std::size_t i) { return std::move(leaves[i]); });
     });
-    Leaves leaves(all().size());
-    collect(loaded, checkpoint_->structure(), leaves);
-    const Tree filled = map_leaves(structure, [&](const KeyPath& path, const Tree& leaf) {
-      const auto* number = std::get_if<std::int64_t>(&leaf.value());
-      if (number == nullptr) return leaf;
-      const Tree* value = leaves.at(static_cast<std::size_t>(*number));
-      if (value == nullptr)
-        throw Error(Code::kDataLoss, param_name(path) + ": the tree has no place for this leaf");
-      return *value;
-    });
-    return to_python(filled, opaque_names(leaves));
+    return to_python(tree, opaque);
   }
 
   [[nodiscard]] nb::object view(std::size_t i) const {
@@ -247,28 +239,12 @@ class Reader {
     return tensor.dtype == DType::kOpaque ? tensor.dtype_name : std::string();
   }
 
-  // The loaded leaves by their number.
-  using Leaves = std::vector<const Tree*>;
-  static void collect(const Tree& loaded, const Tree& structure, Leaves& leaves) {
-    if (const auto* number = std::get_if<std::int64_t>(&structure.value())) {
-      leaves.at(static_cast<std::size_t>(*number)) = &loaded;
-    } else if (const auto* dict = structure.dict()) {
-      for (std::size_t i = 0; i < dict->size(); ++i)
-        collect((*loaded.dict())[i].second, (*dict)[i].second, leaves);
-    } else if (const auto* list = structure.list()) {
-      for (std::size_t i = 0; i < list->size(); ++i)
-        collect((*loaded.list())[i], (*list)[i], leaves);
-    } else if (const auto* tuple = structure.tuple()) {
-      for (std::size_t i = 0; i < tuple->items.size(); ++i)
-        collect(loaded.tuple()->items[i], tuple->items[i], leaves);
-    }
-  }
   // Opaque elements are loaded without the name of their type.
-  [[nodiscard]] OpaqueName opaque_names(const Leaves& leaves) const {
+  [[nodiscard]] OpaqueName opaque_names(const std::vector<Tree>& leaves) const {
     std::map<const std::byte*, std::string> names;
     for (std::size_t i = 0; i < leaves.size(); ++i)
-      if (leaves[i] != nullptr && leaves[i]->array() != nullptr && all()[i].dtype == DType::kOpaque)
-        names.emplace(leaves[i]->array()->bytes().data(), opaque_name(all()[i]));
+      if (all()[i].dtype == DType::kOpaque && leaves[i].array() != nullptr)
+        names.emplace(leaves[i].array()->bytes().data(), opaque_name(all()[i]));
     if (names.empty()) return {};
     return [names = std::move(names)](const Array& array) {
       const auto found = names.find(array.bytes().data());

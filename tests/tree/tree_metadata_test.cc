@@ -4,9 +4,12 @@
 #include <cairn/tree/tree_metadata.h>
 #include <gmock/gmock.h>
 
+#include "tests/support/matchers.h"
+
 namespace cairn {
 namespace {
 
+using testing::FailsWith;
 using ::testing::HasSubstr;
 
 constexpr const char* kReal =
@@ -52,7 +55,25 @@ TEST(TreeMetadata, UnknownMembersAreIgnoredEverywhere) {
       R"j({"new": [{"x": 1}], "tree_metadata": {"('a',)": {"more": 1, "key_metadata": [{"also": {}, "key": "a", "key_type": 2}], "value_metadata": {"value_type": "custom", "later": null, "skip_deserialize": false, "write_shape": null}}}, "value_metadata_tree": "{}"})j");
   ASSERT_EQ(metadata.leaves.size(), 1U);
   EXPECT_EQ(metadata.leaves[0].value_type, "custom");
-  EXPECT_NE(metadata.rich_types, "");
+  EXPECT_EQ(metadata.rich_types, R"("{}")");
+}
+
+TEST(TreeMetadata, TheRecordOfTypesIsKeptAsItIsWritten) {
+  const auto record_of = [](const std::string& value) {
+    return parse_tree_metadata(R"({"tree_metadata": {}, "value_metadata_tree": )" + value + "}")
+        .rich_types;
+  };
+  for (const std::string text : {R"("{\"a\": []}")", R"("\u007b}")", "\"\xc3\xa9\""}) {
+    EXPECT_EQ(record_of(text), text);
+    TreeMetadata metadata;
+    metadata.rich_types = text;
+    EXPECT_EQ(parse_tree_metadata(tree_metadata_text(metadata)).rich_types, text);
+  }
+  EXPECT_EQ(record_of(R"("")"), "");
+  EXPECT_EQ(record_of("null"), "");
+  EXPECT_EQ(record_of("{}"), "");
+  for (const std::string bad : {R"("\x")", R"("\u12")", "\"\xff\"", "\"\n\"", R"("\)", R"("a)"})
+    EXPECT_THAT([&] { record_of(bad); }, FailsWith(Code::kDataLoss)) << bad;
 }
 
 TEST(TreeMetadata, KeysMayBeAnything) {

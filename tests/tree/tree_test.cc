@@ -1,6 +1,6 @@
 // tree_test.cc -- taking trees apart and putting them together.
 #include <cairn/tree.h>
-#include <cairn/tree/replace_leaves.h>
+#include <cairn/tree/build_tree.h>
 #include <gmock/gmock.h>
 
 #include <complex>
@@ -37,25 +37,18 @@ std::string spelled(const Tree& tree) {
   return "?";
 }
 
-TEST(Tree, LeavesAreReplacedInPlace) {
-  Tree tree{{"a", 1},
-            {"b", Tree(Tree::List{Tree(2), Tree(Tree::Dict{}), Tree()})},
-            {"c", Tree(Tree::Tuple{{Tree(3), Tree(Tree::List{})}})},
-            {"d", Tree(Tree::NamedTuple{"m", "T", {{"x", Tree(4)}}})}};
-  const auto replaced = [](const Tree& leaf) {
-    const auto* number = std::get_if<std::int64_t>(&leaf.value());
-    if (number != nullptr) return Tree(*number + 10);
-    return Tree(std::string(empty_node_name(std::get<EmptyNode>(leaf.value()))));
-  };
-  const Tree expected =
-      map_leaves(tree, [&](const KeyPath&, const Tree& leaf) { return replaced(leaf); });
-  replace_leaves(tree, replaced);
-  EXPECT_EQ(tree, expected);
-  EXPECT_EQ(tree.at("b.1"), Tree("Dict"));
-  EXPECT_EQ(tree.at("d.x"), Tree(14));
-  tree = Tree(5);
-  replace_leaves(tree, replaced);
-  EXPECT_EQ(tree, Tree(15));
+TEST(Tree, BuildTreeAsksForEachLeafOnceInOrder) {
+  const std::vector<KeyPath> paths = {
+      {d("b"), s("1")}, {d("a")}, {d("b")}, {d("b"), s("0")}, {d("c"), d("x")}};
+  std::vector<const KeyPath*> borrowed;
+  for (const KeyPath& path : paths) borrowed.push_back(&path);
+  std::vector<std::size_t> asked;
+  const Tree tree = build_tree(borrowed, [&](std::size_t leaf) {
+    asked.push_back(leaf);
+    return i(static_cast<std::int64_t>(leaf));
+  });
+  EXPECT_EQ(spelled(tree), "{a:1,b:[3,0],c:{x:4}}");
+  EXPECT_THAT(asked, ::testing::ElementsAre(1, 3, 0, 4));  // 2 is a prefix of others
 }
 
 TEST(Tree, UnflattenSortsSequencesAsNumbersAndDictsAsText) {

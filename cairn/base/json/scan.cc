@@ -5,7 +5,9 @@
 #include <cairn/base/utf8.h>
 
 #include <array>
+#include <bit>
 #include <charconv>
+#include <cstring>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -13,16 +15,33 @@ namespace {
 
 constexpr std::size_t kMaxDepth = 128;  // the maximum depth of skipped values, as in parse_json
 
-// True for a byte that represents itself in a string and is a complete character.
-constexpr std::array<bool, 256> kPlain = [] {
-  std::array<bool, 256> plain{};
-  for (std::size_t c = 0x20; c < 0x80; ++c) plain[c] = c != '"' && c != '\\';
-  return plain;
-}();
+// A word whose eight bytes are all `byte`.
+constexpr std::uint64_t bytes_of(std::uint8_t byte) { return 0x0101010101010101U * byte; }
 
-bool is_plain(char c) { return kPlain[static_cast<unsigned char>(c)]; }
+// The number of bytes at the start of a little-endian word that represent themselves in a string
+// and are complete characters: no quote, no backslash, and at least a space but ASCII. 8: all.
+std::size_t plain_bytes(std::uint64_t word) {
+  // The high bit of the first byte that is zero is set. Bits of later bytes may be wrong.
+  const auto zeros = [](std::uint64_t x) { return (x - bytes_of(1)) & ~x; };
+  const std::uint64_t special = (word | zeros(word ^ bytes_of('"')) | zeros(word ^ bytes_of('\\')) |
+                                 ((word - bytes_of(' ')) & ~word)) &
+                                bytes_of(0x80);
+  return static_cast<std::size_t>(std::countr_zero(special)) / 8;
+}
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The character that a backslash and this character stand for; NUL: not an escape of that kind.
+constexpr std::array<char, 256> kEscaped = [] {
+  constexpr std::string_view kNames = "\"\\/bfnrt";
+  constexpr std::string_view kValues = "\"\\/\b\f\n\r\t";
+  std::array<char, 256> escaped{};
+  for (std::size_t i = 0; i < kNames.size(); ++i)
+    escaped[static_cast<unsigned char>(kNames[i])] = kValues[i];
+  return escaped;
+}();
+
+bool is_simple_escape(char c) { return kEscaped[static_cast<unsigned char>(c)] != 0; }
 
 }  // namespace
 
@@ -107,18 +126,38 @@ void JsonScanner::string(std::string& out) {
 std::string_view JsonScanner::string_view(std::string& scratch) {
   expect('"', "a string");
   const std::size_t start = at_;
-  while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
+  to_special();
   if (at_ < text_.size() && text_[at_] == '"') return text_.substr(start, at_++ - start);
-  decode_from(start, scratch);
+  scratch.clear();
+  decode_from(start, [&](std::string_view piece) { scratch += piece; });
   return scratch;
 }
 
-// Decodes the rest of a string from its first byte that is not plain.
-void JsonScanner::decode_from(std::size_t start, std::string& out) {
-  out.clear();
+void JsonScanner::skip_string() {
+  expect('"', "a string");
+  decode_from(at_, [](std::string_view /*piece*/) {});
+}
+
+// Goes to the next byte that does not represent itself in a string, or to the end of the text.
+void JsonScanner::to_special() {
+  std::uint64_t word = 0;
+  while (text_.size() - at_ >= sizeof word) {
+    std::memcpy(&word, text_.data() + at_, sizeof word);
+    const std::size_t plain = plain_bytes(word);
+    at_ += plain;
+    if (plain < sizeof word) return;
+  }
+  for (; at_ < text_.size(); ++at_) {
+    const auto c = static_cast<unsigned char>(text_[at_]);
+    if (c < ' ' || c >= 0x80 || c == '"' || c == '\\') return;
+  }
+}
+
+template <class Out>
+void JsonScanner::decode_from(std::size_t start, Out out) {
   for (;;) {
-    while (at_ < text_.size() && is_plain(text_[at_])) ++at_;
-    out.append(text_, start, at_ - start);
+    to_special();
+    out(text_.substr(start, at_ - start));
     if (at_ == text_.size()) fail("unexpected end of a string");
     const char c = text_[at_];
     if (c == '"') {
@@ -127,7 +166,14 @@ void JsonScanner::decode_from(std::size_t start, std::string& out) {
     }
     start = at_;
     if (c == '\\') {
-      escape(out);
+      if (at_ + 1 < text_.size() && is_simple_escape(text_[at_ + 1])) {
+        out(std::string_view(&kEscaped[static_cast<unsigned char>(text_[at_ + 1])], 1));
+        start = at_ += 2;
+        continue;
+      }
+      std::string character;  // short, so it needs no memory of its own
+      append_utf8(character, escape());
+      out(character);
       start = at_;
       continue;
     }
@@ -138,17 +184,11 @@ void JsonScanner::decode_from(std::size_t start, std::string& out) {
   }
 }
 
-void JsonScanner::escape(std::string& out) {
+// Consumes an escape that is not simple and returns the character that it stands for.
+std::uint32_t JsonScanner::escape() {
   ++at_;
   if (at_ == text_.size()) fail("unexpected end of a string");
-  const char c = text_[at_++];
-  constexpr std::string_view kNames = "\"\\/bfnrt";
-  constexpr std::string_view kValues = "\"\\/\b\f\n\r\t";
-  if (const auto i = kNames.find(c); i != std::string_view::npos) {
-    out += kValues[i];
-    return;
-  }
-  if (c != 'u') fail("an unknown escape");
+  if (text_[at_++] != 'u') fail("an unknown escape");
   std::uint32_t code = hex4();
   if (code >= 0xd800 && code < 0xdc00) {
     if (!text_.substr(at_).starts_with("\\u")) fail("incomplete surrogate pair");
@@ -159,7 +199,7 @@ void JsonScanner::escape(std::string& out) {
   } else if (code >= 0xdc00 && code <= 0xdfff) {
     fail("incomplete surrogate pair");
   }
-  append_utf8(out, code);
+  return code;
 }
 
 std::uint32_t JsonScanner::hex4() {
@@ -229,7 +269,6 @@ std::string_view JsonScanner::skip() {
   const std::size_t start = at_;
   std::vector<char> open;
   std::string_view name;
-  std::string scratch;
   do {
     const char c = peek();
     if (c == '{' || c == '[') {
@@ -238,7 +277,7 @@ std::string_view JsonScanner::skip() {
       open.push_back(c);
       c == '{' ? begin_object() : begin_array();
     } else if (c == '"') {
-      string_view(scratch);
+      skip_string();
     } else if (c == '-' && text_.substr(at_).starts_with("-Infinity")) {
       word("-Infinity");
     } else if (c == '-' || is_digit(c)) {

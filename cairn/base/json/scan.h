@@ -39,7 +39,8 @@ class JsonScanner {
   std::int64_t integer();
   // Consumes a null if it is next. Returns whether it was.
   bool null();
-  // Skips one value of any kind and returns its text.
+  // Skips one value of any kind and returns its text. The text of a string has the quotes and the
+  // escapes.
   std::string_view skip();
   // Throws unless only white space is left.
   void finish();
@@ -55,8 +56,14 @@ class JsonScanner {
   void number();
   // Returns the next string: a view of the text if the string has no escapes, otherwise `scratch`.
   std::string_view string_view(std::string& scratch);
-  void decode_from(std::size_t start, std::string& out);
-  void escape(std::string& out);
+  // Consumes the rest of a string from its first character that is not plain. Passes the decoded
+  // characters to `out` in pieces.
+  template <class Out>
+  void decode_from(std::size_t start, Out out);
+  // Consumes a string without decoding it. Accepts what string() accepts.
+  void skip_string();
+  void to_special();
+  std::uint32_t escape();
   std::uint32_t hex4();
 
   std::string_view text_;

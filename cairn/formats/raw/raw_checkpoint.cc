@@ -237,6 +237,14 @@ void RawCheckpoint::check_read(const RawSlice& slice, const PartChecksums& sums)
   checksum_ok(slice) = true;
 }
 
+Tree RawCheckpoint::tree_of(const std::function<Tree(std::size_t)>& leaf) const {
+  if (!structure_) return VerifiableCheckpoint::tree_of(leaf);
+  return map_leaves(*structure_, [&](const KeyPath& /*path*/, const Tree& node) {
+    const auto* index = std::get_if<std::int64_t>(&node.value());
+    return index == nullptr ? node : leaf(static_cast<std::size_t>(*index));
+  });
+}
+
 std::string RawCheckpoint::read_string(std::size_t index) const {
   const TensorInfo& info = string_leaf(index);
   if (info.nbytes > kMaxString)

@@ -43,9 +43,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] std::string read_string(std::size_t index) const override;
   // Reads the viewed array once, if it has a checksum.
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
-  [[nodiscard]] Tree structure() const override {
-    return structure_ ? *structure_ : VerifiableCheckpoint::structure();
-  }
+  [[nodiscard]] Tree tree_of(const std::function<Tree(std::size_t)>& leaf) const override;
   // Reads every byte. Lists arrays without a checksum as unprotected.
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
   [[nodiscard]] VerifyReport join_verified(std::vector<VerifyPart> parts) const override;

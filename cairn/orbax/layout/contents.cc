@@ -260,7 +260,7 @@ class Contents {
     std::set<std::string> names;
     if (!has(entries, kTreeMetadataFile)) return names;
     const auto metadata = try_call([&] {
-      const Bytes text = read_text_file(directory.path_of(kTreeMetadataFile), kMaxMetadataFile);
+      const Buffer text = read_text_file(directory.path_of(kTreeMetadataFile), kMaxMetadataFile);
       return parse_tree_metadata(as_text(text));
     });
     if (!metadata) return names;

@@ -41,7 +41,7 @@ void try_file(PytreeItem& out, const std::string& file, F f) {
   }
 }
 
-std::optional<Bytes> read_if_there(const PytreeItem& item, const std::string& path) {
+std::optional<Buffer> read_if_there(const PytreeItem& item, const std::string& path) {
   if (!item.item.folder->exists(path)) return std::nullopt;
   return item.item.folder->read_text(path, kMaxMetadataFile);
 }
@@ -334,7 +334,7 @@ void attach_random_keys(PytreeItem& out) {
   out.array_metadata_files = list_directory(out.item.folder, folder).files;
   for (const auto& name : out.array_metadata_files) {
     try {
-      const Bytes text = out.item.folder->read_text(join(folder, name), kMaxMetadataFile);
+      const Buffer text = out.item.folder->read_text(join(folder, name), kMaxMetadataFile);
       // Parse only if the file can contain a typed PRNG key.
       if (as_text(text).find("random_key_impl") == std::string_view::npos) continue;
       for (auto& array : parse_array_metadatas(as_text(text)))
@@ -421,7 +421,7 @@ void attach_arrays(PytreeItem& out, const NameTable& names, const OpenOptions& o
   out.stored =
       handlers::open_arrays(out.arrays, {out.zarr_format}, out.tensors, &workers.executor());
   open_custom_arrays(out, names, options.metadata_key);
-  handlers::fill_stored_sizes(out.keys, names, out.stored, out.tensors);
+  handlers::fill_stored_sizes(out.keys, names, out.stored, out.tensors, &workers.executor());
 }
 
 // A custom handler may store a leaf anywhere. If it stored an array under the leaf's name, that

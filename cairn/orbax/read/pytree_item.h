@@ -8,6 +8,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/tree/tree_metadata.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -109,10 +110,11 @@ bool is_custom_kind(std::string_view kind);
 // the options request.
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
 
-// Returns the structure with the tuples and named tuples that `_METADATA` records. Its leaves are
-// positions in `leaves`, which are the item's tensors. Throws if the record is damaged or does not
+// Returns the tree with the tuples and named tuples that `_METADATA` records, and make_leaf(i) in
+// place of leaves[i]; `leaves` are the item's tensors. Throws if the record is damaged or does not
 // have these leaves. The item must have a record: `metadata.rich_types` is not empty.
-Tree rich_structure(const PytreeItem& item, std::span<const TensorInfo> leaves);
+Tree rich_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
+               const std::function<Tree(std::size_t)>& make_leaf);
 
 // As open_pytree_item, but without opening the arrays: the arrays are of LeafKind::kUnknown, and
 // `stored` and `keys` are empty. Use it if only a few arrays are needed. If no file describes the

@@ -13,7 +13,8 @@
 
 namespace cairn::inline v0::orbax {
 
-Tree rich_structure(const PytreeItem& item, std::span<const TensorInfo> leaves) {
+Tree rich_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
+               const std::function<Tree(std::size_t)>& make_leaf) {
   std::map<std::string, std::size_t> by_path;
   for (std::size_t i = 0; i < leaves.size(); ++i) by_path.emplace(path_text(leaves[i].path), i);
   const auto fail = [&](const KeyPath& path, const char* holder, const char* other) {
@@ -27,20 +28,21 @@ Tree rich_structure(const PytreeItem& item, std::span<const TensorInfo> leaves) 
                                    if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
                                    fail(path, "value_metadata_tree", "tree_metadata");
                                  }
-                                 const auto index = static_cast<std::int64_t>(found->second);
+                                 const std::size_t index = found->second;
                                  by_path.erase(found);
-                                 return Tree(index);
+                                 return make_leaf(index);
                                });
   if (!by_path.empty())
     fail(leaves[by_path.begin()->second].path, "tree_metadata", "value_metadata_tree");
   return rich;
 }
 
-Tree OrbaxCheckpoint::rich_structure() const {
+Tree OrbaxCheckpoint::rich_tree_of(const std::function<Tree(std::size_t)>& leaf) const {
   // Of several items, some may record more than others; their common tree is the plain one.
-  if (items_.size() != 1 || !lost_.empty() || items_[0].metadata.rich_types.empty())
-    return structure();
-  return orbax::rich_structure(items_[0], tensors_);
+  if (items_.size() != 1 || !lost_.empty()) return tree_of(leaf);
+  const std::string& types = items_[0].metadata.rich_types;
+  if (types.empty() || !may_say_more(types, items_[0].recorded)) return tree_of(leaf);
+  return rich_tree(items_[0], tensors_, leaf);
 }
 
 }  // namespace cairn::inline v0::orbax

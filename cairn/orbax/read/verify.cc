@@ -150,7 +150,8 @@ void ItemCheck::check_structure() {
 // Loading a tree with its tuples and named tuples needs the record of them.
 void ItemCheck::check_rich_types() {
   if (item_.metadata.rich_types.empty()) return;
-  const auto rich = try_call([&] { return rich_structure(item_, leaves_.tensors); });
+  const auto rich = try_call(
+      [&] { return rich_tree(item_, leaves_.tensors, [](std::size_t) { return Tree(); }); });
   if (!rich) failed("", path(kTreeMetadataFile), rich.error());
 }
 

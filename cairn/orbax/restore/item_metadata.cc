@@ -19,7 +19,7 @@ std::unordered_map<std::string, Shape> write_shapes(const Item& item) {
   const std::string folder = join(item.path, kArrayMetadataFolder);
   const Listing listing = list_directory(item.folder, folder);
   if (listing.files.empty()) return out;
-  const Bytes text = item.folder->read_text(join(folder, listing.files.front()), kMaxMetadataFile);
+  const Buffer text = item.folder->read_text(join(folder, listing.files.front()), kMaxMetadataFile);
   for (StoredArrayMetadata& array : parse_array_metadatas(as_text(text)))
     out.emplace(std::move(array.name), std::move(array.write_shape));
   return out;

@@ -111,15 +111,15 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
     if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
       throw Error(Code::kDataLoss, folder + ": process " + std::to_string(p) + " of " +
                                        std::to_string(processes) + " has recorded no arrays");
-  Bytes first_text;
+  Buffer first_text;
   std::optional<Recorded> first;
   for (const std::string& name : listing.files) {
     const std::string file = join(folder, name);
     if (!consists_of(std::string_view(name).substr(kArrayMetadataPrefix.size()), kDecimalDigits))
       throw Error(Code::kDataLoss,
                   file + ": the name does not end with the number of a process (process_0)");
-    Bytes text = read_text_file(file, kMaxMetadataFile);
-    if (first && !validator && text == first_text) continue;
+    Buffer text = read_text_file(file, kMaxMetadataFile);
+    if (first && !validator && as_text(text) == as_text(first_text)) continue;
     Recorded recorded = with_context([&] { return file; }, [&] { return parse_recorded(text); });
     if (!first) {
       if (recorded.empty()) throw Error(Code::kDataLoss, file + ": the process recorded no arrays");

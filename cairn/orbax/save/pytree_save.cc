@@ -226,9 +226,12 @@ class Saver {
 
   [[nodiscard]] std::string rich_types() const {
     std::size_t next = 0;
-    return rich_types_text(tree_, [&](const KeyPath& /*path*/, const Tree& /*leaf*/) {
-      return item_.tree.leaves[next++];
-    });
+    return rich_types_text(
+        tree_,
+        [&](const KeyPath& /*path*/, const Tree& /*leaf*/) -> const LeafMetadata& {
+          return item_.tree.leaves[next++];
+        },
+        item_.tree.leaves.size());
   }
 
   std::function<void(const WriteLimits&)> write_later() {

@@ -61,9 +61,12 @@ void keep_types(const Checkpoint& source, ConvertPlan& plan) {
 std::string types_text(const Tree& types, std::span<const LeafMetadata> leaves) {
   std::map<std::string, const LeafMetadata*> by_path;
   for (const LeafMetadata& leaf : leaves) by_path.emplace(path_text(leaf.path), &leaf);
-  return rich_types_text(types, [&](const KeyPath& path, const Tree& /*node*/) {
-    return *by_path.at(path_text(path));
-  });
+  return rich_types_text(
+      types,
+      [&](const KeyPath& path, const Tree& /*node*/) -> const LeafMetadata& {
+        return *by_path.at(path_text(path));
+      },
+      leaves.size());
 }
 
 }  // namespace cairn::inline v0

@@ -45,13 +45,9 @@ std::optional<std::vector<std::int64_t>> ChunkKeys::position(std::string_view ke
 
 std::shared_ptr<const ArrayMetadata> MetadataCache::parse(int zarr_format, std::string_view text) {
   auto& parsed = parsed_[zarr_format == 3 ? 1 : 0];
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = parsed.find(text); found != parsed.end()) return found->second;
-  }
+  if (const auto found = parsed.find(text); found != parsed.end()) return found->second;
   auto metadata = std::make_shared<const ArrayMetadata>(zarr_format == 3 ? parse_zarr_json(text)
                                                                          : parse_zarray(text));
-  const std::lock_guard lock(mutex_);
   return parsed.emplace(std::string(text), std::move(metadata)).first->second;
 }
 

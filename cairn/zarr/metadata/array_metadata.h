@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -89,14 +88,13 @@ struct NewArray {
 ArrayMetadata make_metadata(const NewArray& array);
 
 // Caches parsed metadata by its text, because the arrays of a checkpoint often differ only in their
-// names. Safe to use from many threads.
+// names. For one thread: a lock for each of many arrays costs more than parsing again.
 class MetadataCache {
  public:
   // Parses like parse_zarray (zarr_format 2) or parse_zarr_json (3).
   std::shared_ptr<const ArrayMetadata> parse(int zarr_format, std::string_view text);
 
  private:
-  std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const ArrayMetadata>, std::less<>> parsed_[2];  // v2, v3
 };
 

@@ -194,17 +194,18 @@ void check_separate_elements(const BorrowedArray& array) {
 
 // Memory of the library as an object with Python's buffer protocol, from which NumPy makes arrays.
 struct Memory {
-  Array array;
+  std::shared_ptr<const void> owner;
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
   bool writable = false;
 };
 
 int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
   const auto* memory = nb::inst_ptr<Memory>(self);
-  auto* bytes = const_cast<std::byte*>(memory->array.bytes().data());
+  auto* bytes = const_cast<std::byte*>(memory->data);
   static std::byte nothing;  // an empty array has an address, too
   return PyBuffer_FillInfo(buffer, self, bytes == nullptr ? &nothing : bytes,
-                           static_cast<Py_ssize_t>(memory->array.bytes().size()),
-                           memory->writable ? 0 : 1, flags);
+                           static_cast<Py_ssize_t>(memory->size), memory->writable ? 0 : 1, flags);
 }
 
 PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
@@ -259,7 +260,24 @@ MutableArrayView borrow_writable(nb::handle array) {
   return {borrowed.data, borrowed.dtype, borrowed.element_size, borrowed.shape, borrowed.strides};
 }
 
-nb::object to_numpy(const Array& array, Access access, std::string_view opaque) {
+NumpyMaker::Block& NumpyMaker::block_of(const Array& array) {
+  const void* const owner = array.owner().get();
+  if (last_ == nullptr || owner != last_owner_) {
+    last_owner_ = owner;
+    last_ = &blocks_[owner];  // its address stays when others are added
+  }
+  return *last_;
+}
+
+void NumpyMaker::announce(const Array& array) {
+  const ByteView bytes = array.bytes();
+  if (bytes.empty()) return;  // it needs no memory, whatever its owner
+  Block& block = block_of(array);
+  if (block.begin == nullptr || bytes.data() < block.begin) block.begin = bytes.data();
+  block.end = std::max(block.end, bytes.data() + bytes.size());
+}
+
+nb::object NumpyMaker::make(const Array& array, std::string_view opaque) {
   nb::object dtype;
   if (array.dtype() != DType::kOpaque)
     dtype = dtype_object(array.dtype());
@@ -267,10 +285,28 @@ nb::object to_numpy(const Array& array, Access access, std::string_view opaque) 
     dtype = numpy().dtype(nb::str(opaque.data(), opaque.size()));
   else
     dtype = numpy().dtype(nb::str(("V" + std::to_string(array.element_size())).c_str()));
-  const nb::object memory = nb::cast(Memory{array, access == Access::kWritable});
-  nb::list shape;
-  for (const std::int64_t extent : array.shape()) shape.append(extent);
-  return numpy().ndarray(nb::tuple(shape), dtype, memory);
+  const nb::object shape = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(array.shape().size())));
+  if (!shape.is_valid()) throw nb::python_error();
+  Py_ssize_t d = 0;
+  for (const std::int64_t extent : array.shape())
+    if (PyTuple_SetItem(shape.ptr(), d++, nb::int_(extent).release().ptr()) != 0)
+      throw nb::python_error();
+  const bool writable = access_ == Access::kWritable;
+  const ByteView bytes = array.bytes();
+  if (bytes.empty()) return numpy().ndarray(shape, dtype, nb::cast(Memory{.writable = writable}));
+  Block& block = block_of(array);
+  if (!block.memory.is_valid())
+    block.memory = nb::cast(Memory{.owner = array.owner(),
+                                   .data = block.begin,
+                                   .size = static_cast<std::size_t>(block.end - block.begin),
+                                   .writable = writable});
+  return numpy().ndarray(shape, dtype, block.memory, bytes.data() - block.begin);
+}
+
+nb::object to_numpy(const Array& array, Access access, std::string_view opaque) {
+  NumpyMaker maker(access);
+  maker.announce(array);
+  return maker.make(array, opaque);
 }
 
 nb::object to_numpy_scalar(const Array& array) {

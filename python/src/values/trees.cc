@@ -236,6 +236,14 @@ class TreeWriter {
  public:
   explicit TreeWriter(const OpaqueName& opaque) : opaque_(opaque) {}
 
+  // Call it once, before write().
+  void announce(const Tree& tree) {
+    if (const auto* array = tree.array()) return arrays_.announce(*array);
+    if (const auto* list = tree.list()) return announce_items(*list);
+    if (const auto* dict = tree.dict()) return announce_members(*dict);
+    if (const auto* tuple = tree.tuple()) return announce_items(tuple->items);
+    if (const auto* named = tree.named_tuple()) return announce_members(named->fields);
+  }
   nb::object write(const Tree& tree) {
     return std::visit([this](const auto& value) { return one(value); }, tree.value());
   }
@@ -273,7 +281,7 @@ class TreeWriter {
   static nb::object one(const Bytes& bytes) { return nb::bytes(bytes.data(), bytes.size()); }
   nb::object one(const Array& array) {
     const bool named = array.dtype() == DType::kOpaque && opaque_;
-    return to_numpy(array, Access::kWritable, named ? opaque_(array) : std::string());
+    return arrays_.make(array, named ? opaque_(array) : std::string());
   }
   static nb::object one(const CustomLeaf& /*unused*/) {
     throw Error(Code::kUnimplemented, "a leaf of a type that Python does not know");
@@ -301,7 +309,15 @@ class TreeWriter {
     return type(*values);
   }
 
+  void announce_items(const Tree::List& items) {
+    for (const Tree& item : items) announce(item);
+  }
+  void announce_members(const Tree::Dict& members) {
+    for (const auto& [name, child] : members) announce(child);
+  }
+
   const OpaqueName& opaque_;
+  NumpyMaker arrays_ = NumpyMaker(Access::kWritable);
 };
 
 }  // namespace
@@ -309,7 +325,9 @@ class TreeWriter {
 Tree tree_from(nb::handle object) { return TreeReader().read(object); }
 
 nb::object to_python(const Tree& tree, const OpaqueName& opaque) {
-  return TreeWriter(opaque).write(tree);
+  TreeWriter writer(opaque);
+  writer.announce(tree);
+  return writer.write(tree);
 }
 
 }  // namespace cairn::python

@@ -4,9 +4,12 @@
 #include <cairn/base/json/scan.h>
 #include <gmock/gmock.h>
 
+#include "tests/support/matchers.h"
+
 namespace cairn {
 namespace {
 
+using testing::FailsWith;
 using ::testing::HasSubstr;
 
 TEST(JsonScan, PullsNestedValues) {
@@ -117,6 +120,49 @@ TEST(JsonScan, SkipsExactlyWhatTheParserTakes) {
     if (taken && skipped) {
       EXPECT_EQ(to_text(parse_json(skipped.value())), to_text(parse_json(text)));
     }
+  }
+}
+
+// The scanner looks at eight bytes at a time; every byte may stand at every place among them.
+TEST(JsonScan, EveryByteAtEveryPlaceOfAString) {
+  for (std::size_t place = 0; place < 18; ++place) {
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string inner(19, 'x');
+      inner[place] = static_cast<char>(byte);
+      if (byte == '\\') inner[place + 1] = 'n';
+      const std::string text = '"' + inner + '"';
+      JsonScanner skipped(text);
+      JsonScanner read(text);
+      const bool valid = byte >= ' ' && byte < 0x80;
+      if (!valid) {
+        EXPECT_THAT([&] { skipped.skip(); }, FailsWith(Code::kDataLoss)) << place << ' ' << byte;
+        EXPECT_THAT([&] { read.string(); }, FailsWith(Code::kDataLoss)) << place << ' ' << byte;
+        continue;
+      }
+      std::string expected = inner;
+      if (byte == '\\') expected.replace(place, 2, "\n");
+      if (byte == '"') expected.resize(place);
+      EXPECT_EQ(read.string(), expected);
+      EXPECT_EQ(skipped.skip(), text.substr(0, byte == '"' ? place + 2 : text.size()));
+    }
+  }
+}
+
+TEST(JsonScan, EveryEscape) {
+  constexpr std::string_view kEscapes = "\"\\/bfnrt";
+  constexpr std::string_view kMeant = "\"\\/\b\f\n\r\t";
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string text = {'"', '\\', static_cast<char>(byte), '"', '"'};
+    const std::size_t found = kEscapes.find(static_cast<char>(byte));
+    JsonScanner skipped(text);
+    JsonScanner read(text);
+    if (found == std::string_view::npos) {
+      EXPECT_THAT([&] { skipped.skip(); }, FailsWith(Code::kDataLoss)) << byte;
+      EXPECT_THAT([&] { read.string(); }, FailsWith(Code::kDataLoss)) << byte;
+      continue;
+    }
+    EXPECT_EQ(read.string(), std::string(1, kMeant[found]));
+    EXPECT_EQ(skipped.skip(), text.substr(0, 4));
   }
 }
 

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import time
 
 import jax
 import jax.numpy as jnp
@@ -155,8 +154,13 @@ def test_save_args_and_restore_args_have_their_effect(tmp_path, calls):
         metadata = checkpointer.metadata(tmp_path / "c").item_metadata
         assert metadata["a"].dtype == np.float32
         assert np.prod(metadata["b"].storage.chunk_shape) * 4 <= 64
-        wanted = {"a": real.RestoreArgs(dtype=ml_dtypes.bfloat16), "b": real.RestoreArgs(np.ndarray)}
-        restored = checkpointer.restore(tmp_path / "c", args=real.args.PyTreeRestore(restore_args=wanted))
+        wanted = {
+            "a": real.RestoreArgs(dtype=ml_dtypes.bfloat16),
+            "b": real.RestoreArgs(np.ndarray),
+        }
+        restored = checkpointer.restore(
+            tmp_path / "c", args=real.args.PyTreeRestore(restore_args=wanted)
+        )
     assert restored["a"].dtype == ml_dtypes.bfloat16 and type(restored["b"]) is np.ndarray
     assert calls["save"] == 1 and calls["read"] == 1
 
@@ -254,18 +258,12 @@ def test_a_handler_with_options_stays():
         real.type_handlers.register_type_handler(jax.Array, before, override=True)
 
 
-def test_many_leaves_are_much_faster(tmp_path):
+def test_many_leaves_are_one_save_and_one_read(tmp_path, calls):
     tree = {f"layer{i}": np.full(16, i, np.float32) for i in range(400)}
-
-    def seconds(path):
-        start = time.perf_counter()
-        with real.PyTreeCheckpointer() as checkpointer:
-            checkpointer.save(path, args=real.args.PyTreeSave(tree))
-            checkpointer.restore(path)
-        return time.perf_counter() - start
-
-    plain = seconds(tmp_path / "plain")
-    with cairn.orbax.install_into_orbax():
-        through = seconds(tmp_path / "through")
-    print(f"{plain:.2f} s, {through:.2f} s")
-    assert through < plain
+    with real.PyTreeCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "a", args=real.args.PyTreeSave(tree))
+        restored = checkpointer.restore(tmp_path / "a")
+    assert calls == {"save": 1, "read": 1}  # one plan for all leaves
+    assert list(restored) == sorted(tree)
+    for name, values in tree.items():
+        np.testing.assert_array_equal(restored[name], values)

@@ -1,0 +1,100 @@
+// rich_types_test.cc -- the record of tuples and named tuples, as text and back.
+#include <cairn/base/json/json.h>
+#include <cairn/base/json/scan.h>
+#include <cairn/tree/rich_types.h>
+#include <gmock/gmock.h>
+
+#include "tests/support/matchers.h"
+#include "tests/tree/short_names.h"
+
+namespace cairn {
+namespace {
+
+using testing::FailsWith;
+
+LeafMetadata array_leaf(const KeyPath& path) {
+  LeafMetadata leaf;
+  leaf.path = path;
+  leaf.value_type = "np.ndarray";
+  leaf.write_shape = Shape{2, 3};
+  return leaf;
+}
+
+// The text of a tree whose leaves are all alike.
+std::string text_of(const Tree& tree) {
+  LeafMetadata last;
+  return rich_types_text(tree, [&](const KeyPath& path, const Tree& node) -> const LeafMetadata& {
+    last = array_leaf(path);
+    if (const auto* empty = std::get_if<EmptyNode>(&node.value()))
+      last = {.path = path,
+              .value_type = std::string(empty_node_name(*empty)),
+              .skip_deserialize = true,
+              .write_shape = {}};
+    return last;
+  });
+}
+
+const Tree kLeaf(EmptyNode::kNone);
+
+TEST(RichTypes, TheTextIsAStringThatHoldsJson) {
+  const std::string text = text_of(Tree{{"b", Tree(Tree::Tuple{{kLeaf}})}});
+  EXPECT_EQ(
+      text,
+      R"("{\"b\": {\"category\": \"custom\", \"clazz\": \"tuple\", \"entries\": [{\"category\": )"
+      R"(\"custom\", \"clazz\": \"ValueMetadataEntry\", \"data\": {\"value_type\": \"None\", )"
+      R"(\"skip_deserialize\": true}}]}}")");
+  // The inner text is written as the library writes other JSON: with the same spaces and escapes.
+  const std::string inner = JsonScanner(text).string();
+  EXPECT_EQ(to_text(parse_json(inner), JsonStyle::kPython), inner);
+  EXPECT_EQ(python_quoted(inner), text);
+}
+
+TEST(RichTypes, ContainersAndNamesComeBack) {
+  const Tree numbers(Tree::List{Tree(Tree::Tuple{{kLeaf, Tree(EmptyNode::kTuple)}}), kLeaf});
+  for (const std::string key : {"plain", "", "a\"b", "back\\slash", "it's", "line\nbreak", "\x7f",
+                                "\xc3\xa9t\xc3\xa9", "\xf0\x9f\x98\x80", "tuple", "category"}) {
+    const Tree tree{{key, numbers}, {"named", Tree(Tree::NamedTuple{key, key, {{key, kLeaf}}})}};
+    const std::string text = text_of(tree);
+    EXPECT_EQ(parse_rich_types(text), tree) << text;
+    const std::string inner = JsonScanner(text).string();
+    EXPECT_EQ(to_text(parse_json(inner), JsonStyle::kPython), inner);
+    EXPECT_EQ(python_quoted(inner), text);
+  }
+}
+
+TEST(RichTypes, LeavesKeepTheirMetadata) {
+  const Tree parsed = parse_rich_types(text_of(Tree{{"w", Tree(7)}}));
+  const auto* leaf = parsed.at("w").custom<LeafMetadata>();
+  ASSERT_NE(leaf, nullptr);
+  EXPECT_EQ(*leaf, array_leaf({testing::d("w")}));
+}
+
+TEST(RichTypes, DictsAreSorted) {
+  EXPECT_EQ(text_of(Tree{{"b", kLeaf}, {"a", kLeaf}}), text_of(Tree{{"a", kLeaf}, {"b", kLeaf}}));
+}
+
+TEST(RichTypes, ARecordOfPlainContainersSaysNoMore) {
+  const Tree plain{{"a", Tree(Tree::List{kLeaf, kLeaf})}, {"b", kLeaf}};
+  EXPECT_FALSE(may_say_more(text_of(plain), 3));
+  EXPECT_TRUE(may_say_more(text_of(plain), 2));  // an empty node that the plain tree lacks
+  const Tree tuple{{"a", Tree(Tree::Tuple{{kLeaf, kLeaf}})}, {"b", kLeaf}};
+  EXPECT_TRUE(may_say_more(text_of(tuple), 3));
+  EXPECT_TRUE(may_say_more(text_of(Tree(Tree::NamedTuple{"m", "N", {{"x", kLeaf}}})), 1));
+  // A writer may escape any letter.
+  std::string hidden = text_of(tuple);
+  hidden.replace(hidden.find("tuple"), 1, R"(\\u0074)");
+  EXPECT_EQ(parse_rich_types(hidden), tuple);
+  EXPECT_TRUE(may_say_more(hidden, 3));
+}
+
+TEST(RichTypes, DamagedTextIsRefused) {
+  EXPECT_THAT([] { parse_rich_types(""); }, FailsWith(Code::kDataLoss, "end of JSON"));
+  EXPECT_THAT([] { parse_rich_types("{}"); }, FailsWith(Code::kDataLoss, "a string"));
+  EXPECT_THAT([] { parse_rich_types(R"("{")"); }, FailsWith(Code::kDataLoss));
+  EXPECT_THAT([] { parse_rich_types(R"("7")"); }, FailsWith(Code::kDataLoss, "expected an object"));
+  EXPECT_THAT([] { parse_rich_types(R"("{\"category\": \"custom\", \"clazz\": \"x\"}")"); },
+              FailsWith(Code::kDataLoss, "unknown node"));
+}
+
+}  // namespace
+}  // namespace cairn
