@@ -46,4 +46,9 @@ struct RawAllocator {
 // RawBytes(n) and resize(n) add bytes of any value: fill them before anything reads them.
 using RawBytes = std::vector<std::byte, RawAllocator<std::byte>>;
 
+// A list with an element for each of very many arrays. On huge pages, a list of megabytes costs a
+// few page faults instead of a thousand.
+template <class T>
+using LargeVector = std::vector<T, RawAllocator<T>>;
+
 }  // namespace cairn::inline v0

@@ -6,6 +6,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/git_lfs.h>
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/codec/decompress.h>
 #include <fmt/format.h>
 
@@ -126,7 +127,7 @@ Bytes seal_parts(ObjectKind kind, std::span<const ByteView> parts,
   std::uint64_t size = 0;
   for (const ByteView part : parts) size += part.size();
   if (zstd_level) {
-    Bytes joined;
+    RawBytes joined;
     joined.reserve(size);
     for (const ByteView part : parts) joined.insert(joined.end(), part.begin(), part.end());
     return seal_envelope(kind, joined, zstd_level);

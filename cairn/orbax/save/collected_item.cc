@@ -90,14 +90,14 @@ class LeafTable {
 };
 
 // Moves the values into the order of their positions; values of one position keep their order.
-template <class Value>
-std::vector<Value> sorted(std::vector<Value> values, const std::vector<std::size_t>& positions) {
+template <class Values>
+Values sorted(Values values, const std::vector<std::size_t>& positions) {
   if (std::is_sorted(positions.begin(), positions.end())) return values;
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return positions[a] < positions[b]; });
-  std::vector<Value> out;
+  Values out;
   out.reserve(values.size());
   for (const std::size_t i : order) out.push_back(std::move(values[i]));
   return out;

@@ -4,6 +4,7 @@
 
 #include <cairn/array/staging.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/handlers.h>
 #include <cairn/orbax/save/item_writer.h>
 
@@ -61,7 +62,7 @@ class CollectedItem : public ItemWriter, public StagingOwner {
   std::shared_ptr<StagingPool> staging_;
   bool done_ = false;
   std::mutex mutex_;
-  std::vector<StoreArray> arrays_;
+  LargeVector<StoreArray> arrays_;
   std::vector<SaveString> strings_;
   std::promise<void> promise_;
   std::shared_future<void> written_;

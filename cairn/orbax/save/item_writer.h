@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers.h>
 #include <cairn/handlers/array_writer.h>
@@ -42,7 +43,7 @@ struct SaveItem {
   TreeMetadata tree;
   // All arrays and numbers, in the order in which they are stored. Those without elements of their
   // own are requested through `fetch`.
-  std::vector<StoreArray> arrays;
+  LargeVector<StoreArray> arrays;
   std::vector<SaveString> strings;
   // True if every process has all arrays and can fetch any of their elements. Several processes
   // then each write a share of the chunks. In this mode no array has `parts` or `data`.

@@ -3,6 +3,7 @@
 #include <cairn/orbax/save/pytree_save.h>
 
 #include <cairn/base/executor.h>
+#include <cairn/base/memory/raw_bytes.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
@@ -11,6 +12,7 @@
 #include <cairn/tree/rich_types.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <typeindex>
 #include <utility>
@@ -26,9 +28,9 @@ constexpr std::int64_t kSmallChunk = std::int64_t{1} << 20U;
 struct Batch {
   TypeHandlerPtr handler;
   std::string typestr;
-  std::vector<Tree> values;
-  std::vector<ParamInfo> infos;
-  std::vector<SaveArgs> args;
+  LargeVector<Tree> values;
+  LargeVector<ParamInfo> infos;
+  LargeVector<SaveArgs> args;
 };
 
 SavingProcess saving_process(const distributed::ProcessGroup& group) {
@@ -52,7 +54,7 @@ std::string describe(const std::string& directory, const SaveContext& context) {
 
 // Throws if an array's metadata_key cannot be used: a chunk may have the same key, Zarr v3 always
 // uses zarr.json, and the validation after a merge treats an array without .zarray as damaged.
-void check_metadata_keys(const std::vector<StoreArray>& arrays, const SaveContext& context) {
+void check_metadata_keys(std::span<const StoreArray> arrays, const SaveContext& context) {
   for (const StoreArray& array : arrays) {
     if (array.metadata_key.empty()) continue;
     const std::string what = array.name + ": metadata_key '" + array.metadata_key + "' ";
