@@ -110,6 +110,9 @@ struct CheckpointInfo {
   std::vector<std::string> items;    // every item on disk, if the checkpoint is a composite
   // (label, value) pairs in display order: versions, options, generation, commit time, ...
   std::vector<std::pair<std::string, std::string>> facts;
+  // What a program should tell its user before it uses the leaves: a part of the checkpoint is
+  // missing, so that there may be more of them.
+  std::vector<std::string> warnings;
   std::string custom_metadata;  // JSON text; "" if there is none
   // (subject, text) pairs that distinguish these values from others of the same leaves. Opening
   // collects them without reading values: checksums where the format stores them beside the names,

@@ -238,6 +238,8 @@ std::unique_ptr<Checkpoint> open_source(Source& source) {
       checkpoint = open(source.path, source.options);
       return Bytes();
     });
+    if (!is_muted())
+      for (const std::string& warning : checkpoint->info().warnings) print_error(warning);
     return checkpoint;
   } catch (const Error& e) {
     throw Failure(e.message());

@@ -33,6 +33,8 @@ def open(
 ) -> Checkpoint:
     """Opens a checkpoint of any format and reads its metadata only.
 
+    Warns (UserWarning) of a checkpoint of Orbax without the file that lists its leaves.
+
     Args:
       path: a directory or file; `file:///path` works, too.
       step: the step to open below a directory of steps; None: the latest complete one.
@@ -61,6 +63,10 @@ def open(
         generation,
         commit_time_ns,
     )
+    for text in reader.warnings():
+        import warnings
+
+        warnings.warn(text, stacklevel=2)
     return Checkpoint(reader, path)
 
 

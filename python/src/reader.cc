@@ -192,6 +192,11 @@ class Reader {
     return checkpoint_->random_key_impl(i);
   }
   [[nodiscard]] std::string info_json() const { return cairn::info_json(*checkpoint_); }
+  [[nodiscard]] nb::list warnings() const {
+    nb::list texts;
+    for (const std::string& warning : checkpoint_->info().warnings) texts.append(to_str(warning));
+    return texts;
+  }
   [[nodiscard]] std::string drawn() const { return render_tree(*checkpoint_); }
   [[nodiscard]] std::string preview(std::size_t i) const {
     check_readable(tensor(i));
@@ -295,6 +300,7 @@ void define_reader(nb::module_& module) {
       .def("index", &Reader::index, nb::arg("name"))
       .def("select", &Reader::select, nb::arg("globs"))
       .def("structure", &Reader::structure)
+      .def("warnings", &Reader::warnings)
       .def("leaf_paths", &Reader::leaf_paths)
       .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none())
       .def("read_into", &Reader::read_into, nb::arg("destinations"),

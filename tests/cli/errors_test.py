@@ -371,3 +371,16 @@ def test_stats_names_an_array_whose_metadata_is_damaged(folder, tmp_path):
     assert done.returncode == FAILURE
     assert done.stderr.decode().startswith("cairn: params.embed: ") and b"params.layers.0.w" in done.stdout
     assert run("stats", tmp_path / "files", "params.layers.*").returncode == GOOD
+
+
+def test_a_lost_structure_is_said_once_and_the_rest_is_there(tmp_path):
+    checkpoint = tmp_path / "c"
+    shutil.copytree(GOLDEN / "tiny_ocdbt_zarr2", checkpoint)
+    assert run("ls", checkpoint).stderr == b""
+    (checkpoint / "_METADATA").unlink()
+    message = f"cairn: {checkpoint}/_METADATA is missing: only the arrays are known".encode()
+    for arguments in (["ls", checkpoint], ["convert", checkpoint, tmp_path / "c.npz"], ["stats", checkpoint]):
+        done = run(*arguments)
+        assert done.returncode == GOOD, done
+        assert done.stderr.startswith(message) and len(done.stderr.splitlines()) == 1, done
+    assert json.loads(run("info", checkpoint, "--json").stdout)["warnings"] == [message.decode()[len("cairn: ") :] + ", by their keys; the tree may have had strings, None, empty containers and lists"]

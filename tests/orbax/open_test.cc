@@ -261,6 +261,19 @@ TEST(Open, OneProcessOfManyIsADatabaseOfItsOwn) {
               HasSubstr("no _METADATA: names from the database's keys, types unknown"));
 }
 
+TEST(Open, ATreeThatHasLostItsStructureComesWithAWarning) {
+  for (const char* layout : {"tiny_ocdbt_zarr2", "tiny_files_zarr2", "tiny_files_zarr3"}) {
+    const GoldenCopy copy(layout);
+    EXPECT_THAT(open_orbax(copy.path())->info().warnings, ElementsAre());
+    copy.remove("_METADATA");
+    EXPECT_THAT(open_orbax(copy.path())->info().warnings,
+                ElementsAre(HasSubstr(copy / "_METADATA" + " is missing: only the arrays")));
+  }
+  // The database of one process never had such a file.
+  EXPECT_THAT(open_orbax(golden("tiny_ocdbt_zarr2/ocdbt.process_0"))->info().warnings,
+              ElementsAre());
+}
+
 TEST(Open, NamesWithoutMetadataBecomeATreeIfTheyCan) {
   const auto checkpoint = open_orbax(golden("no_metadata_files"));
   EXPECT_EQ(path_text(checkpoint->info("a.b").path), "['a']['b']");

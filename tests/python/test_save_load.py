@@ -329,3 +329,20 @@ def test_a_mask_is_not_lost_without_a_word(tmp_path):
     assert cairn.load(tmp_path / "a")["x"].tolist() == [1, 2, 3]
     with warnings.catch_warnings(action="error"):
         cairn.save(tmp_path / "b", {"x": masked[:1], "mask": masked.mask})
+
+
+def test_a_tree_that_has_lost_its_structure_comes_with_a_warning(tmp_path):
+    tree = {"a": np.arange(3), "none": None, "text": "x"}
+    cairn.save(tmp_path / "ours", tree)
+    assert cairn.load(tmp_path / "ours")["text"] == "x"
+    (tmp_path / "ours" / "_METADATA").unlink()
+    with pytest.warns(UserWarning, match="ours/_METADATA is missing: only the arrays are known"):
+        rest = cairn.load(tmp_path / "ours")
+    assert_same(rest, {"a": np.arange(3)})
+    with pytest.raises(FileNotFoundError):
+        ocp.PyTreeCheckpointer().restore(tmp_path / "ours")
+    # A single array never had such a file.
+    ocp.Checkpointer(ocp.ArrayCheckpointHandler()).save(tmp_path / "array", np.arange(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert_same(cairn.load(tmp_path / "array"), {"checkpoint": np.arange(4)})

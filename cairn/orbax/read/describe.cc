@@ -303,6 +303,10 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
                        fmt::format("'{}' instead of {}", item.strings_file, kStringsFile));
   if (!structure_words(item).empty())
     facts.emplace_back(prefix + "structure", structure_words(item));
+  if (item.lacks_structure)
+    info.warnings.push_back(join(item.item.path, kTreeMetadataFile) +
+                            " is missing: only the arrays are known, by their keys; the tree "
+                            "may have had strings, None, empty containers and lists");
   if (item.structure == Structure::kTreeMetadata) {
     facts.emplace_back(prefix + "use_ocdbt", item.metadata.use_ocdbt
                                                  ? (*item.metadata.use_ocdbt ? "true" : "false")

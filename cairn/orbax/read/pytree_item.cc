@@ -447,6 +447,24 @@ bool wants_arrays(const PytreeItem& out) {
                      [](const auto& tensor) { return tensor.kind == LeafKind::kUnknown; });
 }
 
+// Returns true if the item's folder contains files that only Orbax writes.
+bool is_of_orbax(const Listing& listing) {
+  for (const auto name : {kCommitFile, kCheckpointMetadataFile, kShardingFile, kStringsFile})
+    if (listing.has_file(name)) return true;
+  return std::any_of(listing.folders.begin(), listing.folders.end(), [](const auto& name) {
+    return name == kArrayMetadataFolder || name.starts_with(kProcessPrefix);
+  });
+}
+
+// Bare arrays and databases never have a file that lists the leaves. Nor do the handlers of a single
+// array, which always use one name.
+bool lacks_structure(const PytreeItem& out) {
+  if (out.structure != Structure::kNames) return false;
+  const bool single = out.storage == ArrayStorage::kFolders && out.tensors.size() == 1 &&
+                      out.tensors.front().name == "checkpoint";
+  return !single && is_of_orbax(list_directory(out.item.folder, out.item.path));
+}
+
 // Whether the caller of open_structure needs the keys of the arrays' store.
 enum class Keys : std::uint8_t { kUnused, kListed };
 
@@ -539,6 +557,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
     if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
       throw Error(out.broken.back().code, out.broken.back().file + ": " + out.broken.back().why);
     add_named_leaves(out, options.metadata_key);
+    out.lacks_structure = lacks_structure(out);
   }
   const NameTable names(out.tensors);
   attach_arrays(out, names, options);

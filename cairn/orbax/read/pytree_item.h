@@ -77,6 +77,9 @@ struct PytreeItem {
   zarr::MissingChunk missing = zarr::MissingChunk::kFill;
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // true if any leaf is stored in `arrays`
+  // Orbax wrote the item, and the file that lists its leaves is missing. Nothing else can tell
+  // whether the tree is complete.
+  bool lacks_structure = false;
   std::vector<TensorInfo> tensors;
   handlers::StoredArrays stored;  // parallel to tensors
   std::vector<LeafValue> values;  // parallel to tensors

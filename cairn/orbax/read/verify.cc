@@ -121,30 +121,14 @@ class ItemCheck {
   std::set<std::string> files_;
 };
 
-// Returns true if the item's folder contains files that only Orbax writes.
-bool is_of_orbax(const Listing& listing) {
-  for (const auto name : {kCommitFile, kCheckpointMetadataFile, kShardingFile, kStringsFile})
-    if (listing.has_file(name)) return true;
-  return std::any_of(listing.folders.begin(), listing.folders.end(), [](const auto& name) {
-    return name == kArrayMetadataFolder || name.starts_with(kProcessPrefix);
-  });
-}
-
-// Without a file that lists the leaves, nothing can tell whether the tree is complete, and Orbax
-// rejects such an item. Bare arrays and databases never have such a file.
+// Orbax rejects an item without the file that lists its leaves.
 void ItemCheck::check_structure() {
-  if (item_.structure != Structure::kNames) return;
-  // Handlers of a single array do not write such a file: they always use this name.
-  const auto& leaves = leaves_.tensors;
-  if (item_.storage == ArrayStorage::kFolders && leaves.size() == 1 &&
-      leaves.front().name == "checkpoint")
-    return;
+  if (!item_.lacks_structure) return;
   const std::string file = path(kTreeMetadataFile);
   const auto known = [&](const Finding& finding) { return finding.file == file; };
   // verify_recorded_tree has already reported it.
   if (std::any_of(report_.findings.begin(), report_.findings.end(), known)) return;
-  if (is_of_orbax(list_directory(item_.item.path)))
-    damage("", file, "is missing, so the leaves of the tree are unknown");
+  damage("", file, "is missing, so the leaves of the tree are unknown");
 }
 
 // Loading a tree with its tuples and named tuples needs the record of them.

@@ -142,6 +142,7 @@ std::string info_json(const Checkpoint& checkpoint) {
                               {"stored_nbytes", sum.stored_nbytes},
                               {"dtypes", std::move(dtype_counts)},
                               {"facts", std::move(facts)},
+                              {"warnings", strings_json(info.warnings)},
                               {"custom_metadata", stored_json(info.custom_metadata)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
