@@ -216,6 +216,7 @@ def measure(what, name, kind, path, scale):
     contender = CONTENDERS[name]()
     tree = tree_of(kind, scale) if what in ("save", "begin") else None
     end = None
+    time.sleep(0.2)  # the threads of NumPy's BLAS spin at first, and a training process is older
     forget_peak()
     before = resident()
     start = time.perf_counter()

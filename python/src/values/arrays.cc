@@ -32,13 +32,14 @@ nb::object loaded_module(const char* name) {
 // whose locks (of an import, and the interpreter's) must not be taken under the static's guard.
 // It is never freed, for a module cannot be unloaded.
 template <class T>
+constinit std::atomic<T*> made = nullptr;
+template <class T>
 T& made_once() {
-  static constinit std::atomic<T*> shared = nullptr;
-  if (T* const found = shared.load(std::memory_order_acquire)) return *found;
-  auto made = std::make_unique<T>();
+  if (T* const found = made<T>.load(std::memory_order_acquire)) return *found;
+  auto mine = std::make_unique<T>();
   T* first = nullptr;
-  if (!shared.compare_exchange_strong(first, made.get())) return *first;
-  return *made.release();
+  if (!made<T>.compare_exchange_strong(first, mine.get())) return *first;
+  return *mine.release();
 }
 
 using DTypeObjects = std::array<nb::object, kDTypeCount>;  // by DType
@@ -58,6 +59,7 @@ DTypeObjects dtypes_of(const nb::object& home, const nb::object& dtype) {
 struct Numpy {
   nb::object ndarray, generic, dtype, ascontiguousarray;
   DTypeObjects dtypes;
+  nb::object dtype_name = nb::steal(PyUnicode_InternFromString("dtype"));
 
   Numpy() {
     const nb::object numpy = nb::module_::import_("numpy");
@@ -69,6 +71,12 @@ struct Numpy {
   }
 };
 Numpy& numpy() { return made_once<Numpy>(); }
+
+// The same if the program has imported NumPy, else nullptr: there is no object of NumPy then.
+Numpy* loaded_numpy() {
+  if (Numpy* const found = made<Numpy>.load(std::memory_order_acquire)) return found;
+  return loaded_module("numpy").is_none() ? nullptr : &numpy();
+}
 
 // Not a dependency of the package, so it may be absent.
 nb::object ml_dtypes() {
@@ -121,7 +129,8 @@ BorrowedArray borrow_numpy(nb::handle array) {
   // Most arrays of a tree have one of a few dtypes, and NumPy has one object for each.
   thread_local PyObject* last_dtype = nullptr;  // owned
   thread_local ElementInfo last_info;
-  const nb::object dtype = array.attr("dtype");
+  const nb::object dtype = nb::steal(PyObject_GetAttr(array.ptr(), numpy().dtype_name.ptr()));
+  if (!dtype.is_valid()) throw nb::python_error();
   if (dtype.ptr() != last_dtype) {
     const auto info = element_info(dtype);
     if (!info) {
@@ -212,6 +221,15 @@ PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 
 }  // namespace
 
+Keeper::~Keeper() {
+  if (Py_IsInitialized() == 0) {  // the interpreter has ended
+    for (nb::object& object : objects_) (void)object.release();
+    return;
+  }
+  const nb::gil_scoped_acquire lock;
+  objects_.clear();
+}
+
 std::shared_ptr<const void> keep_alive(nb::object object) {
   return {object.release().ptr(), [](const void* kept) {
             if (Py_IsInitialized() == 0) return;  // the interpreter has ended
@@ -221,7 +239,8 @@ std::shared_ptr<const void> keep_alive(nb::object object) {
 }
 
 bool is_numpy_array(nb::handle object) {
-  return !loaded_module("numpy").is_none() && nb::isinstance(object, numpy().ndarray);
+  const Numpy* const loaded = loaded_numpy();
+  return loaded != nullptr && nb::isinstance(object, loaded->ndarray);
 }
 
 bool has_masked_elements(nb::handle array) {
@@ -231,13 +250,14 @@ bool has_masked_elements(nb::handle array) {
 }
 
 bool is_numpy_scalar(nb::handle object) {
-  return !loaded_module("numpy").is_none() && nb::isinstance(object, numpy().generic);
+  const Numpy* const loaded = loaded_numpy();
+  return loaded != nullptr && nb::isinstance(object, loaded->generic);
 }
 
 BorrowedArray borrow(nb::handle array) {
+  if (is_numpy_array(array)) return borrow_numpy(array);
   ForeignArray* foreign = nullptr;
   if (nb::try_cast(array, foreign) && foreign != nullptr) return borrow_foreign(*foreign);
-  if (is_numpy_array(array)) return borrow_numpy(array);
   throw Error(Code::kInvalidArgument,
               "expected an array of NumPy, not " + nb::cast<std::string>(nb::repr(array.type())));
 }

@@ -10,12 +10,28 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace cairn::python {
 
 // Keeps a Python object alive. The last copy may be destroyed in any thread.
 std::shared_ptr<const void> keep_alive(nanobind::object object);
+
+// Keeps many objects alive, until nobody needs any of them: for small arrays, as keep_alive() takes
+// longer than the rest of an array. The last owner may destroy it in any thread.
+class Keeper {
+ public:
+  Keeper() = default;
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+  ~Keeper();
+
+  void add(nanobind::object object) { objects_.push_back(std::move(object)); }
+
+ private:
+  std::vector<nanobind::object> objects_;
+};
 
 // Host memory of another framework, as its Python module describes it (cairn._leaves).
 struct ForeignArray {

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -154,15 +155,28 @@ class TreeReader {
     return Tree(Bytes(begin, begin + value.size()));
   }
 
-  static Tree array(nb::handle object) {
-    const BorrowedArray borrowed = borrow_contiguous(object);
+  Tree array(nb::handle object) {
+    BorrowedArray borrowed = borrow_contiguous(object);
     if (borrowed.dtype == DType::kOpaque)
       refuse_dtype(nb::module_::import_("numpy").attr("asarray")(object));
-    return Tree(Array(borrowed.dtype, borrowed.element_size, borrowed.shape,
-                      keep_alive(borrowed.owner), borrowed.data));
+    std::shared_ptr<const void> owner = owner_of(borrowed);
+    return Tree(Array(borrowed.dtype, borrowed.element_size, std::move(borrowed.shape),
+                      std::move(owner), borrowed.data));
   }
 
-  static Tree numpy_scalar(nb::handle object) {
+  // Large arrays have an owner each, so that the memory of each is free as soon as it is saved.
+  std::shared_ptr<const void> owner_of(BorrowedArray& borrowed) {
+    constexpr std::int64_t kSmall = std::int64_t{64} << 10U;
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : borrowed.shape)
+      elements = std::min(elements * std::min(extent, kSmall), kSmall);
+    if (elements * static_cast<std::int64_t>(borrowed.element_size) >= kSmall)
+      return keep_alive(std::move(borrowed.owner));
+    small_->add(std::move(borrowed.owner));
+    return small_;
+  }
+
+  Tree numpy_scalar(nb::handle object) {
     const nb::object as_array = nb::module_::import_("numpy").attr("asarray")(object);
     const BorrowedArray element = borrow(as_array);
     NumpyScalar scalar{.dtype = element.dtype};
@@ -229,6 +243,7 @@ class TreeReader {
   }
 
   nb::object convert_;
+  std::shared_ptr<Keeper> small_ = std::make_shared<Keeper>();  // of the small arrays
   std::size_t depth_ = 0;
 };
 
