@@ -96,6 +96,7 @@ def test_tools(tmp_path):
         cairn.convert(tmp_path / "a", tmp_path / "y.safetensors", dtype="float7")
 
 
+@pytest.mark.filterwarnings("ignore:.*/no_metadata_[a-z]+/_METADATA is missing:UserWarning")
 @pytest.mark.parametrize("path", sorted(p.name for p in GOLDEN.iterdir() if p.is_dir()))
 def test_golden_checkpoints_of_other_writers_open(path):
     """Whatever the folder holds that is a checkpoint: the Python tree has the leaves that the command lists."""
