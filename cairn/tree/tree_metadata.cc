@@ -14,7 +14,8 @@ constexpr std::size_t kMaxLevels = 1000;
 // dimensions in metadata; NumPy's limit, and JAX has none in practice
 constexpr std::size_t kMaxRank = 64;
 constexpr std::size_t kMaxShownName = 200;
-constexpr std::size_t kMaxIndexDigits = 18;  // of a sequence key; fits 64 bits
+constexpr std::size_t kMaxReserved = std::size_t{1} << 20U;  // leaves before they are parsed
+constexpr std::size_t kMaxIndexDigits = 18;                  // of a sequence key; fits 64 bits
 
 // "007" and "7" are the same index: Orbax converts the string to an integer, too.
 std::string canonical_index(const JsonScanner& in, const std::string& text) {
@@ -110,7 +111,8 @@ std::vector<LeafMetadata> parse_leaves(JsonScanner& in, std::size_t text_bytes) 
   while (in.next_member(member)) {
     name.assign(member.substr(0, kMaxShownName));
     // The second leaf: as many leaves as the text has room for, if all are like the first.
-    if (leaves.size() == 1) leaves.reserve(text_bytes / (in.offset() - start));
+    if (leaves.size() == 1)
+      leaves.reserve(std::min(kMaxReserved, text_bytes / (in.offset() - start)));
     try {
       parse_leaf(in, leaves.emplace_back());
     } catch (Error& e) {

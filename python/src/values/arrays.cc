@@ -280,6 +280,9 @@ MutableArrayView borrow_writable(nb::handle array) {
   return {borrowed.data, borrowed.dtype, borrowed.element_size, borrowed.shape, borrowed.strides};
 }
 
+// The most bytes between two arrays of one block.
+constexpr std::ptrdiff_t kPadding = kArrayAlignment;
+
 NumpyMaker::Block& NumpyMaker::block_of(const Array& array) {
   const void* const owner = array.owner().get();
   if (last_ == nullptr || owner != last_owner_) {
@@ -293,8 +296,11 @@ void NumpyMaker::announce(const Array& array) {
   const ByteView bytes = array.bytes();
   if (bytes.empty()) return;  // it needs no memory, whatever its owner
   Block& block = block_of(array);
-  if (block.begin == nullptr || bytes.data() < block.begin) block.begin = bytes.data();
-  block.end = std::max(block.end, bytes.data() + bytes.size());
+  if (block.begin == nullptr) {
+    block = {.begin = bytes.data(), .end = bytes.data() + bytes.size(), .memory = {}};
+  } else if (bytes.data() >= block.end && bytes.data() - block.end < kPadding) {
+    block.end = bytes.data() + bytes.size();  // the next of the block
+  }
 }
 
 nb::object NumpyMaker::make(const Array& array, std::string_view opaque) {
@@ -313,8 +319,13 @@ nb::object NumpyMaker::make(const Array& array, std::string_view opaque) {
       throw nb::python_error();
   const bool writable = access_ == Access::kWritable;
   const ByteView bytes = array.bytes();
-  if (bytes.empty()) return numpy().ndarray(shape, dtype, nb::cast(Memory{.writable = writable}));
   Block& block = block_of(array);
+  if (bytes.empty() || bytes.data() < block.begin || bytes.data() + bytes.size() > block.end)
+    return numpy().ndarray(shape, dtype,
+                           nb::cast(Memory{.owner = array.owner(),
+                                           .data = bytes.data(),
+                                           .size = bytes.size(),
+                                           .writable = writable}));
   if (!block.memory.is_valid())
     block.memory = nb::cast(Memory{.owner = array.owner(),
                                    .data = block.begin,

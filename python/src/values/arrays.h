@@ -85,7 +85,7 @@ class NumpyMaker {
   nanobind::object make(const Array& array, std::string_view opaque = {});
 
  private:
-  // What the announced arrays of one owner take.
+  // The announced arrays of one owner that lie one behind the other, from the first on.
   struct Block {
     const std::byte* begin = nullptr;
     const std::byte* end = nullptr;
