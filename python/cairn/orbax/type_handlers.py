@@ -12,6 +12,7 @@ from cairn.orbax._impl.leaves.leaf_args import (
     is_placeholder,
 )
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, as_path
 from cairn.orbax._impl.types.standard_types import (
     ArrayHandler,
     NumpyHandler,
@@ -47,9 +48,7 @@ __getattr__ = _hints(__name__, _MISSING)
 
 def is_ocdbt_checkpoint(path: Any) -> bool:
     """Whether the arrays of a directory are in a database."""
-    from cairn.orbax._impl.paths import as_path
-
-    return bool((as_path(path) / "manifest.ocdbt").exists())
+    return bool((as_path(path) / OCDBT_MANIFEST).exists())
 
 
 def supported_types() -> "list[Any]":

@@ -8,7 +8,7 @@ from typing import Any
 
 from cairn.orbax._impl import asyncs, processes, trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
-from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import is_native
@@ -201,7 +201,7 @@ def param_infos(
     stored: StoredTree, indices: "list[int]", handler: TypeHandler
 ) -> "list[ParamInfo]":
     """What a handler learns of its stored leaves."""
-    is_ocdbt = (stored.directory / "manifest.ocdbt").exists()
+    is_ocdbt = (stored.directory / OCDBT_MANIFEST).exists()
     context = tensorstore_context(handler, is_ocdbt)
     return [_param_info(stored, index, is_ocdbt, context) for index in indices]
 

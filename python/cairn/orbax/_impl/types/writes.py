@@ -20,7 +20,7 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.paths import TREE_METADATA_FILE
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
@@ -28,7 +28,6 @@ from cairn.orbax._impl.types.native_future import NativeFuture
 _PATIENCE = 10  # seconds until the directory of a background save must be there
 _SHARED = "cairn.tmp_"
 _DATABASE = "ocdbt.process_"
-_MANIFEST = "manifest.ocdbt"
 _ARRAYS = "array_metadatas"
 
 
@@ -182,14 +181,14 @@ def place_shared(directory: Any) -> None:
 
 def _place(scratch: str, directory: str) -> None:
     """Moves what is not the database to the directory of the checkpoint."""
-    is_database = os.path.exists(os.path.join(scratch, _MANIFEST))
+    is_database = os.path.exists(os.path.join(scratch, OCDBT_MANIFEST))
     for name in os.listdir(scratch):
         path = os.path.join(scratch, name)
         if name == TREE_METADATA_FILE:
             os.remove(path)  # of this part only; the handler of the tree writes that of all
         elif name == _ARRAYS:
             _place_array_metadatas(path, os.path.join(directory, name))
-        elif os.path.isfile(path) and name != _MANIFEST:  # shardings, strings
+        elif os.path.isfile(path) and name != OCDBT_MANIFEST:  # shardings, strings
             _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
         elif not is_database:
             _move(path, os.path.join(directory, name))
