@@ -17,6 +17,7 @@ from cairn.orbax._impl.types.standard_types import (
     ArrayHandler,
     NumpyHandler,
     ScalarHandler,
+    SingleReplicaArrayHandler,
     StringHandler,
 )
 from cairn.orbax._impl.types.tensorstore_specs import (
@@ -38,7 +39,6 @@ from cairn.orbax._impl.types.type_registry import (
 )
 
 _MISSING = {
-    "SingleReplicaArrayHandler": "each process reads what its devices need; nothing is broadcast",
     "merge_ocdbt_per_process_files": "the processes of a save merge their databases themselves",
 }
 
@@ -83,6 +83,7 @@ __all__ = [
     "RestoreArgs",
     "SaveArgs",
     "ScalarHandler",
+    "SingleReplicaArrayHandler",
     "SingleReplicaArrayRestoreArgs",
     "StringHandler",
     "TypeHandler",

@@ -5,6 +5,7 @@ import dataclasses
 import importlib
 import inspect
 import json
+import operator
 import types
 
 import jax
@@ -182,9 +183,10 @@ def test_names_that_user_code_imports(module, names):
 @pytest.mark.parametrize(
     "module, name, hint",
     [
-        ("arrays", "construct_maximal_shardings", "NamedSharding"),
-        ("type_handlers", "SingleReplicaArrayHandler", "broadcast"),
-        ("utils", "pytree_structure", "metadata"),
+        ("type_handlers", "merge_ocdbt_per_process_files", "merge their databases themselves"),
+        ("utils", "record_saved_duration", "no statistics"),
+        ("serialization", "async_serialize", "jax.experimental.array_serialization"),
+        ("test_utils", "ocdbt_checkpoint_context", "use_ocdbt"),
     ],
 )
 def test_a_missing_one_says_what_to_use(module, name, hint):
@@ -193,7 +195,18 @@ def test_a_missing_one_says_what_to_use(module, name, hint):
         getattr(getattr(ours, module), name)
 
 
-@pytest.mark.parametrize("module", ["metadata.value", "metadata.tree", "version", "msgpack_utils"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "aggregate_handlers",
+        "logging.step_statistics",
+        "metadata.tree",
+        "metadata.value",
+        "msgpack_utils",
+        "serialization.tensorstore_utils",
+        "version",
+    ],
+)
 def test_modules_can_be_imported(module):
     mine, theirs = (importlib.import_module(f"{ocp.__name__}.{module}") for ocp in (ours, real))
     for name, value in vars(theirs).items():
@@ -241,10 +254,12 @@ def test_entries_of_metadata():
 
 # Modules of both packages. v1 has its own test.
 MODULES = ["", *(name for name in ours._MODULES if name not in ("v1", "experimental", "version"))]
+MODULES += ["logging.step_statistics", "metadata.tree", "metadata.value", "path.step"]
+MODULES += ["serialization.tensorstore_utils"]
 
 
 def module_of(package, name):
-    return getattr(package, name) if name else package
+    return operator.attrgetter(name)(package) if name else package
 
 
 def is_public(name, value):

@@ -207,7 +207,7 @@ def write_shapes(stored: StoredTree) -> "dict[tuple[str, ...], tuple[int, ...] |
     for entry in (stored.tree_metadata().get("tree_metadata") or {}).values():
         path = tuple(str(part["key"]) for part in entry["key_metadata"])
         shape = (entry.get("value_metadata") or {}).get("write_shape")
-        shapes[path] = tuple(shape) if shape else None
+        shapes[path] = None if shape is None else tuple(shape)
     return shapes
 
 

@@ -11,7 +11,7 @@ from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.types.leaf_options import Options, native_options
-from cairn.orbax._impl.types.standard_types import is_native
+from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
 
 
@@ -42,9 +42,9 @@ class OwnLeaves:
         self._leaves = {
             trees.path_of(keys): (keys, leaf, handler)
             for keys, leaf in self._pairs[0]
-            if (handler := by_type.get(type(leaf))) is not None and not is_native(handler)
+            if (handler := by_type.get(type(leaf))) is not None and not saves_natively(handler)
         }
-        self._native = [handler for handler in by_type.values() if is_native(handler)]
+        self._native = [handler for handler in by_type.values() if saves_natively(handler)]
 
     def __bool__(self) -> bool:
         return bool(self._leaves)
