@@ -13,6 +13,7 @@ from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
+from cairn.orbax._impl.types.writes import shared_folder
 
 
 def tensorstore_context(handler: TypeHandler, use_ocdbt: bool) -> Any:
@@ -75,15 +76,14 @@ class OwnLeaves:
             key: tensorstore_context(handler, options["is_ocdbt_checkpoint"])
             for key, handler in handlers.items()
         }
-        if any(context is not None for context in contexts.values()):
-            processes.require_one("type handlers that extend those of Orbax")
+        of_orbax = _directory_of_orbax(directory, contexts)
         for path, (keys, leaf, handler) in self._leaves.items():
             _, values, infos, args = groups.setdefault(id(handler), (handler, [], [], []))
             values.append(leaf)
             infos.append(
                 ParamInfo(
                     name=".".join(path),
-                    parent_dir=directory,
+                    parent_dir=directory if contexts[id(handler)] is None else of_orbax,
                     keypath=keys,
                     skip_deserialize=False,
                     value_typestr=handler.typestr(),
@@ -99,6 +99,15 @@ class OwnLeaves:
             )
         )
         return [future for some in futures for future in some or []]
+
+
+def _directory_of_orbax(directory: Any, contexts: "dict[int, Any]") -> Any:
+    """Where subclasses of Orbax's handlers write: several processes have a folder for that."""
+    if all(context is None for context in contexts.values()):
+        return directory
+    processes.require_step("type handlers that extend those of Orbax")
+    job = processes.job()
+    return directory if job is None else as_path(shared_folder(directory, job))
 
 
 class NamingFuture:

@@ -5,7 +5,8 @@ as that of a process; without a database, each array has its folder. Files that 
 too (_sharding, _strings.json, array_metadatas) are merged.
 
 Several processes write into one folder, cairn.tmp_<id>, each a database of its own. The first moves
-them at the end of the save, when all have written.
+them at the end of the save, when all have written. Handlers of Orbax itself do the same: in the
+checkpoint's own directory, their databases would have the names of those of the native part.
 """
 
 import asyncio
@@ -107,8 +108,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
     if job is None:
         scratch = _scratch(directory, bool(info.is_ocdbt_checkpoint))
     else:
-        scratch = os.path.join(directory, _SHARED + job.unique_id())
-        os.makedirs(scratch, exist_ok=True)
+        scratch = shared_folder(directory, job)
     try:
         pending = native.async_save(
             scratch,
@@ -163,6 +163,13 @@ def _leaf_arguments(leaves: "list[_Leaf]") -> "list[Any]":
 
 
 # ---- where the files belong ----
+
+
+def shared_folder(directory: Any, job: Any) -> str:
+    """A folder that the processes of a job write into; place_shared() empties it."""
+    path = os.path.join(os.fspath(directory), f"{_SHARED}{job.unique_id()}")
+    os.makedirs(path, exist_ok=True)
+    return path
 
 
 def place_shared(directory: Any) -> None:
