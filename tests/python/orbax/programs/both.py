@@ -13,6 +13,7 @@ import cairn.orbax as ours
 
 # A class of an error stands for its subclasses: those of the packages have other names.
 ERRORS = (
+    AssertionError,
     KeyError,
     FileNotFoundError,
     FileExistsError,
@@ -21,7 +22,6 @@ ERRORS = (
     ValueError,
     TypeError,
     AttributeError,
-    AssertionError,
     RuntimeError,
 )
 # Files of which only the existence counts, or which only one package writes: see docs/python.md.
@@ -97,7 +97,8 @@ class Recorder:
 def difference(mine, theirs):
     """Where two descriptions begin to differ."""
     texts = [str(mine), str(theirs)]
-    start = max(0, len(os.path.commonprefix(texts)) - 200)
+    pairs = enumerate(zip(*texts, strict=False))
+    start = max(0, next((at for at, (a, b) in pairs if a != b), 0) - 200)
     return " is not ".join(text[start : start + 400] for text in texts)
 
 

@@ -1,6 +1,7 @@
 """Training loops with a CheckpointManager: each step is as in Orbax."""
 
 import datetime
+import shutil
 
 import jax
 import jax.numpy as jnp
@@ -210,3 +211,78 @@ def test_options(name, tmp_path):
     is_refused = name in ("max_to_keep=-1", "todelete twice", "best_mode", "a name that is unknown")
     has_files = not is_refused and name not in ("read_only", "two ways of keeping")
     compare(program, tmp_path, expect_files=has_files)
+
+
+def test_handlers_of_items(tmp_path):
+    def program(ocp, root, step):
+        args = ocp.args
+        handlers = {"x": ocp.StandardCheckpointHandler(), "y": ocp.JsonCheckpointHandler()}
+        numbers, note = args.StandardSave({"a": 1}), args.JsonSave({"b": 2})
+        with ocp.CheckpointManager(root / "a", item_handlers=handlers) as manager:
+            for i, items in enumerate(({"x": numbers, "y": note}, {"y": note}, {"x": note})):
+                step("save", manager.save, i, args=args.Composite(**items))
+            manager.wait_until_finished()
+            for i in range(3):
+                step("restore", manager.restore, i)
+                step("restore x", manager.restore, i, args=args.Composite(x=args.StandardRestore()))
+                step("item_metadata", manager.item_metadata, i)
+            step("all_steps", manager.all_steps)
+        registry = ocp.handlers.create_default_handler_registry(x=ocp.StandardCheckpointHandler())
+        with ocp.CheckpointManager(root / "a", handler_registry=registry) as manager:
+            step("restore", manager.restore, 0)
+            step("item_metadata", manager.item_metadata, 0)
+        one = ocp.JsonCheckpointHandler()
+        for name, given in {
+            "names and handlers": {"item_names": ("a",), "item_handlers": {"a": one}},
+            "a checkpointer, too": {
+                "checkpointers": ocp.PyTreeCheckpointer(),
+                "item_handlers": one,
+            },
+            "a registry, too": {"item_handlers": one, "handler_registry": registry},
+            "a reserved name": {"item_names": ("metrics", "a")},
+            "metadata that is no dict": {"metadata": 5},
+            "metadata that is no JSON": {"metadata": {"x": object()}},
+        }.items():
+            made = step(name, ocp.CheckpointManager, root / name, **given)
+            if made is not None:
+                made.close()
+
+    compare(program, tmp_path)
+
+
+def test_directories_that_others_change(tmp_path):
+    def program(ocp, root, step):
+        args = ocp.args.StandardSave({"a": 1})
+        for name in ("7", "abc", "9.orbax-checkpoint-tmp-1"):
+            (root / "c" / name).mkdir(parents=True)
+        (root / "c" / "8").write_text("x")
+        with ocp.CheckpointManager(root / "c") as manager:
+            step("all_steps", manager.all_steps)
+            for i in (7, 8, 9):
+                step("restore", manager.restore, i)
+                step("item_metadata", manager.item_metadata, i)
+                step("save", manager.save, i, args=args)
+                step("wait", manager.wait_until_finished)
+            step("all_steps", manager.all_steps)
+        with ocp.CheckpointManager(root / "d") as manager:
+            for name in ("latest_step", "best_step", "all_steps"):
+                step(name, getattr(manager, name))
+            for name in ("metrics", "item_metadata", "metadata", "delete", "restore"):
+                step(name, getattr(manager, name), 0)
+        with ocp.CheckpointManager(root / "d") as manager:
+            manager.save(3, args=args)
+            manager.wait_until_finished()
+            shutil.rmtree(root / "d" / "3")
+            step("all_steps of before", manager.all_steps)
+            step("restore", manager.restore, 3)
+            step("all_steps, read again", manager.all_steps, read=True)
+
+        def interrupted():
+            with ocp.CheckpointManager(root / "e") as manager:
+                manager.save(1, args=args)
+                raise KeyError("an error of the loop")
+
+        step("an error of the loop", interrupted)
+        step("its save has ended", (root / "e" / "1").exists)
+
+    compare(program, tmp_path)

@@ -1,6 +1,7 @@
 """Saves and restores of trees with checkpointers: each step is as in Orbax."""
 
 import collections
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -168,5 +169,73 @@ def test_formats(options, tmp_path):
         step("save", checkpointer.save, root / "a", args=ocp.args.PyTreeSave(state()))
         step("restore", ocp.PyTreeCheckpointer().restore, root / "a")
         step("metadata", ocp.PyTreeCheckpointer().metadata, root / "a")
+
+    compare(program, tmp_path)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass
+class TrainState:
+    step: object
+    params: object
+    opt: object
+
+
+def train_state(step=0):
+    params = {"dense": {"kernel": jnp.ones((4, 2)) * step, "bias": jnp.zeros(2)}}
+    return TrainState(jnp.int32(step), params, (Pair(jnp.ones(3), {"a": jnp.ones(1)}), (), None))
+
+
+def test_a_state_of_classes(tmp_path):
+    def program(ocp, root, step):
+        args = ocp.args
+        with ocp.CheckpointManager(root / "c") as manager:
+            step("save", manager.save, 2, args=args.StandardSave(train_state(2)))
+            manager.wait_until_finished()
+            state, metadata = train_state(), manager.item_metadata(2)
+            shapes = jax.eval_shape(train_state)
+            params = {"params": state.params}
+            arguments = ocp.checkpoint_utils.construct_restore_args
+            everywhere = jax.tree.map(lambda leaf: sds(leaf.shape, leaf.dtype, placed()), shapes)
+            for name, given in {
+                "standard": args.StandardRestore(state),
+                "shapes": args.StandardRestore(shapes),
+                "shardings": args.StandardRestore(everywhere),
+                "without opt": args.StandardRestore(dataclasses.replace(state, opt=None)),
+                "metadata": args.StandardRestore(metadata),
+                "tree of metadata": args.StandardRestore(metadata.tree),
+                "tree": args.PyTreeRestore(state),
+                "tree with arguments": args.PyTreeRestore(state, arguments(state)),
+                "tree of metadata itself": args.PyTreeRestore(metadata),
+                "a part": args.PyTreeRestore(params, partial_restore=True),
+                "transforms": args.PyTreeRestore(params, arguments(params), transforms={}),
+                "a place that is left out": args.PyTreeRestore(dataclasses.replace(state, opt=...)),
+                "all are left out": args.PyTreeRestore(jax.tree.map(lambda _: ..., state)),
+            }.items():
+                step(name, manager.restore, 2, args=given)
+            step("arguments of metadata", arguments, metadata)
+            step(
+                "arguments of shardings", arguments, state, jax.tree.map(lambda _: placed(), state)
+            )
+            step("without shapes", arguments, state, set_global_shape=False)
+        for leaf in (
+            "x",
+            1,
+            2.0,
+            True,
+            1j,
+            np.ones(2),
+            np.float32(1),
+            sds((2,), "f4", None),
+            ...,
+            object(),
+        ):
+            step("arguments of a leaf", arguments, {"a": leaf})
+        for options in (
+            {"use_fallback": True, "original_key": "x"},
+            {"multi_value_fn": print, "original_key": "x"},
+            {"multi_value_fn_input_args": {}},
+        ):
+            step("a transform", ocp.RestoreTransform, **options)
 
     compare(program, tmp_path)
