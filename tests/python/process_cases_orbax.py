@@ -211,6 +211,26 @@ def subclasses_of_orbax(path, options, others):
     return [sorted(set(calls)), restored["array"].tolist(), restored["name"], restored["step"]]
 
 
+def single_replicas(path):
+    """Each process reads its own parts. Orbax restores what the handler has saved."""
+    shape, spec = (8, 2), P("data")
+    place = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("replica", "data")), spec)
+    values = np.arange(16.0, dtype=np.float32).reshape(shape)
+    handlers = ocp.type_handlers
+    registry = handlers.create_type_handler_registry((jax.Array, handlers.SingleReplicaArrayHandler()))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
+        made.save(f"{path}/c", {"w": jax.make_array_from_callback(shape, place, lambda index: values[index])})
+        args = {"w": handlers.SingleReplicaArrayRestoreArgs(sharding=place, global_shape=shape)}
+        found = [made.restore(f"{path}/c", args=ocp.args.PyTreeRestore(restore_args=args))["w"]]
+    args = {"w": real.ArrayRestoreArgs(sharding=place)}
+    found.append(real.PyTreeCheckpointer().restore(f"{path}/c", args=real.args.PyTreeRestore(restore_args=args))["w"])
+    for restored in found:
+        assert restored.sharding == place
+        for shard in restored.addressable_shards:
+            np.testing.assert_array_equal(shard.data, values[shard.index])
+    return ocp.multihost.broadcast_one_to_all({"from": np.int32(jax.process_index() + 7)})["from"].item()
+
+
 def a_failing_subclass_of_orbax(path):
     """Its error in process 1 ends the save of both."""
     class Failing(real.type_handlers.ArrayHandler):

@@ -104,6 +104,10 @@ def test_handlers_that_extend_those_of_orbax(tmp_path, job, options, others):
         assert_same(theirs["sharded"], sharded)
 
 
+def test_single_replicas_and_a_value_for_all(tmp_path, job):
+    assert job.run("single_replicas", tmp_path) == [7, 7]
+
+
 def test_a_failing_subclass_of_orbax(tmp_path, job):
     first, second = job.run("a_failing_subclass_of_orbax", tmp_path)
     assert first == ["ValueError", "process 1: mine"] and second == ["ValueError", "mine"]
