@@ -182,16 +182,66 @@ def a_failing_subclass(path):
 
 
 def refusals_of_handlers(path):
-    """Those of Orbax write databases of the same names; nobody waits for handlers called by hand."""
-    class Own(real.type_handlers.ArrayHandler):
-        """A handler of the user's."""
-
-    registry = ocp.type_handlers.create_type_handler_registry((jax.Array, Own()))
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
-        first = raised(made.save, f"{path}/c", {"w": tree()["number"]})
+    """Nobody waits for handlers called by hand."""
     info = ocp.type_handlers.ParamInfo(name="w", parent_dir=pathlib.Path(path), is_ocdbt_checkpoint=True)
     by_hand = ocp.type_handlers.ArrayHandler().serialize([tree()["number"]], [info])
-    return [first, raised(lambda: asyncio.run(by_hand))]
+    return raised(lambda: asyncio.run(by_hand))
+
+
+def subclasses_of_orbax(path, options, others):
+    """Classes that extend Orbax's own, beside leaves of the native part, or of classes that extend ours."""
+    calls, options = [], json.loads(options)
+    th = real.type_handlers
+    store = th.get_type_handler(jax.Array)._array_metadata_store
+    ours = registry_of_subclasses(calls) if others == "ours" else None
+    registry = ocp.type_handlers.create_type_handler_registry(
+        (Words, WordsHandler()), (int, ours.get(int) if ours else ocp.type_handlers.ScalarHandler()), (float, doubling(th.ScalarHandler, calls)()),
+        (np.ndarray, ours.get(np.ndarray) if ours else ocp.type_handlers.NumpyHandler()), (str, doubling(th.StringHandler, calls)()),
+        (jax.Array, doubling(th.ArrayHandler, calls)(array_metadata_store=store)))
+    saved = {"sharded": tree(), "array": np.arange(5), "step": 3, "rate": 1.5, "name": "ab", "words": Words(["x"]), "none": None}
+    with ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry, **options)) as made:
+        for name in ("a", "b"):
+            made.save(f"{path}/{name}", args=ocp.args.PyTreeSave(saved))
+            made.wait_until_finished()
+            args = {key: ocp.RestoreArgs() for key in saved if key != "none"} | {
+                "sharded": ocp.checkpoint_utils.construct_restore_args(target(mesh(), SPECS)), "none": None}
+            restored = made.restore(f"{path}/{name}", args=ocp.args.PyTreeRestore(restore_args=args))
+            check(halved(restored["sharded"]))
+            assert restored["words"] == ["x"] and restored["rate"] == 3.0, restored
+    return [sorted(set(calls)), restored["array"].tolist(), restored["name"], restored["step"]]
+
+
+def single_replicas(path):
+    """Each process reads its own parts. Orbax restores what the handler has saved."""
+    shape, spec = (8, 2), P("data")
+    place = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()).reshape(2, 2), ("replica", "data")), spec)
+    values = np.arange(16.0, dtype=np.float32).reshape(shape)
+    handlers = ocp.type_handlers
+    registry = handlers.create_type_handler_registry((jax.Array, handlers.SingleReplicaArrayHandler()))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
+        made.save(f"{path}/c", {"w": jax.make_array_from_callback(shape, place, lambda index: values[index])})
+        args = {"w": handlers.SingleReplicaArrayRestoreArgs(sharding=place, global_shape=shape)}
+        found = [made.restore(f"{path}/c", args=ocp.args.PyTreeRestore(restore_args=args))["w"]]
+    args = {"w": real.ArrayRestoreArgs(sharding=place)}
+    found.append(real.PyTreeCheckpointer().restore(f"{path}/c", args=real.args.PyTreeRestore(restore_args=args))["w"])
+    for restored in found:
+        assert restored.sharding == place
+        for shard in restored.addressable_shards:
+            np.testing.assert_array_equal(shard.data, values[shard.index])
+    return ocp.multihost.broadcast_one_to_all({"from": np.int32(jax.process_index() + 7)})["from"].item()
+
+
+def a_failing_subclass_of_orbax(path):
+    """Its error in process 1 ends the save of both."""
+    class Failing(real.type_handlers.ArrayHandler):
+        async def serialize(self, values, infos, args=None):
+            if jax.process_index() == 1:
+                raise ValueError("mine")
+            return await super().serialize(values, infos, args)
+
+    registry = ocp.type_handlers.create_type_handler_registry((jax.Array, Failing()))
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
+        return raised(made.save, f"{path}/c", {"w": tree()["number"]})
 
 
 def refusals_of_v1(path):

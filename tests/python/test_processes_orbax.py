@@ -84,10 +84,39 @@ def test_options_of_handlers(tmp_path, job):
         assert chunks[::2] == chunks[1::2] and chunks[0] != chunks[2], chunks
 
 
-def test_handlers_that_extend_theirs_refuse_several_processes(tmp_path, job):
-    for answers in job.run("refusals_of_handlers", tmp_path):
-        for kind, text in answers:
-            assert kind == "NotImplementedError" and "save in one process; this run has 2" in text, text
+@pytest.mark.parametrize("options", FORMATS, ids=str)
+@pytest.mark.parametrize("others", ["native", "ours"])
+def test_handlers_that_extend_those_of_orbax(tmp_path, job, options, others):
+    factor = 2 if others == "ours" else 1
+    first, second = job.run("subclasses_of_orbax", tmp_path, json.dumps(options), others)
+    assert first == second and first[1:] == [[factor * i for i in range(5)], "abab", 3 * factor]
+    kinds = ["ArrayHandler", "ScalarHandler", "StringHandler"] + (["NumpyHandler"] if others == "ours" else [])
+    assert first[0] == sorted(f"{verb} {kind}" for verb in ("restore", "save") for kind in kinds)
+    sharded = {key: np.asarray(value * 2) for key, value in cases.VALUES.items()}
+    for name in ("a", "b"):
+        stored = tmp_path / name
+        assert not list(stored.glob("**/cairn.tmp*")) and not list(stored.glob("*/*.tmp*"))
+        assert_same(cairn.load(stored, target={"sharded": sharded}, partial=True)["sharded"], sharded)
+        restore_args = {"sharded": dict.fromkeys(sharded, ocp.RestoreArgs(restore_type=np.ndarray)), "rate": ocp.RestoreArgs()}
+        args = ocp.args.PyTreeRestore({"sharded": sharded, "rate": 0.0}, restore_args=restore_args, partial_restore=True)
+        theirs = ocp.PyTreeCheckpointer().restore(stored, args=args)
+        assert theirs["rate"] == 3.0
+        assert_same(theirs["sharded"], sharded)
+
+
+def test_single_replicas_and_a_value_for_all(tmp_path, job):
+    assert job.run("single_replicas", tmp_path) == [7, 7]
+
+
+def test_a_failing_subclass_of_orbax(tmp_path, job):
+    first, second = job.run("a_failing_subclass_of_orbax", tmp_path)
+    assert first == ["ValueError", "process 1: mine"] and second == ["ValueError", "mine"]
+    assert not (tmp_path / "c").exists()
+
+
+def test_handlers_called_by_hand_refuse_several_processes(tmp_path, job):
+    for kind, text in job.run("refusals_of_handlers", tmp_path):
+        assert kind == "NotImplementedError" and "save in one process; this run has 2" in text, text
     assert list(tmp_path.iterdir()) == []
 
 

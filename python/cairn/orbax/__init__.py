@@ -15,6 +15,7 @@ from cairn.orbax.version import __version__
 
 _MODULES = (
     "abstract_checkpoint_manager",
+    "aggregate_handlers",
     "args",
     "arrays",
     "checkpoint_args",
@@ -31,6 +32,7 @@ _MODULES = (
     "multihost",
     "options",
     "path",
+    "serialization",
     "step",
     "test_utils",
     "transform_utils",
@@ -70,9 +72,7 @@ _NAMES = {
 }
 
 _HINTS = {
-    "aggregate_handlers": "msgpack_utils reads and writes the file that they wrote",
     "pathways": "Pathways is not available",
-    "serialization": "arrays are written by Cairn's native code",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]

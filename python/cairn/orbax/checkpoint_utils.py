@@ -13,10 +13,16 @@ from cairn.orbax._impl.steps import step_names
 from cairn.orbax._impl.steps.snapshots import held, snapshot_of
 from cairn.orbax.multihost import process_count, process_index
 
-__getattr__ = _hints(
-    __name__,
-    {"STANDARD_ARRAY_TYPES": "they are int, float, numpy.ndarray and jax.Array"},
-)
+_missing = _hints(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "STANDARD_ARRAY_TYPES":  # JAX is imported when it is asked for
+        import jax
+        import numpy as np
+
+        return (int, float, np.ndarray, jax.Array)
+    return _missing(name)
 
 
 def get_snapshot_dir_from_step_dir(step_dir: Any, snapshot_dir: Any = None) -> Any:

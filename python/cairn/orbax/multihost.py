@@ -33,10 +33,13 @@ def sync_global_processes(name: str, **options: Any) -> None:
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: "bool | None" = None) -> Any:
-    """The tree of the first process. Raises NotImplementedError if there are others."""
-    if process_count() > 1:
-        raise NotImplementedError("use jax.experimental.multihost_utils.broadcast_one_to_all")
-    return in_tree
+    """The tree of the first process, or of the one with is_source, as arrays of NumPy.
+
+    All processes call it.
+    """
+    from jax.experimental import multihost_utils
+
+    return multihost_utils.broadcast_one_to_all(in_tree, is_source)
 
 
 def is_jax_distributed_client_initialized() -> bool:

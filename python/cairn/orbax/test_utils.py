@@ -8,9 +8,36 @@ from typing import Any
 from cairn.orbax import tree as _tree
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.testing.handlers import (
+    ErrorCheckpointHandler,
+    ErrorRestoreArgs,
+    ErrorSaveArgs,
+    PyTreeCheckpointHandler,
+    create_tmp_directory,
+    global_type_handler_registry_context,
+    save_fake_tmp_dir,
+)
+from cairn.orbax._impl.testing.trees import (
+    create_sharded_array,
+    create_single_replica_restore_args,
+    filter_metadata_fields,
+    is_leaf,
+    replicate_sharded_array,
+    setup_pytree,
+    setup_sharded_pytree,
+)
 from cairn.orbax.multihost import sync_global_processes
 
-__getattr__ = _hints(__name__, general="a helper of Orbax's own tests")
+__getattr__ = _hints(
+    __name__,
+    {
+        "ensure_atomic_save": "call finalize() of a class of cairn.orbax.path.atomicity",
+        "get_expected_chunk_shape": "metadata() has the write_shape of each array",
+        "ocdbt_checkpoint_context": "PyTreeCheckpointHandler(use_ocdbt=...) chooses",
+        "set_tensorstore_driver_for_test": "Cairn writes local files without TensorStore",
+    },
+    general="a helper of Orbax's own tests",
+)
 
 
 def erase_and_create_empty(directory: Any) -> Any:
@@ -97,32 +124,22 @@ def assert_tree_same_structure(testclass: Any, expected: Any, actual: Any) -> No
 # ---- trees of arrays ----
 
 
+def assert_every_n_is_x_apart(testclass: Any, values: Any, n: int, x: float) -> None:
+    """Checks that each of the sorted times is `x` later than the one `n` places before it.
+
+    They may be a twentieth of `x` too early. AssertionError if their number is not a multiple of n.
+    """
+    times = sorted(values)
+    assert len(times) % n == 0
+    for before, after in zip(times, times[n:], strict=False):
+        testclass.assertGreaterEqual(after, before + x * 0.95)
+
+
 def apply_function(tree: Any, function: "Callable[[Any], Any]") -> Any:
     """The tree with what a function of JAX makes of each array."""
     import jax
 
     return jax.tree.map(jax.jit(function), tree)
-
-
-def create_sharded_array(arr: Any, mesh: Any, mesh_axes: Any) -> Any:
-    """The array, or number, of jax on the devices of a mesh; mesh_axes: a PartitionSpec."""
-    import jax
-    import numpy as np
-
-    array = np.asarray(arr)
-    sharding = jax.sharding.NamedSharding(mesh, mesh_axes)
-    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
-
-
-def replicate_sharded_array(arr: Any) -> Any:
-    """The array on all devices."""
-    import jax
-    import numpy as np
-
-    mesh = jax.sharding.Mesh(np.asarray(jax.devices()), ("x",))
-    axes: Any = jax.sharding.PartitionSpec
-    everywhere = jax.sharding.NamedSharding(mesh, axes(None))
-    return jax.jit(lambda array: array, out_shardings=everywhere)(arr)
 
 
 @contextlib.contextmanager
@@ -139,15 +156,28 @@ def register_type_handler(ty: Any, handler: Any, func: Any) -> "Iterator[None]":
 
 
 __all__ = [
+    "ErrorCheckpointHandler",
+    "ErrorRestoreArgs",
+    "ErrorSaveArgs",
+    "PyTreeCheckpointHandler",
     "apply_function",
     "assert_array_equal",
+    "assert_every_n_is_x_apart",
     "assert_tree_equal",
     "assert_tree_same_structure",
     "create_sharded_array",
+    "create_single_replica_restore_args",
+    "create_tmp_directory",
     "empty_directory",
     "erase_and_create_empty",
+    "filter_metadata_fields",
+    "global_type_handler_registry_context",
+    "is_leaf",
     "print_directory",
     "register_type_handler",
     "replicate_sharded_array",
+    "save_fake_tmp_dir",
+    "setup_pytree",
+    "setup_sharded_pytree",
     "sync_global_processes",
 ]

@@ -12,10 +12,12 @@ from cairn.orbax._impl.leaves.leaf_args import (
     is_placeholder,
 )
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, as_path
 from cairn.orbax._impl.types.standard_types import (
     ArrayHandler,
     NumpyHandler,
     ScalarHandler,
+    SingleReplicaArrayHandler,
     StringHandler,
 )
 from cairn.orbax._impl.types.tensorstore_specs import (
@@ -37,7 +39,6 @@ from cairn.orbax._impl.types.type_registry import (
 )
 
 _MISSING = {
-    "SingleReplicaArrayHandler": "each process reads what its devices need; nothing is broadcast",
     "merge_ocdbt_per_process_files": "the processes of a save merge their databases themselves",
 }
 
@@ -47,9 +48,7 @@ __getattr__ = _hints(__name__, _MISSING)
 
 def is_ocdbt_checkpoint(path: Any) -> bool:
     """Whether the arrays of a directory are in a database."""
-    from cairn.orbax._impl.paths import as_path
-
-    return bool((as_path(path) / "manifest.ocdbt").exists())
+    return bool((as_path(path) / OCDBT_MANIFEST).exists())
 
 
 def supported_types() -> "list[Any]":
@@ -84,6 +83,7 @@ __all__ = [
     "RestoreArgs",
     "SaveArgs",
     "ScalarHandler",
+    "SingleReplicaArrayHandler",
     "SingleReplicaArrayRestoreArgs",
     "StringHandler",
     "TypeHandler",

@@ -7,6 +7,7 @@ from cairn.orbax._impl.atomicity import is_path_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
+from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.processes import is_primary_host, reached_preemption
 from cairn.orbax._impl.steps.step_names import (
     any_checkpoint_step,
@@ -16,6 +17,7 @@ from cairn.orbax._impl.steps.step_names import (
     step_from_checkpoint_name,
     tmp_checkpoints,
 )
+from cairn.orbax._impl.stored_tree import ARRAY_METADATA_FOLDER, PLACEHOLDER_PREFIX
 from cairn.orbax.arrays import to_shape_dtype_struct
 from cairn.orbax.multihost import broadcast_one_to_all, sync_global_processes
 from cairn.orbax.tree import (
@@ -36,17 +38,16 @@ from cairn.orbax.tree import (
 __getattr__ = _hints(
     __name__,
     {
-        "pytree_structure": "the metadata() of a checkpointer has the structure",
         "record_saved_duration": "cairn.orbax records no statistics of steps",
     },
 )
 
-_PREFIX = "PLACEHOLDER://"
+_NOT_ARRAYS = ("_sharding", TREE_METADATA_FILE, ARRAY_METADATA_FOLDER)
 
 
 def leaf_is_placeholder(leaf: Any) -> bool:
     """Whether a leaf stands for one that is stored elsewhere."""
-    return isinstance(leaf, str) and leaf.startswith(_PREFIX)
+    return isinstance(leaf, str) and leaf.startswith(PLACEHOLDER_PREFIX)
 
 
 def all_leaves_are_placeholders(tree: Any) -> bool:
@@ -63,14 +64,28 @@ def is_pathways_backend() -> bool:
 
 def leaf_placeholder(name: str) -> str:
     """What stands for a leaf of this name."""
-    return f"{_PREFIX}{name}"
+    return f"{PLACEHOLDER_PREFIX}{name}"
 
 
 def name_from_leaf_placeholder(placeholder: str) -> str:
     """The name that a placeholder stands for. Raises ValueError for anything else."""
     if not leaf_is_placeholder(placeholder):
         raise ValueError("Requested name from placeholder, but value was not a placeholder.")
-    return placeholder.removeprefix(_PREFIX)
+    return placeholder.removeprefix(PLACEHOLDER_PREFIX)
+
+
+def pytree_structure(directory: Any) -> "dict[str, Any]":
+    """A nested dict of placeholders for the arrays that are directories, split at the dots."""
+    tree: dict[str, Any] = {}
+    for child in as_path(directory).iterdir():
+        if child.name in _NOT_ARRAYS:
+            continue
+        *parents, last = child.name.split(".")
+        node = tree
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[last] = leaf_placeholder(child.name)
+    return tree
 
 
 def is_scalar(x: Any) -> bool:
@@ -132,6 +147,7 @@ __all__ = [
     "leaf_is_placeholder",
     "leaf_placeholder",
     "name_from_leaf_placeholder",
+    "pytree_structure",
     "reached_preemption",
     "serialize_tree",
     "step_from_checkpoint_name",

@@ -54,12 +54,12 @@ def test_orbax_is_never_imported(tmp_path):
     assert out.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("name", ["serialization", "pathways", "nothing_of_this_name"])
+@pytest.mark.parametrize("name", ["pathways", "nothing_of_this_name"])
 def test_a_missing_name_has_a_hint(name):
     with pytest.raises(AttributeError, match=name):
         getattr(ocp, name)
-    with pytest.raises(AttributeError, match="broadcast"):
-        _ = ocp.type_handlers.SingleReplicaArrayHandler
+    with pytest.raises(AttributeError, match="merge their databases themselves"):
+        _ = ocp.type_handlers.merge_ocdbt_per_process_files
 
 
 @pytest.mark.parametrize(

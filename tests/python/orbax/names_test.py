@@ -5,6 +5,8 @@ import dataclasses
 import importlib
 import inspect
 import json
+import operator
+import types
 
 import jax
 import numpy as np
@@ -181,9 +183,10 @@ def test_names_that_user_code_imports(module, names):
 @pytest.mark.parametrize(
     "module, name, hint",
     [
-        ("arrays", "construct_maximal_shardings", "NamedSharding"),
-        ("type_handlers", "SingleReplicaArrayHandler", "broadcast"),
-        ("utils", "pytree_structure", "metadata"),
+        ("type_handlers", "merge_ocdbt_per_process_files", "merge their databases themselves"),
+        ("utils", "record_saved_duration", "no statistics"),
+        ("serialization", "async_serialize", "jax.experimental.array_serialization"),
+        ("test_utils", "ocdbt_checkpoint_context", "use_ocdbt"),
     ],
 )
 def test_a_missing_one_says_what_to_use(module, name, hint):
@@ -192,11 +195,22 @@ def test_a_missing_one_says_what_to_use(module, name, hint):
         getattr(getattr(ours, module), name)
 
 
-@pytest.mark.parametrize("module", ["metadata.value", "metadata.tree", "version", "msgpack_utils"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "aggregate_handlers",
+        "logging.step_statistics",
+        "metadata.tree",
+        "metadata.value",
+        "msgpack_utils",
+        "serialization.tensorstore_utils",
+        "version",
+    ],
+)
 def test_modules_can_be_imported(module):
     mine, theirs = (importlib.import_module(f"{ocp.__name__}.{module}") for ocp in (ours, real))
     for name, value in vars(theirs).items():
-        if is_public(name, value) and name != "ValueMetadataEntry":
+        if is_public(name, value):
             assert hasattr(mine, name), name
     assert mine.__name__.endswith(module)
 
@@ -210,18 +224,42 @@ def test_version():
 def test_classes_of_metadata():
     for name in ("Metadata", "ArrayMetadata", "StringMetadata", "ScalarMetadata"):
         assert getattr(ours.metadata.value, name) is getattr(ours.metadata, name)
-    with pytest.raises(AttributeError, match="metadata\\(\\) of a handler"):
-        ours.metadata.tree.ValueMetadataEntry  # noqa: B018
+
+
+def test_entries_of_metadata():
+    from etils import epath
+
+    def options(rich):
+        return types.SimpleNamespace(support_rich_types=rich)
+
+    found = []
+    for ocp in (ours, real):
+        kind = ocp.metadata.tree.ValueMetadataEntry
+        info = ocp.type_handlers.ParamInfo(
+            name="a", parent_dir=epath.Path("/x"), value_typestr="Dict", write_shape=(2, 3)
+        )
+        made = kind.build(info, ocp.SaveArgs())
+        pairs = [(kind.from_json(made.to_json(), options(False)), made)]
+        for rich in (False, True):
+            stored = {"value_type": "NamedTuple", "skip_deserialize": True}
+            pairs.append((kind.from_json(stored, options(rich)), kind("x")))
+        assert pairs[0][0] == pairs[0][1]
+        found.append([(dataclasses.asdict(a), b.to_json()) for a, b in pairs])
+        with pytest.raises(AssertionError, match="value_typestr"):
+            kind.build(info.replace(value_typestr=None), ocp.SaveArgs())
+    assert found[0] == found[1]
 
 
 # ---- nothing is missing without a word ----
 
 # Modules of both packages. v1 has its own test.
 MODULES = ["", *(name for name in ours._MODULES if name not in ("v1", "experimental", "version"))]
+MODULES += ["logging.step_statistics", "metadata.tree", "metadata.value", "path.step"]
+MODULES += ["serialization.tensorstore_utils"]
 
 
 def module_of(package, name):
-    return getattr(package, name) if name else package
+    return operator.attrgetter(name)(package) if name else package
 
 
 def is_public(name, value):

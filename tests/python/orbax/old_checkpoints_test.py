@@ -8,27 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as real
 import pytest
+from trees import outcome, plain
 
 import cairn.orbax as ours
 
 STORED = {"a": np.arange(3.0), "b": {"c": 1, "d": jnp.ones(4)}, "e": [1.5, 2.5], "n": None}
 PACKAGES = (ours, real)
-
-
-def plain(tree):
-    """The structure, types, dtypes and values of a tree."""
-    leaves, structure = jax.tree.flatten(tree)
-    return str(structure), [
-        (type(leaf), getattr(leaf, "dtype", None), np.asarray(leaf).tolist()) for leaf in leaves
-    ]
-
-
-def outcome(work):
-    try:
-        return plain(work())
-    except Exception as error:
-        kinds = (KeyError, FileNotFoundError, ValueError, TypeError)
-        return next((kind for kind in kinds if isinstance(error, kind)), error)
 
 
 def stored_without_metadata(path, tree, **options):
@@ -201,10 +186,33 @@ def test_trees_in_a_msgpack_file(tree, has_metadata, tmp_path):
         assert found[0] == found[1] and isinstance(found[0], tuple), target
     found = both(path, tree, lambda ocp, target: jax.tree.map(lambda _: ocp.RestoreArgs(), target))
     assert found[0] == found[1]
-    if not has_metadata:
-        for target in ({"a": 0}, {"a": 0, "q": 1}, {}):
-            found = both(path, target)
-            assert found[0] == found[1], target
+    parts = ({"a": 0}, {"a": 0, "q": 1}, {}, {"b": 1}, {"b": {"c": ..., "q": None}}, [1], 5)
+    for target in parts:
+        for options in ({}, {"partial_restore": True}):
+            for like in (target, tree):  # restore_args have the structure of the checkpoint
+
+                def make_args(ocp, _, like=like):
+                    return jax.tree.map(lambda _: ocp.RestoreArgs(dtype=np.float16), like)
+
+                for make in (lambda ocp, target: None, make_args):
+                    found = both(path, target, make, **options)
+                    assert found[0] == found[1], (target, options, like)
+
+
+def test_another_name_of_the_msgpack_file(tmp_path):
+    """Nothing is written to it. Only the usual name is read."""
+    for ocp in PACKAGES:
+        handler = ocp.PyTreeCheckpointHandler(aggregate_filename="other")
+        path = tmp_path / ocp.__name__
+        with ocp.Checkpointer(handler) as checkpointer:
+            checkpointer.save(path, {"a": 1})
+            assert not (path / "other").exists() and checkpointer.restore(path) == {"a": 1}
+            (path / "other").write_bytes(real.msgpack_utils.msgpack_serialize({"a": 2}))
+            if ocp is real:
+                assert checkpointer.restore(path) == {"a": 2}
+                continue
+            with pytest.raises(NotImplementedError, match="aggregate_filename='other'"):
+                checkpointer.restore(path)
 
 
 def test_numbers_of_a_msgpack_file_are_converted(tmp_path):

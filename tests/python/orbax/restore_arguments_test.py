@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as real
 import pytest
+from trees import outcome
 
 import cairn.orbax as ours
 
@@ -44,26 +45,6 @@ TARGETS = {
     "a and b are skipped": {"a": ..., "b": ...},
     "a is skipped": {**STORED, "a": ...},
 }
-
-
-def plain(tree):
-    """The structure, types, dtypes and values of a tree."""
-    leaves, structure = jax.tree.flatten(tree)
-    return str(structure), [
-        (type(leaf), leaf.dtype, np.asarray(leaf).tolist())
-        if hasattr(leaf, "dtype")
-        else (type(leaf), leaf)
-        for leaf in leaves
-    ]
-
-
-def outcome(work):
-    """The result, or the class of the error. Those of JAX and Orbax may be subclasses."""
-    try:
-        return plain(work())
-    except Exception as error:
-        kinds = (KeyError, FileNotFoundError, ValueError, TypeError)
-        return next((kind for kind in kinds if isinstance(error, kind)), error)
 
 
 def arguments(ocp, target):

@@ -45,3 +45,20 @@ def described(tree):
     return jax.tree.map(
         one, tree, is_leaf=lambda node: not hasattr(node, "shape") and is_leaf(node)
     )
+
+
+def plain(tree):
+    """The structure, types, dtypes and values of a tree."""
+    leaves, structure = jax.tree.flatten(tree)
+    return str(structure), [
+        (type(leaf), getattr(leaf, "dtype", None), np.asarray(leaf).tolist()) for leaf in leaves
+    ]
+
+
+def outcome(work):
+    """The result, or the class of the error. Those of JAX and Orbax may be subclasses."""
+    try:
+        return plain(work())
+    except Exception as error:
+        kinds = (KeyError, FileNotFoundError, ValueError, TypeError)
+        return next((kind for kind in kinds if isinstance(error, kind)), error)

@@ -8,6 +8,7 @@ STEP_METADATA_FILE = "_CHECKPOINT_METADATA"
 TREE_METADATA_FILE = "_METADATA"
 STRINGS_FILE = "_strings.json"
 COMMIT_FILE = "commit_success.txt"
+OCDBT_MANIFEST = "manifest.ocdbt"
 
 
 def as_path(path: Any) -> Any:

@@ -1,13 +1,13 @@
-"""Restores checkpoints of old versions, which have no _METADATA, into a target."""
+"""Restores arrays without any file that says what tree they are, into a target."""
 
 from typing import Any
 
 from cairn.orbax._impl import trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
-from cairn.orbax._impl.leaves.matching_args import arguments_by_path, arguments_like
-from cairn.orbax._impl.paths import STRINGS_FILE
+from cairn.orbax._impl.leaves.matching_args import arguments_like
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, STRINGS_FILE
 from cairn.orbax._impl.pytree_restore import read_leaves
-from cairn.orbax._impl.stored_tree import Path, StoredTree, has_structure
+from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.text_files import load_json
 
 
@@ -20,11 +20,8 @@ def restore_by_names(stored: StoredTree, target: Any, given: Any) -> Any:
     Raises:
       ValueError: a database has no such array; the RestoreArgs do not fit.
       FileNotFoundError: there is no directory of such an array.
-      KeyError: the msgpack file of the tree has no such leaf.
     """
-    # Those of a tree with such a file may also have its structure, not the target's.
-    is_known = has_structure(stored.directory)
-    restore_args = arguments_by_path(given) if is_known else arguments_like(target, given)
+    restore_args = arguments_like(target, given)
     paths, leaves, treedef = trees.flatten(target)
     strings = _Strings(stored)
     found: dict[Path, Any] = {}
@@ -36,7 +33,7 @@ def restore_by_names(stored: StoredTree, target: Any, given: Any) -> Any:
             continue
         args = restore_args.get(path) or RestoreArgs()
         is_string = isinstance(args.restore_type, type) and issubclass(args.restore_type, str)
-        if is_string and not is_known:
+        if is_string:
             found[path] = strings.get(".".join(path))
         else:
             indices[path] = _index(stored, path)
@@ -51,9 +48,7 @@ def _index(stored: StoredTree, path: Path) -> int:
     try:
         return stored.index(name)
     except KeyError:
-        if has_structure(stored.directory):
-            raise KeyError(f"{stored.directory} has no leaf {name!r}") from None
-        if (stored.directory / "manifest.ocdbt").exists():
+        if (stored.directory / OCDBT_MANIFEST).exists():
             raise ValueError(
                 f"NOT_FOUND: {stored.directory} has no array {name!r}, which the target has"
             ) from None

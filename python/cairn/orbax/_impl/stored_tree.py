@@ -4,7 +4,7 @@ import functools
 from typing import Any
 
 from cairn.orbax._impl.native_reads import DamagedDataError, NativeReader
-from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.step_metadata import read_json
 from cairn.orbax._impl.text_files import load_json
 
@@ -12,6 +12,7 @@ Path = tuple[str, ...]
 
 ARRAY_METADATA_FOLDER = "array_metadatas"
 AGGREGATE_FILE = "checkpoint"  # the msgpack file of checkpoints of old versions
+PLACEHOLDER_PREFIX = "PLACEHOLDER://"  # what that file has for a leaf that is stored elsewhere
 
 
 def has_structure(directory: Any) -> bool:
@@ -20,9 +21,27 @@ def has_structure(directory: Any) -> bool:
     return any((as_path(directory) / name).exists() for name in files)
 
 
+def values_in_file(directory: Any) -> "set[Path]":
+    """The leaves whose values the msgpack file of a tree has; empty without such a file."""
+    from cairn._checkpoint import item_value
+
+    file = as_path(directory) / AGGREGATE_FILE
+    if not file.is_file():
+        return set()
+    reader: Any = NativeReader(file)
+
+    def is_value(index: int, info: Any) -> bool:
+        if info.kind == "string":
+            return not str(item_value(reader, index)).startswith(PLACEHOLDER_PREFIX)
+        return str(info.kind) != "empty"
+
+    found = enumerate(reader.tensors())
+    return {tuple(map(str, info.path)) for index, info in found if is_value(index, info)}
+
+
 def _has_arrays(directory: Any) -> bool:
     """Whether a directory itself, not one of its items, has arrays: in a database or one each."""
-    if (directory / "manifest.ocdbt").exists():
+    if (directory / OCDBT_MANIFEST).exists():
         return True
     files = (".zarray", "zarr.json")
     return any((child / name).exists() for child in directory.iterdir() for name in files)

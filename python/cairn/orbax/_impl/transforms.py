@@ -11,6 +11,10 @@ from cairn.orbax._impl.leaves.matching_args import arguments_by_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 
 
+class TransformError(ValueError, AssertionError):
+    """A transform has fields that exclude each other. Orbax raises AssertionError."""
+
+
 @dataclasses.dataclass
 class Transform:
     """How a leaf is made.
@@ -30,11 +34,11 @@ class Transform:
             self.original_key = "/".join(self.original_key)
         functions = self.value_fn is not None or self.multi_value_fn is not None
         if self.use_fallback and (self.original_key is not None or functions):
-            raise ValueError(f"use_fallback excludes everything else: {self}")
+            raise TransformError(f"use_fallback excludes everything else: {self}")
         if self.multi_value_fn is not None and (
             self.original_key is not None or self.value_fn is not None
         ):
-            raise ValueError(f"multi_value_fn excludes original_key and value_fn: {self}")
+            raise TransformError(f"multi_value_fn excludes original_key and value_fn: {self}")
 
 
 @dataclasses.dataclass
@@ -50,7 +54,7 @@ class RestoreTransform(Transform):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.multi_value_fn_input_args is not None and self.multi_value_fn is None:
-            raise ValueError(f"multi_value_fn_input_args needs multi_value_fn: {self}")
+            raise TransformError(f"multi_value_fn_input_args needs multi_value_fn: {self}")
 
 
 def _joined(tree: Any) -> "dict[str, Any]":

@@ -201,19 +201,26 @@ def _described(found: Any) -> Any:
     return pairs, _Description(value)
 
 
+def write_shapes(stored: StoredTree) -> "dict[tuple[str, ...], tuple[int, ...] | None]":
+    """The shapes of the pieces that one process wrote, by path; None where it is not known."""
+    shapes = {}
+    for entry in (stored.tree_metadata().get("tree_metadata") or {}).values():
+        path = tuple(str(part["key"]) for part in entry["key_metadata"])
+        shape = (entry.get("value_metadata") or {}).get("write_shape")
+        shapes[path] = None if shape is None else tuple(shape)
+    return shapes
+
+
 def tree_metadata_of(stored: StoredTree) -> TreeMetadata:
     """The metadata of a stored tree."""
     described = stored.tree_metadata()
-    write_shapes = {}
-    for entry in (described.get("tree_metadata") or {}).values():
-        path = tuple(str(part["key"]) for part in entry["key_metadata"])
-        write_shapes[path] = (entry.get("value_metadata") or {}).get("write_shape")
+    shapes = write_shapes(stored)
     from cairn.orbax._impl.types.own_leaves import own_metadata
 
     values: dict[int, Any] = own_metadata(stored)
     for path, index in stored.by_path.items():
         if index not in values:
-            values[index] = leaf_metadata(stored, index, None, write_shapes.get(path))
+            values[index] = leaf_metadata(stored, index, None, shapes.get(path))
     return TreeMetadata(
         tree=fill(stored.structure(), values),
         custom_metadata=described.get("custom_metadata"),
@@ -245,6 +252,6 @@ def leaf_metadata(
         dtype=dtype,
         storage=StorageMetadata(
             chunk_shape=tuple(info.chunk_shape),
-            write_shape=tuple(write_shape) if write_shape else None,
+            write_shape=write_shape,
         ),
     )

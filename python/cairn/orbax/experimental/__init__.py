@@ -1,12 +1,21 @@
 """The place that version 1 of the API has in orbax.checkpoint: cairn.orbax.v1 under that name."""
 
+import importlib
 import sys
+from typing import Any
 
 from cairn.orbax import v1
 from cairn.orbax._impl.missing import hints as _hints
 
-__getattr__ = _hints(__name__, {"emergency": "several processes are not available"})
+_missing = _hints(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "emergency":
+        return importlib.import_module(f"{__name__}.emergency")
+    return _missing(name)
+
 
 sys.modules[f"{__name__}.v1"] = v1  # for `import cairn.orbax.experimental.v1`
 
-__all__ = ["v1"]
+__all__ = ["emergency", "v1"]

@@ -46,6 +46,23 @@ class RestoreStepStatistics:
     checkpoint_manager_duration_secs: "float | None" = None
 
 
+@dataclasses.dataclass
+class EmergencyRestoreStepStatistics:
+    """A restore of Orbax's emergency manager. Nothing in cairn.orbax fills it in."""
+
+    step: "int | None" = None
+    event_type: "str | None" = "emergency_restore"
+    checkpoint_manager_start_time: "float | None" = None
+    directory: "str | None" = None
+    is_restoring_slice: "bool | None" = False
+    in_primary_slice: "bool | None" = False
+    checkpointer_start_time: "float | None" = None
+    checkpointer_duration_secs: "float | None" = None
+    broadcast_start_time: "float | None" = None
+    broadcast_duration_secs: "float | None" = None
+    checkpoint_manager_duration_secs: "float | None" = None
+
+
 @contextlib.contextmanager
 def timed(statistics: Any, part: str) -> Iterator[None]:
     """Fills in PART_start_time, and PART_duration_secs if the block comes to its end."""

@@ -10,6 +10,7 @@ from cairn.orbax._impl.leaves.shardings import (
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.step_metadata import RootMetadata, StepMetadata, read_step_metadata
 from cairn.orbax.metadata import tree, value
+from cairn.orbax.metadata.store import MetadataStore, metadata_store
 from cairn.orbax.metadata.tree import TreeMetadata
 from cairn.orbax.metadata.value import (
     ArrayMetadata,
@@ -19,10 +20,7 @@ from cairn.orbax.metadata.value import (
     StringMetadata,
 )
 
-__getattr__ = _hints(
-    __name__,
-    dict.fromkeys(("MetadataStore", "metadata_store"), "get_step_metadata() reads what is stored"),
-)
+__getattr__ = _hints(__name__)
 
 
 def get_step_metadata(path: Any) -> StepMetadata:
@@ -33,6 +31,7 @@ def get_step_metadata(path: Any) -> StepMetadata:
 __all__ = [
     "ArrayMetadata",
     "Metadata",
+    "MetadataStore",
     "NamedShardingMetadata",
     "RootMetadata",
     "ScalarMetadata",
@@ -43,6 +42,7 @@ __all__ = [
     "StringMetadata",
     "TreeMetadata",
     "get_step_metadata",
+    "metadata_store",
     "tree",
     "value",
 ]

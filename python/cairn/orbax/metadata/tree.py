@@ -2,9 +2,8 @@
 
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.tree_metadata import TreeMetadata
+from cairn.orbax._impl.types.value_metadata_entry import ValueMetadataEntry
 
-__getattr__ = _hints(
-    __name__, {"ValueMetadataEntry": "metadata() of a handler has the metadata of each leaf"}
-)
+__getattr__ = _hints(__name__)
 
-__all__ = ["TreeMetadata"]
+__all__ = ["TreeMetadata", "ValueMetadataEntry"]

@@ -10,7 +10,8 @@ from cairn.orbax import options
 from cairn.orbax._impl import processes, pytree_restore, time_limits, trees
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
-from cairn.orbax._impl.leaves.leaf_args import SaveArgs, save_args_of
+from cairn.orbax._impl.leaves.leaf_args import SaveArgs
+from cairn.orbax._impl.leaves.matching_args import save_arguments_like
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
 from cairn.orbax._impl.types import writes
@@ -107,7 +108,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         self._check_names(args.item)
         if trees.has_no_leaves(args.item) and not args.item:
             raise ValueError("Found empty item.")
-        save_args = trees.arguments_by_path(args.save_args, "save_args", save_args_of, "SaveArgs")
+        save_args = save_arguments_like(args.item, args.save_args)
         own = OwnLeaves(args.item, self._registry)
         futures = []
         if own:

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import pytree_restore
+from cairn.orbax._impl import legacy_restore, pytree_restore
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -14,7 +14,12 @@ from cairn.orbax._impl.handlers.base_pytree_handler import (
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.restore_by_names import restore_by_names
-from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.stored_tree import (
+    AGGREGATE_FILE,
+    StoredTree,
+    has_structure,
+    values_in_file,
+)
 from cairn.orbax._impl.tree_metadata import TreeMetadata
 from cairn.orbax._impl.types.type_registry import global_registry
 
@@ -50,8 +55,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         enable_pinned_host_transfer: "bool | None" = None,
         is_prioritized_key_fn: Any = None,
     ) -> None:
-        if aggregate_filename not in (None, "checkpoint"):
-            raise NotImplementedError("aggregate_filename: only 'checkpoint' is read")
+        self._aggregate_filename = aggregate_filename or AGGREGATE_FILE
         self._restore_concurrent_bytes = _bytes_of(restore_concurrent_gb)
         self._type_handler_registry = type_handler_registry
         self._use_ocdbt = use_ocdbt
@@ -102,27 +106,44 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             args = PyTreeRestoreArgs(
                 item, restore_args, transforms, transforms_default_to_original, legacy_transform_fn
             )
-        if args.legacy_transform_fn is not None:
-            raise NotImplementedError(
-                "legacy_transform_fn: transforms, or partial_restore=True, can do most of it"
-            )
         directory = as_path(directory)
-        if args.transforms is not None or not (directory / TREE_METADATA_FILE).exists():
+        self._check_aggregate(directory)
+        is_transformed = args.transforms is not None or args.legacy_transform_fn is not None
+        has_types = (directory / TREE_METADATA_FILE).exists()
+        if is_transformed or not has_types or values_in_file(directory):
             return self._restore_other(directory, args)
         base = BasePyTreeRestoreArgs(args.item, args.restore_args, args.partial_restore)
         return self._handler_impl.restore(directory, args=base)
 
+    def _check_aggregate(self, directory: Any) -> None:
+        """Raises NotImplementedError if the msgpack file of the tree has another name."""
+        other = self._aggregate_filename
+        files = {AGGREGATE_FILE, other} if other != AGGREGATE_FILE else set()
+        for name in files:
+            if (directory / name).is_file():
+                raise NotImplementedError(
+                    f"{directory}: aggregate_filename={other!r} beside a file {name!r}: only "
+                    f"{AGGREGATE_FILE!r} is read as the msgpack file of a tree"
+                )
+
     def _restore_other(self, directory: Any, args: "PyTreeRestoreArgs") -> Any:
-        """Restores with transforms, or a checkpoint of an old version, without _METADATA."""
+        """Restores with transforms, or a checkpoint of an old version.
+
+        Such a checkpoint has no _METADATA, or a msgpack file with values.
+        """
         registry = self._type_handler_registry or global_registry()
         # Without any structure, the caller's target has the names of the arrays. Before OCDBT,
         # directories of arrays were the structure.
         is_guessed = args.item is not None or not self._use_ocdbt
         memory = self._restore_concurrent_bytes
         stored = StoredTree(directory, memory, registry, needs_structure=not is_guessed)
-        has_types = (directory / TREE_METADATA_FILE).exists()
-        if args.item is None or args.transforms is not None or has_types:
+        is_known = has_structure(directory) or not self._use_ocdbt
+        if args.legacy_transform_fn is not None:
+            return legacy_restore.restore_by_function(stored, args, is_known)
+        if args.item is None or args.transforms is not None:
             return pytree_restore.restore_stored(stored, args)
+        if is_known:
+            return legacy_restore.restore_into(stored, args.item, args.restore_args)
         return restore_by_names(stored, args.item, args.restore_args)
 
     def metadata(self, directory: Any) -> TreeMetadata:

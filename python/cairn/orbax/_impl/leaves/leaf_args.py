@@ -82,10 +82,9 @@ def restore_args_of(value: Any) -> "RestoreArgs | None":
     """The same for RestoreArgs and ArrayRestoreArgs."""
     if isinstance(value, RestoreArgs):
         return value
-    made: RestoreArgs | None = _with_attributes(ArrayRestoreArgs, value)
-    if made is None:
-        made = _with_attributes(RestoreArgs, value)
-    return made
+    kinds = (SingleReplicaArrayRestoreArgs, ArrayRestoreArgs, RestoreArgs)
+    made = (_with_attributes(kind, value) for kind in kinds)
+    return next((args for args in made if args is not None), None)
 
 
 def _with_attributes(kind: Any, value: Any) -> Any:

@@ -15,11 +15,7 @@ from cairn.orbax._impl.stored_tree import StoredTree
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
 
 # Values that only the msgpack files of old versions have. No TypeHandler saves or restores them.
-_MSGPACK_VALUES: "dict[str, Callable[[Any], Any]]" = {
-    "np.generic": lambda array: array[()],
-    "complex": lambda array: array.item(),
-    "bytes": lambda array: array.tobytes(),
-}
+_MSGPACK_VALUES = ("np.generic", "complex", "bytes")
 
 
 def is_msgpack_value(typestr: str) -> bool:
@@ -121,11 +117,11 @@ class LeafReads:
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
 
         def finish(arrays: "list[Any]") -> Any:
+            if kind in ("complex", "bytes"):  # a dtype has no effect on them, as in Orbax
+                return arrays[at].item() if kind == "complex" else arrays[at].tobytes()
             array = arrays[at] if dtype is None else arrays[at].astype(dtype, copy=False)
-            if dtype is None and kind in _MSGPACK_VALUES:
-                return _MSGPACK_VALUES[kind](array)
-            if kind in _MSGPACK_VALUES and array.ndim == 0:  # a Python number, as in Orbax
-                return array.item()
+            if kind == "np.generic":  # with a dtype, a Python number, as in Orbax
+                return array[()] if dtype is None else array.item()
             if kind != "scalar":
                 return array
             if array.ndim != 0:

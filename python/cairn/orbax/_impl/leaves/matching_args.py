@@ -1,9 +1,14 @@
-"""RestoreArgs of a caller, matched with the tree that is restored. The errors are Orbax's."""
+"""SaveArgs and RestoreArgs of a caller, matched with a tree. The errors are Orbax's."""
 
 from typing import Any
 
 from cairn.orbax._impl import trees
-from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, restore_args_of
+from cairn.orbax._impl.leaves.leaf_args import (
+    RestoreArgs,
+    SaveArgs,
+    restore_args_of,
+    save_args_of,
+)
 from cairn.orbax._impl.stored_tree import Path
 from cairn.orbax._impl.tree_trim import tree_trim
 
@@ -21,15 +26,25 @@ def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
     """
     if given is None:
         return {}
+    _check_containers(target, given, "restore_args do not have the structure of the restored tree")
+    return arguments_by_path(given)
+
+
+def save_arguments_like(tree: Any, given: Any) -> "dict[Path, SaveArgs]":
+    """The same for SaveArgs and the tree that is saved."""
+    if given is None:
+        return {}
+    _check_containers(tree, given, "save_args do not have the structure of the saved tree")
+    return trees.arguments_by_path(given, "save_args", save_args_of, "SaveArgs")
+
+
+def _check_containers(tree: Any, given: Any, message: str) -> None:
     import jax
 
     try:
-        jax.tree_util.tree_map(lambda _, __: 0, target, given, is_leaf=trees.is_empty_or_leaf)
+        jax.tree_util.tree_map(lambda _, __: 0, tree, given, is_leaf=trees.is_empty_or_leaf)
     except ValueError as error:
-        raise ValueError(
-            f"restore_args do not have the structure of the restored tree: {error}"
-        ) from error
-    return arguments_by_path(given)
+        raise ValueError(f"{message}: {error}") from error
 
 
 def arguments_by_path(given: Any) -> "dict[Path, RestoreArgs]":

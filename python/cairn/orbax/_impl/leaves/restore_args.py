@@ -4,7 +4,7 @@ from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import is_key_dtype
-from cairn.orbax._impl.leaves.shardings import concrete_sharding, has_layout
+from cairn.orbax._impl.leaves.shardings import concrete_sharding, has_layout, is_format
 from cairn.orbax._impl.tree_metadata import (
     ArrayMetadata,
     ScalarMetadata,
@@ -34,7 +34,7 @@ def leaf_restore_args(
         shape = value.shape if set_global_shape and not is_key_dtype(value.dtype) else None
         return ArrayRestoreArgs(
             restore_type=jax.Array,
-            sharding=sharding if has_layout(sharding) else concrete_sharding(sharding),
+            sharding=_without_format(sharding),
             global_shape=shape,
             dtype=value.dtype,
             strict=strict,
@@ -46,6 +46,11 @@ def leaf_restore_args(
     if value is PLACEHOLDER:
         return RestoreArgs(restore_type=type(PLACEHOLDER))
     raise ValueError(f"Unsupported type: {type(value)}")
+
+
+def _without_format(sharding: Any) -> Any:
+    """The sharding, which may be a stored one, unless it says a layout, too."""
+    return sharding.sharding if is_format(sharding) and not has_layout(sharding) else sharding
 
 
 def sharding_of(value: Any, support_layout: bool) -> Any:
@@ -85,7 +90,10 @@ def construct_restore_args(
 
     leaves, treedef = jax.tree.flatten(target)
     if sharding_tree is None:
-        shardings = [sharding_of(leaf, support_layout) for leaf in leaves]
+        shardings = [
+            leaf.sharding if isinstance(leaf, ArrayMetadata) else sharding_of(leaf, support_layout)
+            for leaf in leaves
+        ]
     else:
         # None stands for no sharding, where JAX sees no leaf.
         shardings = treedef.flatten_up_to(sharding_tree)  # type: ignore[attr-defined]

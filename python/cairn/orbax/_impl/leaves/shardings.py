@@ -41,9 +41,9 @@ class DeviceMetadataMesh:
     mesh: Any
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class NamedShardingMetadata(ShardingMetadata):
-    """A stored NamedSharding."""
+    """A stored NamedSharding. shape: of its mesh, an array of NumPy."""
 
     shape: Any
     axis_names: "list[str]"
@@ -51,12 +51,21 @@ class NamedShardingMetadata(ShardingMetadata):
     axis_types: "tuple[Any, ...] | None" = None
     device_mesh: "DeviceMetadataMesh | None" = None
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NamedShardingMetadata) and self._parts() == other._parts()
+
+    def _parts(self) -> "tuple[Any, ...]":
+        shape = [int(extent) for extent in self.shape]
+        return shape, self.axis_names, self.partition_spec, self.axis_types, self.device_mesh
+
     @classmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> "NamedShardingMetadata":
         """What is stored of a sharding."""
+        import numpy as np
+
         mesh = jax_sharding.mesh
         return cls(
-            shape=list(mesh.devices.shape),
+            shape=np.array(mesh.devices.shape),
             axis_names=list(mesh.axis_names),
             partition_spec=tuple(jax_sharding.spec),
             axis_types=tuple(mesh.axis_types),
@@ -67,6 +76,7 @@ class NamedShardingMetadata(ShardingMetadata):
     def from_deserialized_dict(cls, deserialized_dict: "dict[str, Any]") -> "NamedShardingMetadata":
         """A stored sharding of its object of JSON. ValueError if a member is missing."""
         import jax
+        import numpy as np
 
         try:
             shape, names, spec = (
@@ -78,7 +88,7 @@ class NamedShardingMetadata(ShardingMetadata):
         mesh = deserialized_dict.get("device_mesh")
         kinds = jax.sharding.AxisType
         return cls(
-            shape=shape,
+            shape=np.array(shape),
             axis_names=list(names),
             partition_spec=tuple(spec),
             axis_types=tuple(getattr(kinds, name.split(".")[-1]) for name in types)

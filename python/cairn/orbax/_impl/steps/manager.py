@@ -204,32 +204,35 @@ class CheckpointManager(AbstractCheckpointManager):
         """
         statistics = SaveStepStatistics(directory=str(self._directory))
         with timed(statistics, "checkpoint_manager_blocking"):
-            is_saved = self._save(
-                step, items, save_kwargs, metrics, force, args, custom_metadata, statistics
-            )
-        if is_saved:
-            self._logger.log_entry(dataclasses.asdict(statistics))
-        return is_saved
+            if items is None and args is None:
+                raise ValueError("Must provide `args` for `save`.")
+            self._items.decide_by_args(args)
+            self._items.check(items, args)
+            if not isinstance(step, numbers.Integral):
+                step = operator.index(step)  # an array of JAX: the list of steps must not keep it
+            if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
+                return False
+            self._wait_for_previous(step, statistics)
+            if step in self.all_steps():
+                raise StepAlreadyExistsError(f"Checkpoint for step {step} already exists.")
+            named = self._items.named(items, save_kwargs, args, for_save=True)
+            has_metrics = metrics is not None and self._options.best_fn is not None
+            if has_metrics and not self._options.prevent_write_metrics:
+                named[METRICS_ITEM] = JsonSaveArgs(metrics)
+            with timed(statistics, "checkpointer_blocking"):
+                self._checkpointer.save(
+                    step_names.build_step_path(self._directory, self._format, step),
+                    args=CompositeArgs(**named),
+                    custom_metadata=custom_metadata,
+                    force=True,
+                )
+            self._infos.append(CheckpointInfo(step, _now(), metrics))
+            self._keep_and_finish(step, statistics)
+        self._logger.log_entry(dataclasses.asdict(statistics))
+        return True
 
-    def _save(
-        self,
-        step: int,
-        items: Any,
-        save_kwargs: Any,
-        metrics: Any,
-        force: "bool | None",
-        args: "CheckpointArgs | None",
-        custom_metadata: "dict[str, Any] | None",
-        statistics: SaveStepStatistics,
-    ) -> bool:
-        if items is None and args is None:
-            raise ValueError("Must provide `args` for `save`.")
-        self._items.decide_by_args(args)
-        self._items.check(items, args)
-        if not isinstance(step, numbers.Integral):
-            step = operator.index(step)  # an array of JAX: the list of steps must not keep it
-        if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
-            return False
+    def _wait_for_previous(self, step: int, statistics: SaveStepStatistics) -> None:
+        """Waits for the save before; its error is raised."""
         statistics.step = step
         if self.reached_preemption(step):
             statistics.reached_preemption = True
@@ -239,23 +242,9 @@ class CheckpointManager(AbstractCheckpointManager):
         if self._last_save_time is not None:
             started: Any = statistics.wait_for_prev_start_time
             statistics.time_between_consecutive_saves_sec = started - self._last_save_time
-        if step in self.all_steps():
-            raise StepAlreadyExistsError(f"Checkpoint for step {step} already exists.")
-        named = self._items.named(items, save_kwargs, args, for_save=True)
-        if (
-            metrics is not None
-            and self._options.best_fn is not None
-            and not self._options.prevent_write_metrics
-        ):
-            named[METRICS_ITEM] = JsonSaveArgs(metrics)
-        with timed(statistics, "checkpointer_blocking"):
-            self._checkpointer.save(
-                step_names.build_step_path(self._directory, self._format, step),
-                args=CompositeArgs(**named),
-                custom_metadata=custom_metadata,
-                force=True,
-            )
-        self._infos.append(CheckpointInfo(step, _now(), metrics))
+
+    def _keep_and_finish(self, step: int, statistics: SaveStepStatistics) -> None:
+        """Removes old steps when the new one is durable: now, or in the background."""
         with timed(statistics, "get_old_steps"):
             old = self._group.step("keep", self._unkept)
         self._infos = [info for info in self._infos if info.step not in old]
@@ -263,13 +252,12 @@ class CheckpointManager(AbstractCheckpointManager):
             statistics.synchronous = True
             self._last_save_time = time.time()
             self._remove_steps(old)
-            return True
+            return
         self._saving = step
         self._thread = threading.Thread(
             target=self._finish, args=(self._checkpointer, old), name="cairn-orbax-manager"
         )
         self._thread.start()
-        return True
 
     def _unkept(self) -> "list[int]":
         kept = self._keeps.should_preserve(list(self._infos), context=PreservationContext())

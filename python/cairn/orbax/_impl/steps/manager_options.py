@@ -21,6 +21,7 @@ _IGNORED_IF_READ_ONLY = {
     "cleanup_tmp_directories": False,
     "save_on_steps": None,
     "todelete_subdir": None,
+    "todelete_full_path": None,
     "should_save_fn": None,
 }
 
@@ -86,6 +87,10 @@ class CheckpointManagerOptions:
             )
         if self.preservation_policy is None and (self.max_to_keep or 0) < 0:
             raise ValueError("max_to_keep must be None or not negative")
+        if self.read_only:
+            self._ignore_saves()
+        if self.todelete_subdir is not None and self.todelete_full_path is not None:
+            raise ValueError("todelete_subdir and todelete_full_path exclude each other")
         for name, hint in (
             ("todelete_full_path", "it is for object stores; use todelete_subdir"),
             ("enable_per_process_directory_creation", "process 0 makes the directories"),
@@ -93,8 +98,8 @@ class CheckpointManagerOptions:
             if getattr(self, name):
                 raise NotImplementedError(f"CheckpointManagerOptions.{name}: {hint}")
         self.atomicity()  # raises for a class that cairn.orbax does not have
-        if self.read_only:
-            self._ignore_saves()
+        steps: Any = self.save_on_steps
+        self.save_on_steps = frozenset(steps or ())
 
     def _ignore_saves(self) -> None:
         """Takes back what a read-only manager ignores, and warns of what has been given."""
@@ -104,7 +109,6 @@ class CheckpointManagerOptions:
                     "CheckpointManagerOptions.read_only=True, setting %s=%s.", name, neutral
                 )
             setattr(self, name, neutral)
-        self.save_on_steps = self.save_on_steps or []
 
     def atomicity(self) -> Atomicity:
         """How a step becomes complete, and which ones are."""

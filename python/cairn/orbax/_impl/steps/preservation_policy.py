@@ -145,15 +145,16 @@ class CustomSteps(PreservationPolicy):
     """Keeps these steps."""
 
     steps: dataclasses.InitVar["Sequence[int]"]
+    _steps_set: "set[int]" = dataclasses.field(init=False)
 
     def __post_init__(self, steps: "Sequence[int]") -> None:
-        self._chosen = set(steps)
+        self._steps_set = set(steps)
 
     def should_preserve(
         self, checkpoints: Sequence[Any], *, context: PreservationContext
     ) -> Sequence[bool]:
         """Whether to keep each of the steps."""
-        return [info.step in self._chosen for info in checkpoints]
+        return [info.step in self._steps_set for info in checkpoints]
 
 
 @dataclasses.dataclass

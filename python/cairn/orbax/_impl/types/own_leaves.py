@@ -8,11 +8,12 @@ from typing import Any
 
 from cairn.orbax._impl import asyncs, processes, trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
-from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.types.leaf_options import Options, native_options
-from cairn.orbax._impl.types.standard_types import is_native
+from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
+from cairn.orbax._impl.types.writes import shared_folder
 
 
 def tensorstore_context(handler: TypeHandler, use_ocdbt: bool) -> Any:
@@ -42,9 +43,9 @@ class OwnLeaves:
         self._leaves = {
             trees.path_of(keys): (keys, leaf, handler)
             for keys, leaf in self._pairs[0]
-            if (handler := by_type.get(type(leaf))) is not None and not is_native(handler)
+            if (handler := by_type.get(type(leaf))) is not None and not saves_natively(handler)
         }
-        self._native = [handler for handler in by_type.values() if is_native(handler)]
+        self._native = [handler for handler in by_type.values() if saves_natively(handler)]
 
     def __bool__(self) -> bool:
         return bool(self._leaves)
@@ -75,15 +76,14 @@ class OwnLeaves:
             key: tensorstore_context(handler, options["is_ocdbt_checkpoint"])
             for key, handler in handlers.items()
         }
-        if any(context is not None for context in contexts.values()):
-            processes.require_one("type handlers that extend those of Orbax")
+        of_orbax = _directory_of_orbax(directory, contexts)
         for path, (keys, leaf, handler) in self._leaves.items():
             _, values, infos, args = groups.setdefault(id(handler), (handler, [], [], []))
             values.append(leaf)
             infos.append(
                 ParamInfo(
                     name=".".join(path),
-                    parent_dir=directory,
+                    parent_dir=directory if contexts[id(handler)] is None else of_orbax,
                     keypath=keys,
                     skip_deserialize=False,
                     value_typestr=handler.typestr(),
@@ -99,6 +99,15 @@ class OwnLeaves:
             )
         )
         return [future for some in futures for future in some or []]
+
+
+def _directory_of_orbax(directory: Any, contexts: "dict[int, Any]") -> Any:
+    """Where subclasses of Orbax's handlers write: several processes have a folder for that."""
+    if all(context is None for context in contexts.values()):
+        return directory
+    processes.require_step("type handlers that extend those of Orbax")
+    job = processes.job()
+    return directory if job is None else as_path(shared_folder(directory, job))
 
 
 class NamingFuture:
@@ -201,7 +210,7 @@ def param_infos(
     stored: StoredTree, indices: "list[int]", handler: TypeHandler
 ) -> "list[ParamInfo]":
     """What a handler learns of its stored leaves."""
-    is_ocdbt = (stored.directory / "manifest.ocdbt").exists()
+    is_ocdbt = (stored.directory / OCDBT_MANIFEST).exists()
     context = tensorstore_context(handler, is_ocdbt)
     return [_param_info(stored, index, is_ocdbt, context) for index in indices]
 

@@ -135,6 +135,47 @@ class ArrayHandler(StandardTypeHandler):
         return await super().deserialize(infos, args)
 
 
+class SingleReplicaArrayHandler(ArrayHandler):
+    """Arrays of JAX whose replicas are those of a mesh; the values are those of ArrayHandler.
+
+    Each process reads the parts of its devices, which the file system of all has: no replica reads
+    for the others, and nothing is broadcast. So the options of Orbax's class have nothing to do:
+    the axis and number of the replica that would read, and the memory of the broadcast. Others are
+    those of ArrayHandler.
+    """
+
+    def __init__(
+        self,
+        replica_axis_index: "int | None" = 0,
+        primary_replica_id: "int | None" = 0,
+        broadcast_memory_limit_bytes: "int | None" = None,
+        broadcast_memory_scaling_factor: "float | None" = 0.75,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.replica_axis_index = replica_axis_index
+        self.primary_replica_id = primary_replica_id
+        self.broadcast_memory_limit_bytes = broadcast_memory_limit_bytes
+        self.broadcast_memory_scaling_factor = broadcast_memory_scaling_factor
+
+    async def deserialize(self, infos: Any, args: Any = None) -> "list[Any]":
+        """Reads the values to where the arguments place them.
+
+        Raises ValueError for other arguments than SingleReplicaArrayRestoreArgs with a sharding.
+        """
+        self.check_arguments(args)
+        return await super().deserialize(infos, args)
+
+    def check_arguments(self, args: Any) -> None:
+        """Raises ValueError for other arguments than SingleReplicaArrayRestoreArgs."""
+        given: list[Any] = [None] if args is None else list(args)
+        for one in given:
+            if not hasattr(one, "single_replica_sharding"):
+                raise ValueError(f"Must provide `SingleReplicaArrayRestoreArgs`, but got {one!r}.")
+            if one.sharding is None:
+                raise ValueError("SingleReplicaArrayRestoreArgs must have a `sharding`.")
+
+
 class StringHandler(StandardTypeHandler):
     """Strings. filename: of the file that has them all; None: _strings.json."""
 
@@ -157,6 +198,13 @@ class PlaceholderHandler(StandardTypeHandler):
 
 
 _CLASSES = (NumpyHandler, ScalarHandler, ArrayHandler, StringHandler, PlaceholderHandler)
+
+
+def saves_natively(handler: Any) -> bool:
+    """Whether the native part can save for a handler; it may restore in a way of its own."""
+    return is_native(handler) or type(handler) is SingleReplicaArrayHandler
+
+
 _ORBAX = "orbax.checkpoint._src.serialization."
 _ORBAX_CLASSES = ("NumpyHandler", "ScalarHandler", "ArrayHandler", "StringHandler")
 

@@ -5,7 +5,8 @@ as that of a process; without a database, each array has its folder. Files that 
 too (_sharding, _strings.json, array_metadatas) are merged.
 
 Several processes write into one folder, cairn.tmp_<id>, each a database of its own. The first moves
-them at the end of the save, when all have written.
+them at the end of the save, when all have written. Handlers of Orbax itself do the same: in the
+checkpoint's own directory, their databases would have the names of those of the native part.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.paths import TREE_METADATA_FILE
+from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
@@ -28,7 +29,6 @@ from cairn.orbax._impl.types.native_future import NativeFuture
 _PATIENCE = 10  # seconds until the directory of a background save must be there
 _SHARED = "cairn.tmp_"
 _DATABASE = "ocdbt.process_"
-_MANIFEST = "manifest.ocdbt"
 _ARRAYS = "array_metadatas"
 
 
@@ -108,8 +108,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
     if job is None:
         scratch = _scratch(directory, bool(info.is_ocdbt_checkpoint))
     else:
-        scratch = os.path.join(directory, _SHARED + job.unique_id())
-        os.makedirs(scratch, exist_ok=True)
+        scratch = shared_folder(directory, job)
     try:
         pending = native.async_save(
             scratch,
@@ -166,6 +165,13 @@ def _leaf_arguments(leaves: "list[_Leaf]") -> "list[Any]":
 # ---- where the files belong ----
 
 
+def shared_folder(directory: Any, job: Any) -> str:
+    """A folder that the processes of a job write into; place_shared() empties it."""
+    path = os.path.join(os.fspath(directory), f"{_SHARED}{job.unique_id()}")
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
 def place_shared(directory: Any) -> None:
     """Places what several processes have written, when all of them have."""
     for name in sorted(os.listdir(directory)):
@@ -182,14 +188,14 @@ def place_shared(directory: Any) -> None:
 
 def _place(scratch: str, directory: str) -> None:
     """Moves what is not the database to the directory of the checkpoint."""
-    is_database = os.path.exists(os.path.join(scratch, _MANIFEST))
+    is_database = os.path.exists(os.path.join(scratch, OCDBT_MANIFEST))
     for name in os.listdir(scratch):
         path = os.path.join(scratch, name)
         if name == TREE_METADATA_FILE:
             os.remove(path)  # of this part only; the handler of the tree writes that of all
         elif name == _ARRAYS:
             _place_array_metadatas(path, os.path.join(directory, name))
-        elif os.path.isfile(path) and name != _MANIFEST:  # shardings, strings
+        elif os.path.isfile(path) and name != OCDBT_MANIFEST:  # shardings, strings
             _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
         elif not is_database:
             _move(path, os.path.join(directory, name))

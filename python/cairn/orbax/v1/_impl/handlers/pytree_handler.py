@@ -12,6 +12,7 @@ from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeSaveArgs,
 )
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs
+from cairn.orbax._impl.paths import OCDBT_MANIFEST
 from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.tree_metadata import (
     ScalarMetadata,
@@ -173,10 +174,10 @@ def _save_args(tree: Any, saving: Any) -> Any:
 
 def _set_database_apart(path: Any) -> None:
     """Moves the database to where Orbax looks for parts that are to be merged."""
-    if (path / "manifest.ocdbt").exists():
+    if (path / OCDBT_MANIFEST).exists():
         apart = path / "ocdbt.process_0"
         os.mkdir(apart)
-        for name in ("manifest.ocdbt", "d"):
+        for name in (OCDBT_MANIFEST, "d"):
             if (path / name).exists():
                 os.rename(path / name, apart / name)
 

@@ -1,0 +1,1 @@
+"""What cairn.orbax.test_utils has for tests."""
