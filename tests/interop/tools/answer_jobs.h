@@ -6,7 +6,7 @@
 #include <cairn/error.h>
 
 #include <iostream>
-#include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -23,9 +23,14 @@ Json answer_of(Answer& answer, const Json& job) {
   }
 }
 
+// Lets std::cin and std::cout have buffers of their own. Otherwise they read and write one byte at a
+// time, and some jobs have many megabytes. Call this before any use of them.
+inline void buffer_standard_streams() { std::ios::sync_with_stdio(false); }
+
 // Answers each line at once.
 template <class Answer>
 void answer_lines(Answer answer, const JsonLimits& limits = {}) {
+  buffer_standard_streams();
   for (std::string line; std::getline(std::cin, line);)
     std::cout << to_text(answer_of(answer, parse_json(line, limits))) << std::endl;
 }
@@ -34,8 +39,10 @@ void answer_lines(Answer answer, const JsonLimits& limits = {}) {
 template <class Answer>
 void answer_list(Answer answer, const JsonLimits& limits = {},
                  JsonStyle style = JsonStyle::kCompact) {
-  const std::string input{std::istreambuf_iterator<char>(std::cin), {}};
-  const Json jobs = parse_json(input, limits);
+  buffer_standard_streams();
+  std::ostringstream input;
+  input << std::cin.rdbuf();
+  const Json jobs = parse_json(input.str(), limits);
   JsonArray answers;
   for (const Json& job : *jobs.as_array()) answers.push_back(answer_of(answer, job));
   std::cout << to_text(Json(std::move(answers)), style) << "\n";
