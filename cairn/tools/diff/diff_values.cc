@@ -6,6 +6,7 @@
 #include <cairn/array/box.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -14,18 +15,20 @@
 namespace cairn::inline v0 {
 namespace {
 
-// Real numbers as float64.
+// Real numbers: float64, or float32, which need not be converted in memory.
+template <class T>
 struct Reals {
-  const double* a;
-  const double* b;
-  [[nodiscard]] double distance(std::size_t i) const { return std::abs(a[i] - b[i]); }
-  [[nodiscard]] double magnitude(std::size_t i) const { return std::abs(b[i]); }
-  [[nodiscard]] double product(std::size_t i) const { return a[i] * b[i]; }
+  const T* a;
+  const T* b;
+  static double at(const T* v, std::size_t i) { return static_cast<double>(v[i]); }
+  [[nodiscard]] double distance(std::size_t i) const { return std::abs(at(a, i) - at(b, i)); }
+  [[nodiscard]] double magnitude(std::size_t i) const { return std::abs(at(b, i)); }
+  [[nodiscard]] double product(std::size_t i) const { return at(a, i) * at(b, i); }
   [[nodiscard]] bool equal(std::size_t i) const { return a[i] == b[i]; }
-  static double square(const double* v, std::size_t i) { return v[i] * v[i]; }
-  static bool is_finite(const double* v, std::size_t i) { return std::isfinite(v[i]); }
-  static bool is_nan(const double* v, std::size_t i) { return std::isnan(v[i]); }
-  static bool is_inf(const double* v, std::size_t i) { return std::isinf(v[i]); }
+  static double square(const T* v, std::size_t i) { return at(v, i) * at(v, i); }
+  static bool is_finite(const T* v, std::size_t i) { return std::isfinite(v[i]); }
+  static bool is_nan(const T* v, std::size_t i) { return std::isnan(v[i]); }
+  static bool is_inf(const T* v, std::size_t i) { return std::isinf(v[i]); }
 };
 
 // Complex numbers as pairs of float64. As in NumPy, one is NaN if either part is NaN, otherwise
@@ -135,24 +138,78 @@ ValueDiff count(const Pairs& pairs, std::span<const std::uint8_t> differ, const 
   return out;
 }
 
+// Several LongSums side by side. A LongSum alone waits for each addition before the next one.
+constexpr std::size_t kLanes = 8;
+struct LaneSums {
+  std::array<double, kLanes> high{}, low{};
+
+  void add(std::size_t lane, double x) {
+    const double sum = high[lane] + x;
+    const double shifted = sum - high[lane];
+    low[lane] += (high[lane] - (sum - shifted)) + (x - shifted);
+    high[lane] = sum;
+  }
+  [[nodiscard]] LongSum total() const {
+    LongSum all;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) all.add({high[lane], low[lane]});
+    return all;
+  }
+};
+
+// Adds up pairs, kLanes at a time. kSame: a and b are the same numbers.
+template <class Pairs, bool kSame>
+class PairSums {
+ public:
+  explicit PairSums(const Pairs& pairs) : pairs_(pairs) {}
+
+  // Without a branch for each pair: a term of a pair that is not finite becomes 0.
+  void add(std::size_t i, std::size_t lane) {
+    const bool finite = pairs_.is_finite(pairs_.b, i) && (kSame || pairs_.is_finite(pairs_.a, i));
+    const auto kept = [&](double term) { return finite ? term : 0; };
+    count_[lane] += finite ? 1U : 0U;
+    largest_b_[lane] = std::max(largest_b_[lane], kept(pairs_.magnitude(i)));
+    squares_b_.add(lane, kept(pairs_.square(pairs_.b, i)));
+    if constexpr (!kSame) {
+      const double error = kept(pairs_.distance(i));
+      largest_error_[lane] = std::max(largest_error_[lane], error);
+      errors_.add(lane, error * error);
+      squares_a_.add(lane, kept(pairs_.square(pairs_.a, i)));
+      products_.add(lane, kept(pairs_.product(i)));
+    }
+  }
+  [[nodiscard]] ValueSums total() const {
+    ValueSums sums;
+    for (const std::uint64_t count : count_) sums.pairs += count;
+    sums.largest_b = *std::ranges::max_element(largest_b_);
+    sums.largest_error = *std::ranges::max_element(largest_error_);
+    sums.errors = errors_.total();
+    sums.squares_b = squares_b_.total();
+    sums.squares_a = kSame ? sums.squares_b : squares_a_.total();
+    sums.products = kSame ? sums.squares_b : products_.total();
+    return sums;
+  }
+
+ private:
+  const Pairs& pairs_;
+  std::array<std::uint64_t, kLanes> count_{};
+  std::array<double, kLanes> largest_b_{}, largest_error_{};
+  LaneSums errors_, squares_a_, squares_b_, products_;
+};
+
+template <bool kSame, class Pairs>
+ValueSums sum_of(const Pairs& pairs, std::size_t n) {
+  PairSums<Pairs, kSame> sums(pairs);
+  std::size_t i = 0;
+  for (; n - i >= kLanes; i += kLanes)
+    for (std::size_t lane = 0; lane < kLanes; ++lane) sums.add(i + lane, lane);
+  for (; i < n; ++i) sums.add(i, i % kLanes);
+  return sums.total();
+}
+
 // Sums up n pairs. With `same`, a and b are the same numbers.
 template <class Pairs>
 void sum_up(const Pairs& pairs, std::size_t n, bool same, ValueSums& sums) {
-  ValueSums block;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!pairs.is_finite(pairs.a, i) || !pairs.is_finite(pairs.b, i)) continue;
-    ++block.pairs;
-    block.largest_b = std::max(block.largest_b, pairs.magnitude(i));
-    block.squares_b.add(pairs.square(pairs.b, i));
-    if (same) continue;
-    const double error = pairs.distance(i);
-    block.largest_error = std::max(block.largest_error, error);
-    block.errors.add(error * error);
-    block.squares_a.add(pairs.square(pairs.a, i));
-    block.products.add(pairs.product(i));
-  }
-  if (same) block.squares_a = block.products = block.squares_b;
-  sums.add(block);
+  sums.add(same ? sum_of<true>(pairs, n) : sum_of<false>(pairs, n));
 }
 
 template <class T>
@@ -212,6 +269,11 @@ const std::byte* load(const std::byte* from, std::size_t n, DType type, DType to
   return scratch.data();
 }
 
+template <class T>
+bool is_aligned(const std::byte* at) {
+  return reinterpret_cast<std::uintptr_t>(at) % alignof(T) == 0;
+}
+
 template <template <class> class Pairs, class T>
 Pairs<T> pairs_of(const std::byte* a, const std::byte* b) {
   return {reinterpret_cast<const T*>(a), reinterpret_cast<const T*>(b)};
@@ -240,16 +302,18 @@ ValueDiff compare_elements(const ValueRule& rule, const std::byte* a, const std:
   static thread_local std::vector<std::uint8_t> differ;
   static thread_local Bytes scratch_a;
   static thread_local Bytes scratch_b;
-  differ.assign(n, 1);
+  if (!same) differ.assign(n, 1);
   if (rule.same_type() && !same) mark_bits(rule, a, b, differ);
   if (rule.a == DType::kOpaque) return count_opaque(differ);
-  const DType common = common_type(rule.a, rule.b);
-  const std::byte* x = load(a, n, rule.a, common, scratch_a);
-  const std::byte* y = same ? x : load(b, n, rule.b, common, scratch_b);
   const auto work = [&](const auto& pairs) {
     if (measures) sum_up(pairs, n, same, sums);
     return same ? ValueDiff{} : count(pairs, differ, rule);
   };
+  if (rule.same_type() && rule.a == DType::kFloat32 && is_aligned<float>(a) && is_aligned<float>(b))
+    return work(pairs_of<Reals, float>(a, b));
+  const DType common = common_type(rule.a, rule.b);
+  const std::byte* x = load(a, n, rule.a, common, scratch_a);
+  const std::byte* y = same ? x : load(b, n, rule.b, common, scratch_b);
   switch (common) {
     case DType::kInt64:
       return work(pairs_of<Integers, std::int64_t>(x, y));
@@ -259,7 +323,7 @@ ValueDiff compare_elements(const ValueRule& rule, const std::byte* a, const std:
       return work(
           Complexes{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)});
     default:
-      return work(Reals{reinterpret_cast<const double*>(x), reinterpret_cast<const double*>(y)});
+      return work(pairs_of<Reals, double>(x, y));
   }
 }
 
