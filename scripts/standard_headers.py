@@ -22,7 +22,7 @@ NAMES = {
         stable_sort transform unique upper_bound""",
     "any": "any",
     "array": "array",
-    "atomic": "atomic memory_order_acquire memory_order_relaxed memory_order_release",
+    "atomic": "atomic atomic_ref memory_order_acquire memory_order_relaxed memory_order_release",
     "bit": "bit_cast bit_ceil countr_zero endian:: has_single_bit rotl rotr",
     "charconv": "chars_format:: from_chars from_chars_result to_chars",
     "chrono": "chrono chrono::",
