@@ -1,13 +1,13 @@
 """Handlers of the msgpack file that checkpoints of old versions have for a whole tree."""
 
 import abc
-import os
 from typing import Any
 
 from cairn.orbax import msgpack_utils
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.processes import is_primary_host
+from cairn.orbax._impl.text_files import write_whole
 from cairn.orbax.future import CommitFuture, Future
 
 __getattr__ = _hints(__name__)
@@ -58,10 +58,7 @@ class MsgpackHandler(AggregateHandler):
         from cairn.orbax.tree import serialize_tree
 
         packed = msgpack_utils.msgpack_serialize(serialize_tree(item, keep_empty_nodes=True))
-        temporary = f"{os.fspath(path)}.tmp"
-        with open(temporary, "wb") as file:
-            file.write(packed)
-        os.replace(temporary, path)
+        write_whole(path, packed)
         return len(packed)
 
     def deserialize(self, path: Any) -> Any:

@@ -1,5 +1,6 @@
 """What only cairn.orbax promises: lazy imports, hints, refusals, nothing left after a failure."""
 
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import cairn.orbax as ocp
+from cairn.orbax.metadata import metadata_store
 
 
 def test_an_import_is_light():
@@ -145,3 +147,24 @@ def test_arguments_of_leaves_of_another_type_are_refused(tree, tmp_path):
     checkpointer.save(tmp_path / "c", {"a": np.ones(3)})
     with pytest.raises(ValueError, match="a: restore_args has"):
         checkpointer.restore(tmp_path / "c", restore_args=tree)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    other = tmp_path / "other"
+    other.write_text("mine")
+    (tmp_path / "a.tmp").symlink_to(other)
+    writer = metadata_store(enable_write=True, blocking_write=True)
+    writer.write(tmp_path / "a", {"x": 1})
+    assert writer.read(tmp_path / "a") == {"x": 1}
+    assert other.read_text() == "mine" and (tmp_path / "a.tmp").is_symlink()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "a.tmp", "other"]
+
+    def refuse(source, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="No space"):
+        writer.write(tmp_path / "a", {"x": 2})
+    monkeypatch.undo()
+    assert writer.read(tmp_path / "a") == {"x": 1}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "a.tmp", "other"]

@@ -1,7 +1,8 @@
-"""Reads the small files of a checkpoint, which may be damaged or hostile."""
+"""Reads the small files of a checkpoint, which may be damaged or hostile, and writes them."""
 
 import json
 import os
+import secrets
 import stat
 from typing import Any
 
@@ -33,6 +34,23 @@ def read_text(path: Any) -> str:
         return b"".join(blocks).decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def write_whole(path: Any, content: bytes) -> None:
+    """Writes a file that appears complete or not at all. Not durable.
+
+    Raises OSError; what is at the path, and beside it, then stays as it was.
+    """
+    temporary = f"{os.fspath(path)}.{secrets.token_hex(8)}.tmp"
+    # Only a new file: never through a link that somebody else has made.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 def load_json(path: Any) -> Any:

@@ -3,12 +3,12 @@
 import concurrent.futures
 import functools
 import json
-import os
 import threading
 from typing import Any, Protocol
 
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.step_metadata import read_json
+from cairn.orbax._impl.text_files import write_whole
 
 # One for the process: what a thread reads, no other thread changes until it has been written.
 _lock = threading.RLock()
@@ -38,12 +38,9 @@ class MetadataStore(Protocol):
 
 def _write(file_path: Any, metadata: "dict[str, Any]") -> None:
     """The file appears complete or not at all."""
-    text = json.dumps(metadata)
-    temporary = f"{os.fspath(as_path(file_path))}.tmp"
+    content = json.dumps(metadata).encode()
     with _lock:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, as_path(file_path))
+        write_whole(as_path(file_path), content)
 
 
 def _update(file_path: Any, changes: "dict[str, Any]") -> None:

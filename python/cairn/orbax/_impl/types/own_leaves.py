@@ -10,6 +10,7 @@ from cairn.orbax._impl import asyncs, processes, trees
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
+from cairn.orbax._impl.text_files import write_whole
 from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
@@ -148,9 +149,7 @@ def _name_types(file: str, typestrs: "dict[Path, str]") -> None:
         rich = json.loads(described["value_metadata_tree"])
         _name_in_order(rich, iter(names))
         described["value_metadata_tree"] = json.dumps(rich)
-    with open(f"{file}.tmp", "w", encoding="utf-8") as opened:
-        json.dump(described, opened)
-    os.replace(f"{file}.tmp", file)
+    write_whole(file, json.dumps(described).encode())
 
 
 def _name(value: "dict[str, Any]", typestr: str) -> None:
