@@ -170,6 +170,8 @@ VALUES = {
 }
 
 
+# Values that do not fit the type they are restored as: both packages convert them with NumPy.
+@pytest.mark.filterwarnings("ignore:Casting complex values to real", "ignore:overflow encountered")
 @pytest.mark.parametrize("tree", [PLACES, VALUES], ids=["places", "values"])
 @pytest.mark.parametrize("has_metadata", [False, True])
 def test_trees_in_a_msgpack_file(tree, has_metadata, tmp_path):
