@@ -1,12 +1,15 @@
 // tree_metadata_fuzz.cc -- parses any bytes as `_METADATA` or as the small JSON files beside it.
 // The first byte chooses the parser, so that one corpus serves all.
+#include <cairn/base/json/scan.h>
 #include <cairn/error.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
+#include <cairn/tree/rich_types.h>
 #include <cairn/tree/tree_metadata.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace {
 
@@ -15,6 +18,22 @@ void build_tree(const cairn::TreeMetadata& metadata) {
   for (const auto& leaf : metadata.leaves)
     entries.push_back({leaf.path, cairn::Tree(leaf.value_type)});
   if (!entries.empty()) (void)cairn::flatten(cairn::unflatten(std::move(entries)));
+}
+
+// The record of types that parse_tree_metadata has passed over is a string for every reader.
+void read_record(const std::string& record) {
+  try {
+    (void)cairn::JsonScanner(record).string();
+  } catch (const cairn::Error&) {
+    __builtin_trap();
+  }
+  (void)cairn::flatten(cairn::parse_rich_types(record));
+}
+
+void parse_tree(std::string_view text) {
+  const cairn::TreeMetadata metadata = cairn::parse_tree_metadata(text);
+  build_tree(metadata);
+  if (!metadata.rich_types.empty()) read_record(metadata.rich_types);
 }
 
 void parse(char which, std::string_view text) {
@@ -31,8 +50,11 @@ void parse(char which, std::string_view text) {
     case 't':
       (void)cairn::orbax::parse_strings(text);
       break;
+    case 'r':
+      (void)cairn::flatten(cairn::parse_rich_types(text));
+      break;
     default:
-      build_tree(cairn::parse_tree_metadata(text));
+      parse_tree(text);
   }
 }
 
