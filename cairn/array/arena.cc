@@ -2,6 +2,8 @@
 
 #include <cairn/array/arena.h>
 
+#include <cairn/base/memory/raw_bytes.h>
+
 #include <algorithm>
 
 namespace cairn::inline v0 {
@@ -10,7 +12,6 @@ namespace {
 // The size of a block of at least `size` bytes, of which most will be used. A block of several huge
 // pages gets all of the last one, which then costs one page fault and not hundreds.
 std::size_t whole_pages(std::size_t size) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20U;
   return size < kHugePage ? size : (size + kHugePage - 1) / kHugePage * kHugePage;
 }
 

@@ -102,7 +102,7 @@ void parse_leaf(JsonScanner& in, LeafMetadata& leaf) {
   if (!has_value) in.fail("a leaf without 'value_metadata'");
 }
 
-std::vector<LeafMetadata> parse_leaves(JsonScanner& in, std::size_t text_bytes) {
+std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
   std::vector<LeafMetadata> leaves;
   std::string_view member;
   std::string name;  // must outlive the members below
@@ -110,9 +110,9 @@ std::vector<LeafMetadata> parse_leaves(JsonScanner& in, std::size_t text_bytes) 
   const std::size_t start = in.offset();
   while (in.next_member(member)) {
     name.assign(member.substr(0, kMaxShownName));
-    // The second leaf: as many leaves as the text has room for, if all are like the first.
+    // The second leaf: as many more as the text has room for, if all are like the first.
     if (leaves.size() == 1)
-      leaves.reserve(std::min(kMaxReserved, text_bytes / (in.offset() - start)));
+      leaves.reserve(1 + std::min(kMaxReserved, in.remaining() / (in.offset() - start) + 1));
     try {
       parse_leaf(in, leaves.emplace_back());
     } catch (Error& e) {
@@ -153,13 +153,13 @@ void drop_superseded(std::vector<LeafMetadata>& leaves) {
   leaves.resize(kept);
 }
 
-void parse_members(JsonScanner& in, std::size_t text_bytes, TreeMetadata& out) {
+void parse_members(JsonScanner& in, TreeMetadata& out) {
   std::string_view name;
   bool has_tree = false;
   in.begin_object();
   while (in.next_member(name)) {
     if (name == "tree_metadata") {
-      out.leaves = parse_leaves(in, text_bytes);
+      out.leaves = parse_leaves(in);
       has_tree = true;
     } else if (name == "use_ocdbt") {
       out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
@@ -199,7 +199,7 @@ bool is_empty_node_type(std::string_view value_type) {
 TreeMetadata parse_tree_metadata(std::string_view json) {
   TreeMetadata metadata;
   JsonScanner in(json);
-  parse_members(in, json.size(), metadata);
+  parse_members(in, metadata);
   in.finish();
   drop_superseded(metadata.leaves);
   return metadata;

@@ -170,7 +170,11 @@ def options_of_handlers(path):
 
 def a_failing_subclass(path):
     """Its error in process 1 ends the save of both."""
-    class Failing(ocp.type_handlers.ArrayHandler):
+    return _failure_of_a_subclass(ocp.type_handlers.ArrayHandler, path)
+
+
+def _failure_of_a_subclass(base, path):
+    class Failing(base):
         async def serialize(self, values, infos, args=None):
             if jax.process_index() == 1:
                 raise ValueError("mine")
@@ -233,15 +237,7 @@ def single_replicas(path):
 
 def a_failing_subclass_of_orbax(path):
     """Its error in process 1 ends the save of both."""
-    class Failing(real.type_handlers.ArrayHandler):
-        async def serialize(self, values, infos, args=None):
-            if jax.process_index() == 1:
-                raise ValueError("mine")
-            return await super().serialize(values, infos, args)
-
-    registry = ocp.type_handlers.create_type_handler_registry((jax.Array, Failing()))
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(type_handler_registry=registry)) as made:
-        return raised(made.save, f"{path}/c", {"w": tree()["number"]})
+    return _failure_of_a_subclass(real.type_handlers.ArrayHandler, path)
 
 
 def refusals_of_v1(path):

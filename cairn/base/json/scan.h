@@ -46,6 +46,7 @@ class JsonScanner {
   void finish();
 
   [[nodiscard]] std::size_t offset() const { return at_; }
+  [[nodiscard]] std::size_t remaining() const { return text_.size() - at_; }  // bytes
   // Throws data_loss with `what` and the current byte offset.
   [[noreturn]] void fail(const std::string& what) const;
 

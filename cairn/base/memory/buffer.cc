@@ -13,7 +13,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20U;
 constexpr std::size_t kPage = std::size_t{4} << 10U;
 
 // A buffer of at least one huge page is a separate mapping.

@@ -10,8 +10,10 @@
 
 namespace cairn::inline v0 {
 
-// Memory of a Buffer: uninitialised, and on huge pages if it is large. allocate_raw throws
-// unavailable.
+// Memory of at least this size lies on huge pages, if the system has them.
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20U;
+
+// Memory of a Buffer: uninitialised. allocate_raw throws unavailable.
 std::byte* allocate_raw(std::size_t size);
 void free_raw(std::byte* data, std::size_t size) noexcept;
 

@@ -456,13 +456,10 @@ bool is_of_orbax(const Listing& listing) {
   });
 }
 
-// Bare arrays and databases never have a file that lists the leaves. Nor do the handlers of a single
-// array, which always use one name.
-bool lacks_structure(const PytreeItem& out) {
-  if (out.structure != Structure::kNames) return false;
-  const bool single = out.storage == ArrayStorage::kFolders && out.tensors.size() == 1 &&
-                      out.tensors.front().name == "checkpoint";
-  return !single && is_of_orbax(list_directory(out.item.folder, out.item.path));
+// The handlers of a single array, which always use one name, write no file that lists the leaves.
+bool is_single_array(const PytreeItem& out) {
+  return out.storage == ArrayStorage::kFolders && out.tensors.size() == 1 &&
+         out.tensors.front().name == "checkpoint";
 }
 
 // Whether the caller of open_structure needs the keys of the arrays' store.
@@ -498,6 +495,8 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
     with_context([&] { return file; },
                  [&] { add_aggregate_leaves(out, out.item.folder->open_file(file)); });
   }
+  // Bare arrays and databases never have such a file.
+  out.lacks_structure = out.structure == Structure::kNames && is_of_orbax(listing);
   out.has_arrays = wants_arrays(out);
   open_store(out, listing, options, ahead);
   if (!out.has_arrays) out.keys.clear();
@@ -557,7 +556,7 @@ PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions
     if (out.arrays == nullptr || (out.keys.empty() && !out.broken.empty()))
       throw Error(out.broken.back().code, out.broken.back().file + ": " + out.broken.back().why);
     add_named_leaves(out, options.metadata_key);
-    out.lacks_structure = lacks_structure(out);
+    out.lacks_structure = out.lacks_structure && !is_single_array(out);
   }
   const NameTable names(out.tensors);
   attach_arrays(out, names, options);

@@ -6,35 +6,48 @@
 #include <cairn/tree/rich_types.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 
-Tree rich_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
-               const std::function<Tree(std::size_t)>& make_leaf) {
+namespace {
+
+[[noreturn]] void fail_lacking(const PytreeItem& item, const KeyPath& path, const char* holder,
+                               const char* other) {
+  data_loss(item.item.path + ": " + holder + " has a leaf at " + quoted_leaf_text(path) + " that " +
+            other + " lacks");
+}
+
+}  // namespace
+
+Tree recorded_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
+                   const std::function<Tree(std::size_t)>& make_leaf) {
   std::map<std::string, std::size_t> by_path;
   for (std::size_t i = 0; i < leaves.size(); ++i) by_path.emplace(path_text(leaves[i].path), i);
-  const auto fail = [&](const KeyPath& path, const char* holder, const char* other) {
-    data_loss(item.item.path + ": " + holder + " has a leaf at " + quoted_leaf_text(path) +
-              " that " + other + " lacks");
-  };
-  const Tree rich = map_leaves(parse_rich_types(item.metadata.rich_types),
-                               [&](const KeyPath& path, const Tree& leaf) {
-                                 const auto found = by_path.find(path_text(path));
-                                 if (found == by_path.end()) {
-                                   if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
-                                   fail(path, "value_metadata_tree", "tree_metadata");
-                                 }
-                                 const std::size_t index = found->second;
-                                 by_path.erase(found);
-                                 return make_leaf(index);
-                               });
-  if (!by_path.empty())
-    fail(leaves[by_path.begin()->second].path, "tree_metadata", "value_metadata_tree");
-  return rich;
+  return map_leaves(parse_rich_types(item.metadata.rich_types),
+                    [&](const KeyPath& path, const Tree& leaf) {
+                      const auto found = by_path.find(path_text(path));
+                      if (found != by_path.end()) return make_leaf(found->second);
+                      if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
+                      fail_lacking(item, path, "value_metadata_tree", "tree_metadata");
+                    });
+}
+
+Tree rich_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
+               const std::function<Tree(std::size_t)>& make_leaf) {
+  std::vector<bool> recorded(leaves.size());
+  Tree tree = recorded_tree(item, leaves, [&](std::size_t i) {
+    if (recorded[i])
+      fail_lacking(item, leaves[i].path, "value_metadata_tree", "tree_metadata");  // a second one
+    recorded[i] = true;
+    return make_leaf(i);
+  });
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    if (!recorded[i]) fail_lacking(item, leaves[i].path, "tree_metadata", "value_metadata_tree");
+  return tree;
 }
 
 Tree OrbaxCheckpoint::rich_tree_of(const std::function<Tree(std::size_t)>& leaf) const {

@@ -284,19 +284,9 @@ ParamInfo stored_param_info(const std::shared_ptr<const StoredItem>& item, const
 }
 
 Tree stored_tree(const PytreeItem& item, bool rich_types) {
-  if (rich_types && !item.metadata.rich_types.empty()) {
-    std::map<std::string, std::size_t> by_path;
-    for (std::size_t i = 0; i < item.tensors.size(); ++i)
-      by_path.emplace(path_text(item.tensors[i].path), i);
-    return map_leaves(
-        parse_rich_types(item.metadata.rich_types), [&](const KeyPath& path, const Tree& leaf) {
-          const auto it = by_path.find(path_text(path));
-          if (it != by_path.end()) return stored_leaf(item.tensors[it->second], it->second, true);
-          if (std::holds_alternative<EmptyNode>(leaf.value())) return leaf;
-          throw Error(Code::kDataLoss, item.item.path + ": value_metadata_tree has a leaf at " +
-                                           quoted_leaf_text(path) + " that tree_metadata lacks");
-        });
-  }
+  if (rich_types && !item.metadata.rich_types.empty())
+    return recorded_tree(item, item.tensors,
+                         [&](std::size_t i) { return stored_leaf(item.tensors[i], i, true); });
   std::vector<TreeEntry> entries;
   entries.reserve(item.tensors.size());
   for (std::size_t i = 0; i < item.tensors.size(); ++i)

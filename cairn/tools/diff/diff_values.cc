@@ -138,72 +138,37 @@ ValueDiff count(const Pairs& pairs, std::span<const std::uint8_t> differ, const 
   return out;
 }
 
-// Several LongSums side by side. A LongSum alone waits for each addition before the next one.
-constexpr std::size_t kLanes = 8;
-struct LaneSums {
-  std::array<double, kLanes> high{}, low{};
-
-  void add(std::size_t lane, double x) {
-    const double sum = high[lane] + x;
-    const double shifted = sum - high[lane];
-    low[lane] += (high[lane] - (sum - shifted)) + (x - shifted);
-    high[lane] = sum;
+// Adds pair i to the sums, without a branch for each pair: a term of a pair that is not finite
+// becomes 0. kSame: a and b are the same numbers, so only those of b are added.
+template <bool kSame, class Pairs>
+void add_pair(const Pairs& pairs, std::size_t i, ValueSums& sums) {
+  const bool finite = pairs.is_finite(pairs.b, i) && (kSame || pairs.is_finite(pairs.a, i));
+  const auto kept = [&](double term) { return finite ? term : 0; };
+  sums.pairs += finite ? 1U : 0U;
+  sums.largest_b = std::max(sums.largest_b, kept(pairs.magnitude(i)));
+  sums.squares_b.add(kept(pairs.square(pairs.b, i)));
+  if constexpr (!kSame) {
+    const double error = kept(pairs.distance(i));
+    sums.largest_error = std::max(sums.largest_error, error);
+    sums.errors.add(error * error);
+    sums.squares_a.add(kept(pairs.square(pairs.a, i)));
+    sums.products.add(kept(pairs.product(i)));
   }
-  [[nodiscard]] LongSum total() const {
-    LongSum all;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) all.add({high[lane], low[lane]});
-    return all;
-  }
-};
+}
 
-// Adds up pairs, kLanes at a time. kSame: a and b are the same numbers.
-template <class Pairs, bool kSame>
-class PairSums {
- public:
-  explicit PairSums(const Pairs& pairs) : pairs_(pairs) {}
-
-  // Without a branch for each pair: a term of a pair that is not finite becomes 0.
-  void add(std::size_t i, std::size_t lane) {
-    const bool finite = pairs_.is_finite(pairs_.b, i) && (kSame || pairs_.is_finite(pairs_.a, i));
-    const auto kept = [&](double term) { return finite ? term : 0; };
-    count_[lane] += finite ? 1U : 0U;
-    largest_b_[lane] = std::max(largest_b_[lane], kept(pairs_.magnitude(i)));
-    squares_b_.add(lane, kept(pairs_.square(pairs_.b, i)));
-    if constexpr (!kSame) {
-      const double error = kept(pairs_.distance(i));
-      largest_error_[lane] = std::max(largest_error_[lane], error);
-      errors_.add(lane, error * error);
-      squares_a_.add(lane, kept(pairs_.square(pairs_.a, i)));
-      products_.add(lane, kept(pairs_.product(i)));
-    }
-  }
-  [[nodiscard]] ValueSums total() const {
-    ValueSums sums;
-    for (const std::uint64_t count : count_) sums.pairs += count;
-    sums.largest_b = *std::ranges::max_element(largest_b_);
-    sums.largest_error = *std::ranges::max_element(largest_error_);
-    sums.errors = errors_.total();
-    sums.squares_b = squares_b_.total();
-    sums.squares_a = kSame ? sums.squares_b : squares_a_.total();
-    sums.products = kSame ? sums.squares_b : products_.total();
-    return sums;
-  }
-
- private:
-  const Pairs& pairs_;
-  std::array<std::uint64_t, kLanes> count_{};
-  std::array<double, kLanes> largest_b_{}, largest_error_{};
-  LaneSums errors_, squares_a_, squares_b_, products_;
-};
-
+// Several sums side by side: a LongSum alone waits for each addition before the next one.
 template <bool kSame, class Pairs>
 ValueSums sum_of(const Pairs& pairs, std::size_t n) {
-  PairSums<Pairs, kSame> sums(pairs);
+  constexpr std::size_t kLanes = 4;
+  std::array<ValueSums, kLanes> lanes;
   std::size_t i = 0;
   for (; n - i >= kLanes; i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane) sums.add(i + lane, lane);
-  for (; i < n; ++i) sums.add(i, i % kLanes);
-  return sums.total();
+    for (std::size_t lane = 0; lane < kLanes; ++lane) add_pair<kSame>(pairs, i + lane, lanes[lane]);
+  for (; i < n; ++i) add_pair<kSame>(pairs, i, lanes[i % kLanes]);
+  ValueSums sums;
+  for (const ValueSums& lane : lanes) sums.add(lane);
+  if (kSame) sums.squares_a = sums.products = sums.squares_b;
+  return sums;
 }
 
 // Sums up n pairs. With `same`, a and b are the same numbers.

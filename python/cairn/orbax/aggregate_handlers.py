@@ -7,7 +7,7 @@ from cairn.orbax import msgpack_utils
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.processes import is_primary_host
-from cairn.orbax._impl.text_files import write_whole
+from cairn.orbax._impl.text_files import open_regular, write_whole
 from cairn.orbax.future import CommitFuture, Future
 
 __getattr__ = _hints(__name__)
@@ -66,7 +66,8 @@ class MsgpackHandler(AggregateHandler):
         path = as_path(path)
         if not path.exists():
             raise FileNotFoundError(f"Checkpoint does not exist at {path}.")
-        return msgpack_utils.msgpack_restore(path.read_bytes())
+        with open_regular(path) as file:
+            return msgpack_utils.msgpack_restore(file.read())
 
     def close(self) -> None:
         """Nothing is to be freed."""

@@ -72,7 +72,7 @@ struct Numpy {
 };
 Numpy& numpy() { return made_once<Numpy>(); }
 
-// The same if the program has imported NumPy, else nullptr: there is no object of NumPy then.
+// The same, or nullptr if the program has not imported NumPy. Then no object is one of NumPy's.
 Numpy* loaded_numpy() {
   if (Numpy* const found = made<Numpy>.load(std::memory_order_acquire)) return found;
   return loaded_module("numpy").is_none() ? nullptr : &numpy();
@@ -219,6 +219,28 @@ int get_buffer(PyObject* self, Py_buffer* buffer, int flags) {
 
 PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
 
+// The most bytes between two arrays of one block.
+constexpr std::ptrdiff_t kPadding = kArrayAlignment;
+
+// The array of NumPy whose elements lie at `offset` in the memory.
+nb::object make_ndarray(const Array& array, std::string_view opaque, const nb::object& memory,
+                        std::ptrdiff_t offset) {
+  nb::object dtype;
+  if (array.dtype() != DType::kOpaque)
+    dtype = dtype_object(array.dtype());
+  else if (!opaque.empty())
+    dtype = numpy().dtype(nb::str(opaque.data(), opaque.size()));
+  else
+    dtype = numpy().dtype(nb::str(("V" + std::to_string(array.element_size())).c_str()));
+  const nb::object shape = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(array.shape().size())));
+  if (!shape.is_valid()) throw nb::python_error();
+  Py_ssize_t d = 0;
+  for (const std::int64_t extent : array.shape())
+    if (PyTuple_SetItem(shape.ptr(), d++, nb::int_(extent).release().ptr()) != 0)
+      throw nb::python_error();
+  return numpy().ndarray(shape, dtype, memory, offset);
+}
+
 }  // namespace
 
 Keeper::~Keeper() {
@@ -280,9 +302,6 @@ MutableArrayView borrow_writable(nb::handle array) {
   return {borrowed.data, borrowed.dtype, borrowed.element_size, borrowed.shape, borrowed.strides};
 }
 
-// The most bytes between two arrays of one block.
-constexpr std::ptrdiff_t kPadding = kArrayAlignment;
-
 NumpyMaker::Block& NumpyMaker::block_of(const Array& array) {
   const void* const owner = array.owner().get();
   if (last_ == nullptr || owner != last_owner_) {
@@ -304,40 +323,25 @@ void NumpyMaker::announce(const Array& array) {
 }
 
 nb::object NumpyMaker::make(const Array& array, std::string_view opaque) {
-  nb::object dtype;
-  if (array.dtype() != DType::kOpaque)
-    dtype = dtype_object(array.dtype());
-  else if (!opaque.empty())
-    dtype = numpy().dtype(nb::str(opaque.data(), opaque.size()));
-  else
-    dtype = numpy().dtype(nb::str(("V" + std::to_string(array.element_size())).c_str()));
-  const nb::object shape = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(array.shape().size())));
-  if (!shape.is_valid()) throw nb::python_error();
-  Py_ssize_t d = 0;
-  for (const std::int64_t extent : array.shape())
-    if (PyTuple_SetItem(shape.ptr(), d++, nb::int_(extent).release().ptr()) != 0)
-      throw nb::python_error();
-  const bool writable = access_ == Access::kWritable;
   const ByteView bytes = array.bytes();
+  if (bytes.empty()) return to_numpy(array, Access::kWritable, opaque);
   Block& block = block_of(array);
-  if (bytes.empty() || bytes.data() < block.begin || bytes.data() + bytes.size() > block.end)
-    return numpy().ndarray(shape, dtype,
-                           nb::cast(Memory{.owner = array.owner(),
-                                           .data = bytes.data(),
-                                           .size = bytes.size(),
-                                           .writable = writable}));
+  if (bytes.data() < block.begin || bytes.data() + bytes.size() > block.end)
+    return to_numpy(array, Access::kWritable, opaque);
   if (!block.memory.is_valid())
     block.memory = nb::cast(Memory{.owner = array.owner(),
                                    .data = block.begin,
                                    .size = static_cast<std::size_t>(block.end - block.begin),
-                                   .writable = writable});
-  return numpy().ndarray(shape, dtype, block.memory, bytes.data() - block.begin);
+                                   .writable = true});
+  return make_ndarray(array, opaque, block.memory, bytes.data() - block.begin);
 }
 
 nb::object to_numpy(const Array& array, Access access, std::string_view opaque) {
-  NumpyMaker maker(access);
-  maker.announce(array);
-  return maker.make(array, opaque);
+  const nb::object memory = nb::cast(Memory{.owner = array.owner(),
+                                            .data = array.bytes().data(),
+                                            .size = array.bytes().size(),
+                                            .writable = access == Access::kWritable});
+  return make_ndarray(array, opaque, memory, 0);
 }
 
 nb::object to_numpy_scalar(const Array& array) {

@@ -74,14 +74,16 @@ MutableArrayView borrow_writable(nanobind::handle array);
 // Whether a numpy.ndarray of the library's memory may be changed. kWritable: nobody else may use
 // the array.
 enum class Access { kReadOnly, kWritable };
-// Makes arrays of NumPy that share the memory of the library's. Those with one owner share one
-// Python object that keeps it alive: an object for each costs more than the array of NumPy.
+// A numpy.ndarray that shares the memory of `array`. `opaque`: NumPy's name of the type ("|S8") if
+// the elements are opaque; "": raw bytes.
+nanobind::object to_numpy(const Array& array, Access access, std::string_view opaque = {});
+// Makes many of them, writable ones. Those of one block share one Python object that keeps it alive:
+// an object for each costs more than the array of NumPy.
 class NumpyMaker {
  public:
-  explicit NumpyMaker(Access access) : access_(access) {}
   // Announces an array that make() will get. Call it for all of them before the first make().
   void announce(const Array& array);
-  // `opaque`: NumPy's name of the type ("|S8") if the elements are opaque; "": raw bytes.
+  // As to_numpy().
   nanobind::object make(const Array& array, std::string_view opaque = {});
 
  private:
@@ -93,14 +95,11 @@ class NumpyMaker {
   };
   Block& block_of(const Array& array);
 
-  Access access_;
   std::unordered_map<const void*, Block> blocks_;  // by owner
   const void* last_owner_ = nullptr;               // neighbours usually have one owner
   Block* last_ = nullptr;
 };
 
-// A single array of NumPy, as NumpyMaker makes it.
-nanobind::object to_numpy(const Array& array, Access access, std::string_view opaque = {});
 // The element of an array of rank 0 as a scalar of NumPy.
 nanobind::object to_numpy_scalar(const Array& array);
 

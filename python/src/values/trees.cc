@@ -166,12 +166,9 @@ class TreeReader {
 
   // Large arrays have an owner each, so that the memory of each is free as soon as it is saved.
   std::shared_ptr<const void> owner_of(BorrowedArray& borrowed) {
-    constexpr std::int64_t kSmall = std::int64_t{64} << 10U;
-    std::int64_t elements = 1;
-    for (const std::int64_t extent : borrowed.shape)
-      elements = std::min(elements * std::min(extent, kSmall), kSmall);
-    if (elements * static_cast<std::int64_t>(borrowed.element_size) >= kSmall)
-      return keep_alive(std::move(borrowed.owner));
+    constexpr std::size_t kSmall = std::size_t{64} << 10U;  // bytes
+    const auto elements = static_cast<std::size_t>(element_count(borrowed.shape));
+    if (elements * borrowed.element_size >= kSmall) return keep_alive(std::move(borrowed.owner));
     small_->add(std::move(borrowed.owner));
     return small_;
   }
@@ -332,7 +329,7 @@ class TreeWriter {
   }
 
   const OpaqueName& opaque_;
-  NumpyMaker arrays_ = NumpyMaker(Access::kWritable);
+  NumpyMaker arrays_;
 };
 
 }  // namespace

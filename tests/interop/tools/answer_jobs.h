@@ -23,8 +23,8 @@ Json answer_of(Answer& answer, const Json& job) {
   }
 }
 
-// Lets std::cin and std::cout have buffers of their own. Otherwise they read and write one byte at a
-// time, and some jobs have many megabytes. Call this before any use of them.
+// Lets std::cin and std::cout have buffers of their own. Otherwise they read and write one byte at
+// a time, and some jobs have many megabytes. Call this before any use of them.
 inline void buffer_standard_streams() { std::ios::sync_with_stdio(false); }
 
 // Answers each line at once.

@@ -168,3 +168,10 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert writer.read(tmp_path / "a") == {"x": 1}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "a.tmp", "other"]
+
+
+def test_a_pipe_is_no_msgpack_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    handler = ocp.aggregate_handlers.MsgpackHandler()
+    with pytest.raises(ValueError, match="pipe: is not a regular file"):
+        handler.deserialize(tmp_path / "pipe")

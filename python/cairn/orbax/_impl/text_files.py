@@ -1,5 +1,6 @@
 """Reads the small files of a checkpoint, which may be damaged or hostile, and writes them."""
 
+import io
 import json
 import os
 import secrets
@@ -10,21 +11,25 @@ _MAX_SIZE = 1 << 30  # as in the native part
 _BLOCK = 1 << 24
 
 
+def open_regular(path: Any) -> "io.BufferedReader":
+    """Opens a file of bytes. ValueError for a pipe, which is not waited for, a device and so on."""
+    descriptor = os.open(os.fspath(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise ValueError(f"{path}: is not a regular file")
+    return open(descriptor, "rb")
+
+
 def read_text(path: Any) -> str:
     """The text of a file.
 
     Raises ValueError, which names the file, for what is not text or not a regular file. A sparse
     file, which claims any size, ends at its first NUL, and a pipe does not wait for a writer.
     """
-    descriptor = os.open(os.fspath(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path}: is not a regular file")
-        if status.st_size > _MAX_SIZE:
-            raise ValueError(
-                f"{path}: has {status.st_size} bytes, at most {_MAX_SIZE} are expected"
-            )
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_SIZE:
+            raise ValueError(f"{path}: has {size} bytes, at most {_MAX_SIZE} are expected")
         blocks = []
         while block := file.read(_BLOCK):
             if b"\0" in block:

@@ -118,9 +118,8 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
     def _check_aggregate(self, directory: Any) -> None:
         """Raises NotImplementedError if the msgpack file of the tree has another name."""
         other = self._aggregate_filename
-        files = {AGGREGATE_FILE, other} if other != AGGREGATE_FILE else set()
-        for name in files:
-            if (directory / name).is_file():
+        for name in (AGGREGATE_FILE, other):
+            if other != AGGREGATE_FILE and (directory / name).is_file():
                 raise NotImplementedError(
                     f"{directory}: aggregate_filename={other!r} beside a file {name!r}: only "
                     f"{AGGREGATE_FILE!r} is read as the msgpack file of a tree"
