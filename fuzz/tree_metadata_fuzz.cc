@@ -30,8 +30,18 @@ void read_record(const std::string& record) {
   (void)cairn::flatten(cairn::parse_rich_types(record));
 }
 
+// Leaves in the form in which Orbax writes them are read in a faster way than others. A space makes
+// the parser read them as the others. No string has such text, because its quotes are escaped.
+void check_other_form(std::string text, const std::vector<cairn::LeafMetadata>& leaves) {
+  const std::string usual = "{\"key_metadata\": ";
+  for (std::size_t at = text.find(usual); at != std::string::npos; at = text.find(usual, at + 1))
+    text.insert(at + usual.size(), " ");
+  if (cairn::parse_tree_metadata(text).leaves != leaves) __builtin_trap();
+}
+
 void parse_tree(std::string_view text) {
   const cairn::TreeMetadata metadata = cairn::parse_tree_metadata(text);
+  check_other_form(std::string(text), metadata.leaves);
   build_tree(metadata);
   if (!metadata.rich_types.empty()) read_record(metadata.rich_types);
 }

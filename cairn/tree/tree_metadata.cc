@@ -5,6 +5,7 @@
 #include <cairn/base/json/scan.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -82,7 +83,56 @@ void parse_value_metadata(JsonScanner& in, LeafMetadata& leaf) {
   if (!has_type) in.fail("value_metadata without 'value_type'");
 }
 
+// Parses a key in the form in which Python's json.dumps writes it. Returns false for another form.
+bool parse_usual_key(JsonScanner& in, Key& key) {
+  if (!in.accept(R"({"key": )")) return false;
+  const auto text = in.plain_string();
+  if (!text) return false;
+  if (in.accept(R"(, "key_type": 2})")) {
+    key = {std::string(*text), KeyType::kDict};
+    return true;
+  }
+  if (!in.accept(R"(, "key_type": 1})")) return false;
+  key = {canonical_index(in, std::string(*text)), KeyType::kSequence};
+  return true;
+}
+
+bool parse_usual_key_metadata(JsonScanner& in, KeyPath& path) {
+  path.reserve(4);
+  if (!in.accept(R"({"key_metadata": [)")) return false;
+  do {
+    if (path.size() == kMaxLevels || !parse_usual_key(in, path.emplace_back())) return false;
+  } while (in.accept(", "));
+  return in.accept("], ");
+}
+
+bool parse_usual_value_metadata(JsonScanner& in, LeafMetadata& leaf) {
+  if (!in.accept(R"("value_metadata": {"value_type": )")) return false;
+  const auto type = in.plain_string();
+  if (!type) return false;
+  leaf.value_type = *type;
+  leaf.skip_deserialize = in.accept(R"(, "skip_deserialize": true)");
+  if (!leaf.skip_deserialize && !in.accept(R"(, "skip_deserialize": false)")) return false;
+  if (in.accept(R"(, "write_shape": )")) {
+    if (in.null()) return false;
+    leaf.write_shape = scan_shape(in);
+  }
+  return in.accept("}}");
+}
+
+// Parses a leaf in the form in which json.dumps writes it: nearly all leaves have it, and it takes
+// a third of the time. Returns false for another form, with the scanner where it was.
+bool parse_usual_leaf(JsonScanner& in, LeafMetadata& leaf) {
+  in.peek();  // skips white space
+  const std::size_t start = in.offset();
+  if (parse_usual_key_metadata(in, leaf.path) && parse_usual_value_metadata(in, leaf)) return true;
+  in.return_to(start);
+  leaf = {};
+  return false;
+}
+
 void parse_leaf(JsonScanner& in, LeafMetadata& leaf) {
+  if (parse_usual_leaf(in, leaf)) return;
   std::string_view member;
   bool has_key = false;
   bool has_value = false;
@@ -153,13 +203,15 @@ void drop_superseded(std::vector<LeafMetadata>& leaves) {
   leaves.resize(kept);
 }
 
-void parse_members(JsonScanner& in, TreeMetadata& out) {
+void parse_members(JsonScanner& in, TreeMetadata& out, const TakeLeaves& take_leaves) {
   std::string_view name;
   bool has_tree = false;
   in.begin_object();
   while (in.next_member(name)) {
     if (name == "tree_metadata") {
       out.leaves = parse_leaves(in);
+      drop_superseded(out.leaves);
+      if (take_leaves) take_leaves(std::exchange(out.leaves, {}));
       has_tree = true;
     } else if (name == "use_ocdbt") {
       out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
@@ -196,12 +248,11 @@ bool is_empty_node_type(std::string_view value_type) {
   return empty_node_from_name(value_type).has_value();
 }
 
-TreeMetadata parse_tree_metadata(std::string_view json) {
+TreeMetadata parse_tree_metadata(std::string_view json, const TakeLeaves& take_leaves) {
   TreeMetadata metadata;
   JsonScanner in(json);
-  parse_members(in, metadata);
+  parse_members(in, metadata, take_leaves);
   in.finish();
-  drop_superseded(metadata.leaves);
   return metadata;
 }
 

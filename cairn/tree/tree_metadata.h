@@ -19,6 +19,7 @@
 #include <cairn/tree.h>
 #include <cairn/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,8 +52,13 @@ struct TreeMetadata {
   std::string rich_types;
 };
 
-// Parses the file. Throws data_loss with the byte offset for malformed metadata.
-TreeMetadata parse_tree_metadata(std::string_view json);
+// Receives the leaves of a file before the rest of the file is parsed.
+using TakeLeaves = std::function<void(std::vector<LeafMetadata> leaves)>;
+
+// Parses the file. Throws data_loss with the byte offset for malformed metadata. With take_leaves,
+// the leaves are passed to it and the result has none. What it does with them on another thread
+// runs beside the parsing of value_metadata_tree. A file that repeats the leaves calls it again.
+TreeMetadata parse_tree_metadata(std::string_view json, const TakeLeaves& take_leaves = {});
 
 // Formats the file as Orbax does, with the leaves in their order. Throws invalid_argument for keys
 // that are not UTF-8.

@@ -133,6 +133,68 @@ TEST(TreeMetadata, EmptyNodeTypes) {
     EXPECT_FALSE(is_empty_node_type(type));
 }
 
+// The text with a space that makes the parser read each leaf value by value.
+std::string in_other_form(std::string text) {
+  const std::string usual = R"({"key_metadata": )";
+  for (std::size_t at = text.find(usual); at != std::string::npos; at = text.find(usual, at + 1))
+    text.replace(at, usual.size(), R"({"key_metadata" : )");
+  return text;
+}
+
+TEST(TreeMetadata, TheFormOfOrbaxIsReadAsAnyOther) {
+  const auto leaves = [](const std::string& text) { return parse_tree_metadata(text).leaves; };
+  const std::vector<std::string> texts = {
+      kReal,
+      one_leaf("[]"),
+      one_leaf(R"([{"key": "\u00fc\"", "key_type": 2}, {"key": "007", "key_type": 1}])"),
+      one_leaf(R"([{"key": "\u00e9", "key_type": 2}])"),
+      one_leaf(R"([{"key": "a", "key_type": 2}])",
+               R"({"value_type": "\n", "skip_deserialize": true})"),
+      one_leaf(R"([{"key": "a", "key_type": 2}])",
+               R"({"value_type": "x", "skip_deserialize": true, "write_shape": null})"),
+      one_leaf(R"([{"key": "a", "key_type": 2}])",
+               R"({"value_type": "x", "skip_deserialize": true, "write_shape": [], "new": 1})"),
+      one_leaf(R"([{"key": "a", "key_type": 2}], "key_metadata": [{"key": "b", "key_type": 2}])"),
+      one_leaf(
+          R"([{"key": "a", "key_type": 2}])",
+          R"({"value_type": "x", "skip_deserialize": true}, "value_metadata": {"value_type": "y"})")};
+  for (const std::string& text : texts) {
+    EXPECT_NE(in_other_form(text), text);
+    EXPECT_EQ(leaves(in_other_form(text)), leaves(text)) << text;
+  }
+  // Any other byte at any place: both forms are refused, or both have the same leaves.
+  for (std::size_t at = 0; at < std::string_view(kReal).size(); ++at) {
+    for (const char other : {'"', '}', ' ', '1', '\\', '\xe9'}) {
+      std::string bad = kReal;
+      bad[at] = other;
+      const auto usual = try_call([&] { return leaves(bad); });
+      const auto plain = try_call([&] { return leaves(in_other_form(bad)); });
+      ASSERT_EQ(usual.ok(), plain.ok()) << bad;
+      if (usual.ok()) {
+        EXPECT_EQ(usual.value(), plain.value()) << bad;
+      }
+    }
+  }
+}
+
+TEST(TreeMetadata, LeavesComeBeforeTheRest) {
+  std::vector<std::size_t> taken;
+  const auto take = [&](const std::vector<LeafMetadata>& leaves) {
+    taken.push_back(leaves.size());
+  };
+  const TreeMetadata metadata = parse_tree_metadata(kReal, take);
+  EXPECT_EQ(taken, std::vector<std::size_t>{4});
+  EXPECT_TRUE(metadata.leaves.empty());
+  EXPECT_EQ(metadata.custom_metadata, R"({"k": [1, 2]})");
+  // The last one counts, as in Python.
+  const std::string twice = R"({"tree_metadata": {}, )" + std::string(kReal).substr(1);
+  taken.clear();
+  parse_tree_metadata(twice, take);
+  EXPECT_EQ(taken, (std::vector<std::size_t>{0, 4}));
+  // Damage after the leaves is still found.
+  EXPECT_THROW(parse_tree_metadata(std::string(kReal) + "x", take), Error);
+}
+
 TEST(TreeMetadata, EveryTruncationIsRefused) {
   const std::string text = kReal;
   for (std::size_t n = 0; n < text.size(); ++n)

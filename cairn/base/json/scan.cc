@@ -295,6 +295,21 @@ std::string_view JsonScanner::skip() {
   return text_.substr(start, at_ - start);
 }
 
+bool JsonScanner::accept(std::string_view text) {
+  if (!text_.substr(at_).starts_with(text)) return false;
+  at_ += text.size();
+  return true;
+}
+
+std::optional<std::string_view> JsonScanner::plain_string() {
+  if (!accept("\"")) return std::nullopt;
+  const std::size_t start = at_;
+  to_special();
+  const std::size_t end = at_;
+  if (!accept("\"")) return std::nullopt;
+  return text_.substr(start, end - start);
+}
+
 void JsonScanner::finish() {
   skip_space();
   if (at_ != text_.size()) fail("unexpected text after the JSON value");

@@ -6,6 +6,7 @@
 #include <cairn/error.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -44,6 +45,14 @@ class JsonScanner {
   std::string_view skip();
   // Throws unless only white space is left.
   void finish();
+
+  // For text of a known form, which is read faster than value by value. Where it has another form,
+  // the caller returns to an offset() where it began, between two values, and reads the values.
+  // Consumes `text` if it is next, without white space before it.
+  bool accept(std::string_view text);
+  // Consumes a string without escapes, of ASCII characters, if it is next.
+  std::optional<std::string_view> plain_string();
+  void return_to(std::size_t offset) { at_ = offset; }
 
   [[nodiscard]] std::size_t offset() const { return at_; }
   [[nodiscard]] std::size_t remaining() const { return text_.size() - at_; }  // bytes

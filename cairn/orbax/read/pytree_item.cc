@@ -151,16 +151,34 @@ LeafKind kind_of(const LeafMetadata& leaf) {
   return empty ? LeafKind::kEmpty : LeafKind::kUnknown;
 }
 
-void add_recorded_leaves(PytreeItem& out, std::vector<LeafMetadata> leaves) {
-  out.tensors.reserve(leaves.size());
-  out.values.reserve(leaves.size());
+std::vector<TensorInfo> make_recorded_tensors(std::vector<LeafMetadata> leaves) {
+  std::vector<TensorInfo> tensors;
+  tensors.reserve(leaves.size());
   for (auto& leaf : leaves) {
-    out.has_write_shape.push_back(leaf.write_shape.has_value());
     const LeafKind kind = kind_of(leaf);
-    TensorInfo tensor = make_tensor(std::move(leaf.path), std::move(leaf.value_type), kind);
-    if (tensor.is_string()) tensor.dtype_name = "string";
-    add_leaf(out, std::move(tensor));
+    tensors.push_back(make_tensor(std::move(leaf.path), std::move(leaf.value_type), kind));
+    if (tensors.back().is_string()) tensors.back().dtype_name = "string";
   }
+  return tensors;
+}
+
+// Reads `_METADATA`. Where there are very many leaves, another thread makes their tensors while
+// this one parses the rest of the file.
+void read_tree_metadata(PytreeItem& out, const std::string& file, std::size_t threads) {
+  constexpr std::size_t kMany = 1000;
+  const Buffer text = out.item.folder->read_text(file, kMaxMetadataFile);
+  std::future<std::vector<TensorInfo>> tensors;
+  out.metadata = parse_tree_metadata(as_text(text), [&](std::vector<LeafMetadata> leaves) {
+    out.has_write_shape.clear();
+    for (const auto& leaf : leaves) out.has_write_shape.push_back(leaf.write_shape.has_value());
+    const auto policy = threads == 1 || leaves.size() < kMany
+                            ? std::launch::deferred
+                            : std::launch::async | std::launch::deferred;
+    tensors = std::async(policy, make_recorded_tensors, std::move(leaves));
+  });
+  out.tensors = tensors.get();
+  out.values.resize(out.tensors.size());
+  out.recorded = out.tensors.size();
 }
 
 std::string text_of(const MsgpackLeaf& leaf) {
@@ -478,16 +496,11 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& 
   OpenedAhead ahead = keys == Keys::kListed ? open_ahead(out, listing, options) : OpenedAhead();
   const std::string metadata_file = join(item.path, kTreeMetadataFile);
   if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
-    out.metadata = with_context([&] { return metadata_file; },
-                                [&] {
-                                  return parse_tree_metadata(as_text(
-                                      out.item.folder->read_text(metadata_file, kMaxMetadataFile)));
-                                });
+    with_context([&] { return metadata_file; },
+                 [&] { read_tree_metadata(out, metadata_file, options.resources.threads); });
     out.structure = Structure::kTreeMetadata;
     out.zarr_format = out.metadata.use_zarr3 ? 3 : 2;
     if (out.metadata.store_array_data_equal_to_fill_value) out.missing = zarr::MissingChunk::kError;
-    add_recorded_leaves(out, std::exchange(out.metadata.leaves, {}));
-    out.recorded = out.tensors.size();
   }
   if (listing.has_file(aggregate_file) && kind != LayoutKind::kZarr) {
     const std::string file = join(item.path, aggregate_file);
