@@ -235,8 +235,8 @@ class Checkpoint {
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,
   // and invalid_argument for a leaf that is not an array.
   [[nodiscard]] Array view(std::string_view name) const;
-  // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of at most
-  // 256 KiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
+  // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of less than
+  // 2 MiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
   // read-only, as those of view() are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
   // The same without the structure: the leaves and empty nodes, parallel to tensors(). tree_of() or

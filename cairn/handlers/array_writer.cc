@@ -19,6 +19,9 @@ namespace {
 constexpr std::uint64_t kShares = 2;
 // An array that is fetched in parts is cut into chunks of at most this share of a batch.
 constexpr std::uint64_t kChunksOfBatch = 4;
+// Where no divisor of an extent gives chunks of the usual size, they may be this many times as
+// large. That is better than one chunk.
+constexpr std::int64_t kLargerChunk = 4;
 constexpr std::size_t kBlock = 32;  // metadata documents that one thread writes in a row
 
 // The shape of a slab of whole chunks, with at most `limit` bytes of elements if possible. It has
@@ -197,9 +200,12 @@ void ArrayWriter::set_chunks(const Kind& kind, zarr::NewArray& made) const {
     return;
   }
   if (kind.is_free) {
-    const std::int64_t most =
-        std::min(kind.chunk_bytes.value_or(options_.free_chunk_bytes), options_.free_chunk_bytes);
-    auto chunk = zarr::leading_chunk_shape(kind.piece, dtype_size(kind.dtype), most);
+    const auto cut = [&](std::int64_t most) {
+      most = std::min(kind.chunk_bytes.value_or(most), most);
+      return zarr::leading_chunk_shape(kind.piece, dtype_size(kind.dtype), most);
+    };
+    auto chunk = cut(options_.free_chunk_bytes);
+    if (!chunk) chunk = cut(options_.free_chunk_bytes * kLargerChunk);
     if (chunk) {
       made.chunk_shape = *std::move(chunk);
       return;

@@ -47,9 +47,10 @@ struct ArrayWriteOptions {
   std::optional<std::int64_t> chunk_bytes;
   // Arrays whose chunks the user has left to Cairn are cut along leading dimensions into chunks of
   // at most this size, if their values have checksums or are compressed. One core handles a value,
-  // so an array in one value would be checked or decompressed by one core alone. Arrays that are
-  // stored raw have nothing to compute, and remain one chunk, which Checkpoint::view needs.
-  std::int64_t free_chunk_bytes = std::int64_t{64} << 20U;
+  // so an array in one value would be checked or decompressed by one core alone. And whoever reads
+  // a part of an array reads all of each value that has some of it. Arrays that are stored raw have
+  // nothing to compute, and remain one chunk, which Checkpoint::view needs.
+  std::int64_t free_chunk_bytes = std::int64_t{16} << 20U;
   // size of a database's data files; 0: no limit. No chunk is larger.
   std::optional<std::int64_t> file_bytes;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes in addition to the arrays

@@ -85,13 +85,11 @@ std::vector<Array> read_whole(std::span<const ParamInfo> infos,
   check_input_arguments({infos.size(), args.size()});
   const ItemReader& reader = handlers::reader_of(infos);
   const std::vector<TensorInfo> stored = handlers::stored_arrays(reader, infos, metadata_key);
-  std::uint64_t shared = 0;
+  ArrayArena arena;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     const auto dtype = handlers::dtype_of(args[i]);
-    shared +=
-        ArrayArena::shared_bytes(dtype ? byte_count(stored[i].shape, *dtype) : stored[i].nbytes);
+    arena.expect(dtype ? byte_count(stored[i].shape, *dtype) : stored[i].nbytes);
   }
-  ArrayArena arena(shared);
   std::vector<Array> arrays;
   std::vector<LeafRead> reads;
   for (std::size_t i = 0; i < infos.size(); ++i) {

@@ -139,10 +139,9 @@ std::vector<Tree> Checkpoint::load_leaves(const ProgressFn& progress) const {
   std::vector<Tree> leaves(all.size());
   std::vector<ReadRequest> requests;
   requests.reserve(all.size());
-  ArrayArena arena(std::accumulate(
-      all.begin(), all.end(), std::uint64_t{0}, [](std::uint64_t sum, const TensorInfo& tensor) {
-        return tensor.is_array() ? sum + ArrayArena::shared_bytes(tensor.nbytes) : sum;
-      }));
+  ArrayArena arena;
+  for (const TensorInfo& tensor : all)
+    if (tensor.is_array()) arena.expect(tensor.nbytes);
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (!all[i].is_array() && !all[i].is_custom()) continue;
     check_readable(all[i].full_name(), all[i]);

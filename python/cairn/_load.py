@@ -34,7 +34,7 @@ def load(
     """Reads a checkpoint into memory.
 
     Without a target: dicts and lists of NumPy arrays, numbers and strings, as stored. The arrays
-    are the caller's own; those of at most 256 KiB share blocks of memory of 16 MiB.
+    are the caller's own; those of less than 2 MiB share blocks of memory of 16 MiB.
 
     Args:
       path: the checkpoint, or one that open() has opened.

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -25,12 +24,11 @@ class Restorer {
 
   void restore(Tree& tree) {
     collect(tree);
-    const auto shared = [&](std::uint64_t sum, const Tree* node) {
+    ArrayArena arena;
+    for (const Tree* node : leaves_) {
       const auto& leaf = *node->custom<MsgpackLeaf>();
-      return is_array(leaf) && !lies_well(leaf) ? sum + ArrayArena::shared_bytes(leaf.nbytes())
-                                                : sum;
-    };
-    ArrayArena arena(std::accumulate(leaves_.begin(), leaves_.end(), std::uint64_t{0}, shared));
+      if (is_array(leaf) && !lies_well(leaf)) arena.expect(leaf.nbytes());
+    }
     for (Tree* node : leaves_) {
       // a copy that keeps the leaf alive while its node changes
       const auto holder = std::get<CustomLeaf>(node->value());

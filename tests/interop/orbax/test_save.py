@@ -228,13 +228,14 @@ def test_orbax_and_tensorstore_read_nodes_that_are_not_compressed(tmp_path):
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_large_arrays_are_cut_into_runs(form, scratch):
-    """Chunks of at most 64 MiB along the leading dimensions, with noise and with what compresses; Orbax and TensorStore read the same bytes."""
+    """Chunks of at most 16 MiB along the leading dimensions, with noise and with what compresses; Orbax and TensorStore read the same bytes."""
     import safetensors.numpy
 
     rng = np.random.default_rng(6)
     tree = {"noise": rng.integers(0, 1 << 16, (4, 3000, 3001), np.uint16), "even": np.repeat(np.arange(9 << 10, dtype=np.int32), 2048).reshape(9 << 10, 2048),
-            "prime": np.arange(16_777_259, dtype=np.float32)}
-    chunks = {"noise": [2, 3000, 3001], "even": [4608, 2048], "prime": [16_777_259]}
+            "prime": np.arange(16_777_259, dtype=np.float32),
+            "twice": np.arange(4 * 4_999_999, dtype=np.float32).reshape(-1, 1)}  # 2 * 40 MB: no chunks of 16 MiB
+    chunks = {"noise": [1, 1500, 3001], "even": [1536, 2048], "prime": [16_777_259], "twice": [2 * 4_999_999, 1]}
     safetensors.numpy.save_file(tree, scratch / "model.safetensors")
     cairn_cli.run("convert", scratch / "model.safetensors", scratch / "saved", "--to", form)
     cairn_cli.verify(scratch / "saved")
