@@ -156,6 +156,14 @@ struct ReadRequest {
   MutableArrayView out;
 };
 
+// One box of one tensor, to be read to a new array.
+struct ArrayRequest {
+  std::size_t tensor = 0;  // index into tensors()
+  Box box;                 // elements to read, in the tensor's coordinates
+  // The type of the new array, as Array::cast(). None: the stored one.
+  std::optional<DType> dtype = {};
+};
+
 // An opened checkpoint of any format. All methods are safe to call from many threads. The object
 // may keep files open and mapped until it is destroyed. An implementation has to define info(),
 // tensors() and the bulk read(), and read_string() if it has strings.
@@ -232,6 +240,12 @@ class Checkpoint {
     check_type(name, dtype_of<T>());
     return TypedArray<T>(read(name));
   }
+  // Reads boxes to new arrays; the result is parallel to them. Converts on all cores where a request
+  // says so, 64 MiB at a time or one chunk if that is larger. Throws as the bulk read(), and
+  // invalid_argument for a conversion from or to kOpaque. Small arrays share memory, as those of
+  // load().
+  [[nodiscard]] std::vector<Array> read_arrays(std::span<const ArrayRequest> requests,
+                                               const ProgressFn& progress = {}) const;
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,
   // and invalid_argument for a leaf that is not an array.
   [[nodiscard]] Array view(std::string_view name) const;

@@ -2,6 +2,8 @@
 #include <cairn/handlers/read_leaves.h>
 
 #include <cairn/array/box.h>
+#include <cairn/array/cast_all.h>
+#include <cairn/base/executor.h>
 #include <cairn/handlers/byte_limiter.h>
 
 #include <algorithm>
@@ -25,7 +27,8 @@ void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
   Array stored = Array::allocate(read.stored, part.shape);
   const ItemReader::Read one{read.name, part, stored.mutable_view()};
   reader.read(std::span(&one, 1));
-  cast_elements(stored.view(), subview(read.out, relative_to(part, read.box.origin)));
+  const Cast cast{stored.view(), subview(read.out, relative_to(part, read.box.origin))};
+  cast_all(std::span(&cast, 1), default_executor());
 }
 
 // Converts an array that is too large to be converted whole, part by part.
@@ -48,7 +51,9 @@ void convert_together(const ItemReader& reader, std::span<const LeafRead* const>
     plan.push_back({read->name, read->box, stored.back().mutable_view()});
   }
   reader.read(plan);
-  for (std::size_t i = 0; i < reads.size(); ++i) cast_elements(stored[i].view(), reads[i]->out);
+  std::vector<Cast> casts;
+  for (std::size_t i = 0; i < reads.size(); ++i) casts.push_back({stored[i].view(), reads[i]->out});
+  cast_all(casts, default_executor());
 }
 
 // Whether an entry of a partition spec leaves a dimension whole: all its axes belong to the mesh

@@ -20,13 +20,6 @@ namespace {
 
 constexpr std::uint64_t kMaxCheckedPiece = std::uint64_t{64} << 20U;  // bytes read at once
 
-// An array that is described and has an error is not damaged: Cairn cannot read its type.
-void check_readable(const std::string& name, const TensorInfo& tensor) {
-  if (!tensor.error.empty())
-    throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss,
-                name + ": " + tensor.error);
-}
-
 // Calls f for parts of the box that have about `most` elements at most.
 void for_each_piece(const Box& box, std::int64_t most, const std::function<void(const Box&)>& f) {
   if (element_count(box.shape) <= std::max<std::int64_t>(most, 1)) return f(box);

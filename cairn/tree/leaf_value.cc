@@ -16,6 +16,12 @@ Tree numpy_scalar(const Array& array) {
 
 }  // namespace
 
+void check_readable(const std::string& name, const TensorInfo& tensor) {
+  if (!tensor.error.empty())
+    throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss,
+                name + ": " + tensor.error);
+}
+
 bool is_scalar_leaf(const TensorInfo& tensor) {
   const bool scalar =
       tensor.typestr == "scalar" || tensor.typestr == "complex" || tensor.typestr == "np.generic";

@@ -4,10 +4,14 @@
 #include <cairn/checkpoint.h>
 #include <cairn/tree.h>
 
+#include <string>
 #include <string_view>
 
 namespace cairn::inline v0 {
 
+// Throws the error for which a leaf cannot be read; `name` is for it. A described array that has an
+// error is not damaged: Cairn cannot read its type.
+void check_readable(const std::string& name, const TensorInfo& tensor);
 // Whether a leaf is a Python or NumPy scalar, as opposed to an array of rank 0.
 bool is_scalar_leaf(const TensorInfo& tensor);
 // Returns `array`, which holds the tensor's elements, as the tree holds it: as the array itself, or

@@ -6,6 +6,7 @@ import os
 import sys
 
 from cairn import _targets
+from cairn._casts import conversion, is_float
 from cairn._checkpoint import Checkpoint, item_value, open
 from cairn._progress import shown
 
@@ -91,20 +92,44 @@ class _Plan:
     def __init__(self, reader: Any) -> None:
         self.reader = reader
         self.boxes: list[_Box | int] = []
+        self.dtypes: list[str] = []  # of the boxes: the type to which they are converted, or ""
         self.leaves: list[Callable[[list[Any]], Any] | None] = []
-        self.arrays: list[tuple[int, int, Any]] = []  # number of the leaf, of the box; dtype
+        # of whole arrays: the numbers of the leaf and of its box, and finish()
+        self.arrays: list[tuple[int, int, Callable[[Any], Any] | None]] = []
+        self.casts: dict[Any, Callable[[Any], Any]] = {}
 
-    def add(self, index: int, finish: Callable[[Any], Any]) -> None:
-        """Reads the whole array; finish() makes the leaf of it."""
-        shape = list(self.reader.tensor(index).shape)
-        self.add_box(index, [0] * len(shape), shape, finish)
+    def add(self, index: int, finish: Callable[[Any], Any] | None, dtype: Any = None) -> None:
+        """Reads the whole array; finish() makes the leaf of it, or the array is the leaf.
+
+        Give the same function for many arrays: objects for each of them take time.
+        """
+        self.arrays.append((len(self.leaves), self._add(index, index, dtype), finish))
+        self.leaves.append(None)
+
+    def _add(self, box: _Box | int, index: int, dtype: Any) -> int:
+        """Reads a box, and converts it to the type if it can; returns its number."""
+        self.boxes.append(box)
+        self.dtypes.append(
+            "" if dtype is None else conversion(self.reader.tensor(index).dtype, dtype)
+        )
+        return len(self.boxes) - 1
+
+    def cast(self, dtype: Any) -> Callable[[Any], Any]:
+        """The function that converts an array to this type."""
+        if dtype not in self.casts:
+            self.casts[dtype] = lambda array: _cast(array, dtype)
+        return self.casts[dtype]
 
     def add_box(
-        self, index: int, origin: list[int], extents: list[int], finish: Callable[[Any], Any]
+        self,
+        index: int,
+        origin: list[int],
+        extents: list[int],
+        finish: Callable[[Any], Any],
+        dtype: Any = None,
     ) -> None:
         """Reads a part of the array; finish() makes the leaf of it."""
-        at = len(self.boxes)
-        self.boxes.append((index, origin, extents))
+        at = self._add((index, origin, extents), index, dtype)
         self.leaves.append(lambda arrays: finish(arrays[at]))
 
     def add_sharded(
@@ -113,6 +138,7 @@ class _Plan:
         sharding: Any,
         finish: Callable[[Any], Any],
         wrap: Callable[[Any], Any] = lambda array: array,
+        dtype: Any = None,
     ) -> None:
         """Reads each box of a sharding of JAX once; wrap() makes the leaf of the whole array."""
         from cairn import _jax
@@ -123,8 +149,7 @@ class _Plan:
         for device, origin, extents in _jax.boxes(sharding, shape):
             key = (tuple(origin), tuple(extents))
             if key not in at:
-                at[key] = len(self.boxes)
-                self.boxes.append((index, origin, extents))
+                at[key] = self._add((index, origin, extents), index, dtype)
             wanted.append((device, at[key]))
         self.leaves.append(
             lambda arrays: wrap(
@@ -138,18 +163,11 @@ class _Plan:
         """A leaf that needs no array."""
         self.leaves.append(lambda arrays: value)
 
-    def add_array(self, index: int, dtype: Any) -> None:
-        """Reads the whole array as one of NumPy: the case for which a function is too slow."""
-        self.arrays.append((len(self.leaves), len(self.boxes), dtype))
-        self.boxes.append(index)
-        self.leaves.append(None)
-
     def run(self, callback: Any) -> list[Any]:
-        arrays = self.reader.read(self.boxes, callback)
+        arrays = self.reader.read(self.boxes, callback, self.dtypes)
         made = [None if leaf is None else leaf(arrays) for leaf in self.leaves]
-        for leaf, box, dtype in self.arrays:
-            array = arrays[box]
-            made[leaf] = array if array.dtype is dtype else _cast(array, dtype)
+        for leaf, box, finish in self.arrays:
+            made[leaf] = arrays[box] if finish is None else finish(arrays[box])
         return made
 
 
@@ -210,41 +228,58 @@ def _read_leaves(
     callback: Any,
 ) -> Any:
     plan = _Plan(reader)
+    of_framework = _of_framework(framework)
+    wanted = None if dtype is None else _numpy_dtype(dtype)
+    cast = None if wanted is None else plan.cast(wanted)
+    cast_of_framework = _one_after_another(cast, of_framework)
     for index in indices:
         info = reader.tensor(index)
         if info.kind not in ("array", "unknown", "custom"):
             plan.add_value(item_value(reader, index))
             continue
+        stored_as = info.dtype
+        if info.typestr == "scalar" and not stored_as.startswith("complex"):
+            plan.add(index, _item)
+            continue
+        is_cast = cast is not None and is_float(stored_as)
         placed = sharding(info.name, info.shape) if callable(sharding) else sharding
-        finish = _finisher(info, framework if placed is None else "numpy", dtype)
-        if info.typestr == "scalar" and not info.dtype.startswith("complex"):
-            plan.add(index, lambda array: array.item())
-        elif placed is not None:
-            plan.add_sharded(index, placed, finish)
+        if placed is not None:
+            finish = cast if cast is not None and is_cast else _same
+            plan.add_sharded(index, placed, finish, dtype=wanted if is_cast else None)
+        elif is_cast:
+            plan.add(index, cast_of_framework, wanted)
         else:
-            plan.add(index, finish)
+            plan.add(index, of_framework)
     return _pick(structure, dict(zip(indices, plan.run(callback), strict=True)))
 
 
-def _finisher(info: Any, framework: str, dtype: Any) -> Callable[[Any], Any]:
-    def finish(array: Any) -> Any:
-        if dtype is not None and _is_float(info.dtype):
-            array = _cast(array, _numpy_dtype(dtype))
-        if framework == "torch":
-            from cairn import _torch
-
-            return _torch.from_numpy(array)
-        if framework == "jax":
-            import jax
-
-            return jax.numpy.asarray(array)
-        return array
-
-    return finish
+def _same(array: Any) -> Any:
+    return array
 
 
-def _is_float(name: str) -> bool:
-    return name.startswith(("float", "bfloat"))
+def _item(array: Any) -> Any:
+    return array.item()
+
+
+def _of_framework(framework: str) -> Callable[[Any], Any] | None:
+    """Makes an array of the framework of one of NumPy; None for NumPy."""
+    if framework == "torch":
+        from cairn import _torch
+
+        return _torch.from_numpy
+    if framework == "jax":
+        import jax
+
+        return jax.numpy.asarray
+    return None
+
+
+def _one_after_another(
+    first: Callable[[Any], Any] | None, second: Callable[[Any], Any] | None
+) -> Callable[[Any], Any] | None:
+    if first is None or second is None:
+        return first or second
+    return lambda array: second(first(array))
 
 
 def _numpy_dtype(dtype: Any) -> Any:
@@ -346,7 +381,7 @@ def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
     info = plan.reader.tensor(index)
     is_array = type(leaf).__name__ == "ndarray" and type(leaf).__module__ == "numpy"
     if is_array and info.kind == "array" and info.shape == leaf.shape:
-        plan.add_array(index, leaf.dtype)
+        plan.add(index, plan.cast(leaf.dtype), leaf.dtype)
         return
     if info.kind == "string":
         plan.add_value(item_value(plan.reader, index))
@@ -370,6 +405,7 @@ def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
             origin,
             shape,
             lambda array: _torch.like(leaf, _torch.from_numpy(_cast(array, wanted))),
+            wanted,
         )
     elif jax is not None and isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
         _add_jax(plan, index, leaf, jax)
@@ -408,9 +444,10 @@ def _add_jax(plan: _Plan, index: int, leaf: Any, jax: Any) -> None:
         return
     _check_shape(info, leaf.shape)
     if sharding is None:
-        plan.add(index, lambda array: jax.numpy.asarray(_cast(array, leaf.dtype)))
+        plan.add(index, lambda array: jax.numpy.asarray(_cast(array, leaf.dtype)), leaf.dtype)
     else:
-        plan.add_sharded(index, sharding, lambda array: _cast(array, leaf.dtype))
+        finish = plan.cast(leaf.dtype)
+        plan.add_sharded(index, sharding, finish, dtype=leaf.dtype)
 
 
 def _check_shape(info: Any, shape: Any) -> None:

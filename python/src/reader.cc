@@ -11,6 +11,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <map>
@@ -117,25 +118,30 @@ class Reader {
   }
 
   // Reads boxes (number of the tensor, origin, shape) and whole arrays (only the number) to new
-  // arrays, in one plan.
-  [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress) const {
-    std::vector<Array> arrays;
-    std::vector<ReadRequest> requests;
-    for (const nb::handle request : boxes) {
+  // arrays, in one plan. `dtypes` has the type for each, a name or "" for the stored one; None: as stored.
+  [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress, nb::handle dtypes) const {
+    std::vector<ArrayRequest> requests;
+    for (std::size_t k = 0; k < nb::len(boxes); ++k) {
+      const nb::handle request = boxes[k];
       const bool whole = PyLong_Check(request.ptr()) != 0;
       const auto i = nb::cast<std::size_t>(whole ? request : request[0]);
       Box box =
           whole ? Box::whole(tensor(i).shape)
                 : Box{nb::cast<std::vector<std::int64_t>>(request[1]), nb::cast<Shape>(request[2])};
       check_readable(tensor(i));
-      arrays.push_back(Array::allocate(tensor(i).dtype, tensor(i).element_size, box.shape));
-      requests.push_back({i, std::move(box), arrays.back().mutable_view()});
+      requests.push_back({i, std::move(box), {}});
+      if (!dtypes.is_none())
+        requests.back().dtype = dtype_from_name(nb::cast<std::string_view>(dtypes[k]));
     }
-    run(requests, progress);
+    std::vector<Array> arrays;
+    run_long(progress, [&](const CallControl& call) {
+      arrays = checkpoint_->read_arrays(requests, call.progress);
+    });
+    NumpyMaker maker;
+    for (const Array& array : arrays) maker.announce(array);
     nb::list result;
     for (std::size_t k = 0; k < arrays.size(); ++k)
-      result.append(
-          to_numpy(arrays[k], Access::kWritable, opaque_name(tensor(requests[k].tensor))));
+      result.append(maker.make(arrays[k], opaque_name(tensor(requests[k].tensor))));
     return result;
   }
 
@@ -302,7 +308,8 @@ void define_reader(nb::module_& module) {
       .def("structure", &Reader::structure)
       .def("warnings", &Reader::warnings)
       .def("leaf_paths", &Reader::leaf_paths)
-      .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none())
+      .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none(),
+           nb::arg("dtypes").none() = nb::none())
       .def("read_into", &Reader::read_into, nb::arg("destinations"),
            nb::arg("progress").none() = nb::none())
       .def("load", &Reader::load, nb::arg("progress").none() = nb::none())

@@ -1,6 +1,7 @@
 // cast_test.cc -- conversion between element types against tables that NumPy and ml_dtypes wrote,
 // and what they leave open.
 #include <cairn/array/box.h>
+#include <cairn/array/cast_all.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/error.h>
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <complex>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -382,6 +384,40 @@ TEST(Cast, RefusesOpaqueAndMismatches) {
   wrong.element_size = 2;
   EXPECT_EQ(code(wrong, make_view(MutableByteView(out), DType::kFloat32, {2})),
             Code::kInvalidArgument);
+}
+
+// Empty ones, small ones that share a task, large ones that are cut, and strided ones.
+TEST(Cast, ManyAtOnceOnAllCores) {
+  const std::vector<Shape> shapes = {{0},      {},     {3},       {2, 0, 5}, {1, 1, 300'000},
+                                     {70'000}, {7, 9}, {100'000}, {131'072}, {3, 65'537, 2},
+                                     {131'073}};
+  std::deque<Bytes> from;
+  std::deque<Bytes> to;
+  std::deque<Bytes> expected;
+  std::vector<Cast> casts;
+  std::mt19937 random(3);  // NOLINT: the same numbers each time
+  for (const Shape& shape : shapes) {
+    const auto n = static_cast<std::size_t>(element_count(shape));
+    Bytes& in = from.emplace_back(2 * n);
+    for (std::byte& byte : in) byte = static_cast<std::byte>(random());
+    casts.push_back({make_view(ByteView(in), DType::kBfloat16, shape),
+                     make_view(MutableByteView(to.emplace_back(4 * n)), DType::kFloat32, shape)});
+    cast_elements(casts.back().from,
+                  make_view(MutableByteView(expected.emplace_back(4 * n)), DType::kFloat32, shape));
+  }
+  Bytes& turned = to.emplace_back(to[9].size());  // transposed: dimensions of 2, 65537 and 3
+  MutableArrayView view = make_view(MutableByteView(turned), DType::kFloat32, {2, 65'537, 3});
+  std::swap(view.shape[0], view.shape[2]);
+  std::swap(view.strides[0], view.strides[2]);
+  casts.push_back({casts[9].from, view});
+  Executor executor(4);
+  cast_all(casts, executor);
+  for (std::size_t i = 0; i < shapes.size(); ++i) EXPECT_EQ(to[i], expected[i]) << i;
+  Bytes turned_back(turned.size());
+  copy_elements(cairn::as_const(view),
+                make_view(MutableByteView(turned_back), DType::kFloat32, shapes[9]));
+  EXPECT_EQ(turned_back, expected[9]);
+  cast_all({}, executor);
 }
 
 }  // namespace

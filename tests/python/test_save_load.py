@@ -2,6 +2,8 @@
 
 import collections
 import dataclasses
+import subprocess
+import sys
 import warnings
 
 import cairn
@@ -346,3 +348,38 @@ def test_a_tree_that_has_lost_its_structure_comes_with_a_warning(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_same(cairn.load(tmp_path / "array"), {"checkpoint": np.arange(4)})
+
+
+FLOATS = [name for name in DTYPES if name.startswith(("float", "bfloat"))]
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast", "ignore:invalid value encountered in cast")
+@pytest.mark.parametrize("stored", FLOATS)
+def test_floats_are_converted_as_numpy_converts_them(tmp_path, stored):
+    """Any bits, NaN and infinities too, to each type; whole arrays, several chunks, and parts."""
+    rng = np.random.default_rng(FLOATS.index(stored))
+    dtype = np.dtype(getattr(np, stored, None) or getattr(ml_dtypes, stored))
+    array = rng.integers(0, 256, 60 * 7 * dtype.itemsize, np.uint8).view(dtype).reshape(60, 7)
+    tree = {"a": array, "n": np.arange(4), "s": "text", "x": 2.5}
+    cairn.save(tmp_path / "c", tree, chunk_bytes=16 * 7 * dtype.itemsize)
+    for name in FLOATS:
+        wanted = np.dtype(getattr(np, name, None) or getattr(ml_dtypes, name))
+        loaded = cairn.load(tmp_path / "c", dtype=wanted)
+        assert loaded["a"].dtype == wanted and loaded["a"].tobytes() == array.astype(wanted).tobytes(), name
+        assert loaded["n"].dtype == np.int64 and loaded["s"] == "text" and loaded["x"] == 2.5
+        loaded["a"][0, 0] = 0  # the caller's own
+        target = cairn.load(tmp_path / "c", {"a": np.zeros((60, 7), wanted), "n": np.zeros(4, np.int32), "s": "", "x": 0.0})
+        assert target["a"].tobytes() == array.astype(wanted).tobytes() and target["n"].dtype == np.int32
+        group = cairn.open(tmp_path / "c").load(dtype=name)
+        assert group["a"].tobytes() == array.astype(wanted).tobytes()
+
+
+def test_a_conversion_takes_little_memory(tmp_path):
+    """256 MiB of float32 become bfloat16: the result, and 64 MiB of what is stored."""
+    cairn.save(tmp_path / "c", {"w": np.ones((1024, 65536), np.float32)})
+    code = ("import resource, sys, cairn, ml_dtypes; cairn.open(sys.argv[1]); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
+            "w = cairn.load(sys.argv[1], dtype='bfloat16')['w']; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, w.dtype, float(w[1023, 65535]))")
+    ran = subprocess.run([sys.executable, "-c", code, tmp_path / "c"], capture_output=True, text=True, check=True)
+    kib, dtype, last = ran.stdout.split()
+    assert dtype == "bfloat16" and last == "1.0"
+    assert int(kib) < (128 + 64 + 48) << 10

@@ -3,6 +3,7 @@
 #include <cairn/checkpoint.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace cairn {
@@ -199,6 +200,84 @@ TEST(Reader, RefusesBrokenLeavesAndThoseThatAreNotArrays) {
 }
 
 // A checkpoint that says only what it must.
+TEST(Reader, ReadsPartsToNewArraysAndConvertsThem) {
+  MemoryCheckpoint c;
+  c.add(bytes_array("a", {2, 3}), "abcdef");
+  c.add_scalar<float>("x", DType::kFloat32, 2.5F);
+  std::vector<std::uint64_t> done;
+  const std::vector<ArrayRequest> requests = {{0, {{0, 1}, {2, 2}}},
+                                              {1, {}, DType::kFloat64},
+                                              {0, Box::whole({2, 3}), DType::kInt32},
+                                              {0, {{2, 0}, {0, 3}}, DType::kFloat32},
+                                              {0, Box::whole({2, 3}), DType::kUint8}};
+  const std::vector<Array> arrays =
+      c.read_arrays(requests, [&](std::uint64_t now, std::uint64_t total) {
+        done.push_back(now);
+        EXPECT_EQ(total, 4U + 4 + 6 + 0 + 6);
+      });
+  ASSERT_EQ(arrays.size(), 5U);
+  EXPECT_EQ(as_text(arrays[0].bytes()), "bcef");
+  EXPECT_EQ(arrays[1].as<double>()[0], 2.5);
+  EXPECT_THAT(arrays[2].as<std::int32_t>(), ::testing::ElementsAre(97, 98, 99, 100, 101, 102));
+  EXPECT_EQ(arrays[3].shape(), (Shape{0, 3}));
+  EXPECT_EQ(as_text(arrays[4].bytes()), "abcdef");
+  EXPECT_EQ(c.reads, 2);  // as stored, and all that is converted
+  EXPECT_TRUE(std::is_sorted(done.begin(), done.end()));
+  EXPECT_TRUE(c.read_arrays({}).empty());
+}
+
+// 150 MiB in chunks of 16 rows are converted in three parts of at most 64 MiB, with whole chunks.
+TEST(Reader, ConvertsLargeArraysInParts) {
+  constexpr std::int64_t kRow = std::int64_t{1} << 20U;
+  MemoryCheckpoint c;
+  TensorInfo large = bytes_array("large", {150, kRow});
+  large.chunk_shape = {60, kRow};
+  std::string bytes;
+  for (int row = 0; row < 150; ++row) bytes.append(kRow, static_cast<char>(row));
+  c.add(large, std::move(bytes));
+  c.add(bytes_array("whole", {70 * kRow}),
+        std::string(70 * kRow, 'x'));  // without chunks: one part
+  const std::vector<ArrayRequest> requests = {{0, Box::whole({150, kRow}), DType::kInt8},
+                                              {1, Box::whole({70 * kRow}), DType::kInt8}};
+  std::vector<std::uint64_t> done;
+  const auto arrays = c.read_arrays(
+      requests, [&](std::uint64_t now, std::uint64_t /*total*/) { done.push_back(now); });
+  EXPECT_EQ(c.reads, 5);  // nothing as stored, 60, 60 and 30 rows, and the other one
+  constexpr std::uint64_t kChunk = 60 * kRow;
+  EXPECT_EQ(done, (std::vector<std::uint64_t>{1, 1, kChunk + 1, 2 * kChunk + 1, 150 * kRow + 1}));
+  for (int row = 0; row < 150; ++row)
+    for (const std::int64_t at : {std::int64_t{0}, kRow - 1})
+      ASSERT_EQ(arrays[0].bytes()[static_cast<std::size_t>(row * kRow + at)],
+                static_cast<std::byte>(row));
+  EXPECT_EQ(arrays[1].bytes().back(), std::byte{'x'});
+}
+
+TEST(Reader, RefusesRequestsForNewArraysBeforeAnyRead) {
+  MemoryCheckpoint c;
+  c.add(bytes_array("a", {2, 3}), "abcdef");
+  c.add(MemoryCheckpoint::leaf("s", "string", "string"), "text");
+  TensorInfo opaque = bytes_array("o", {1});
+  opaque.dtype = DType::kOpaque;
+  c.add(opaque, "x");
+  TensorInfo broken = bytes_array("b", {1});
+  broken.kind = LeafKind::kUnknown;
+  broken.error = "the metadata is missing";
+  c.add(broken, "x");
+  const auto read = [&](const ArrayRequest& request) {
+    return [&c, request] { (void)c.read_arrays(std::vector<ArrayRequest>{request}); };
+  };
+  expect_error(read({4, {}}), Code::kOutOfRange, "there is no tensor 4");
+  expect_error(read({1, {}}), Code::kInvalidArgument, "'s' is not an array (kind: string)");
+  expect_error(read({3, {{0}, {1}}}), Code::kDataLoss, "b: the metadata is missing");
+  expect_error(read({2, {{0}, {1}}, DType::kUint8}), Code::kInvalidArgument,
+               "o: elements that Cairn does not interpret");
+  expect_error(read({0, Box::whole({2, 3}), DType::kOpaque}), Code::kInvalidArgument,
+               "a: elements that Cairn does not interpret");
+  expect_error(read({0, {{0, 0}, {3, 3}}}), Code::kOutOfRange, "a: dimension 0 of box");
+  expect_error(read({0, {{0}, {2}}}), Code::kInvalidArgument, "a: ");
+  EXPECT_EQ(c.reads, 0);
+}
+
 TEST(Reader, TheDefaultVerifyReadsEveryLeaf) {
   MemoryCheckpoint c;
   c.add(bytes_array("w", {2, 3}), "abcdef");

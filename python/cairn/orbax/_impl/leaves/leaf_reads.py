@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from cairn._casts import conversion
 from cairn._checkpoint import item_value
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.shardings import (
@@ -84,10 +85,13 @@ class LeafReads:
     def __init__(self, stored: StoredTree) -> None:
         self._stored = stored
         self._boxes: list[tuple[int, list[int], list[int]]] = []
+        self._dtypes: list[str] = []  # of the boxes: the type to which they are converted, or ""
 
     def run(self) -> "list[Any]":
         """The arrays of all boxes."""
-        return list(self._stored.reader.read(self._boxes)) if self._boxes else []
+        if not self._boxes:
+            return []
+        return list(self._stored.reader.read(self._boxes, None, self._dtypes))
 
     def add(
         self, index: int, args: RestoreArgs, keeps_metadata: "bool | None" = None
@@ -113,8 +117,8 @@ class LeafReads:
             return lambda arrays: text
         if kind == "jax.Array":
             return self._jax(index, args, keeps_metadata)
-        at = self._whole(index)
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
+        at = self._whole(index, None if kind in ("complex", "bytes") else dtype)
 
         def finish(arrays: "list[Any]") -> Any:
             if kind in ("complex", "bytes"):  # a dtype has no effect on them, as in Orbax
@@ -131,9 +135,14 @@ class LeafReads:
 
         return finish
 
-    def _whole(self, index: int) -> int:
+    def _whole(self, index: int, dtype: Any = None) -> int:
         shape = list(self._stored.infos[index].shape)
-        self._boxes.append((index, [0] * len(shape), shape))
+        return self._add(index, [0] * len(shape), shape, dtype)
+
+    def _add(self, index: int, origin: "list[int]", extents: "list[int]", dtype: Any) -> int:
+        """Reads a box, and converts it to the type if it can; returns its number."""
+        self._boxes.append((index, origin, extents))
+        self._dtypes.append(conversion(self._stored.infos[index].dtype, dtype))
         return len(self._boxes) - 1
 
     def _jax(
@@ -200,8 +209,7 @@ class LeafReads:
         for device, origin, extents in _jax.boxes(sharding, shape):
             key = (tuple(origin), tuple(extents))
             if key not in slots:
-                slots[key] = len(self._boxes)
-                self._boxes.append((index, list(origin), list(extents)))
+                slots[key] = self._add(index, list(origin), list(extents), dtype)
             parts.append((device, slots[key]))
 
         def finish(arrays: "list[Any]") -> Any:
@@ -225,8 +233,7 @@ class LeafReads:
                 f"{tuple(info.shape)}. {reason}"
             )
         shared = [min(a, b) for a, b in zip(wanted, info.shape, strict=True)]
-        at = len(self._boxes)
-        self._boxes.append((index, [0] * len(shared), shared))
+        at = self._add(index, [0] * len(shared), shared, dtype)
 
         def finish(arrays: "list[Any]") -> Any:
             padding = [(0, extent - size) for extent, size in zip(wanted, shared, strict=True)]
