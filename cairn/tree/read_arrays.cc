@@ -92,7 +92,8 @@ class Converter {
                                   .element_size = tensor.element_size,
                                   .shape = part.shape,
                                   .strides = c_strides(part.shape, tensor.element_size)};
-    casts_.push_back({cairn::as_const(stored), subview(out, relative_to(part, request.box.origin))});
+    casts_.push_back(
+        {cairn::as_const(stored), subview(out, relative_to(part, request.box.origin))});
     reads_.push_back({request.tensor, std::move(part), stored});
     held_ += padded_size(size);
   }
