@@ -53,6 +53,23 @@ int open_for_reading(int folder, const std::string& name) {
                                      ", but the read ends at byte " + std::to_string(wanted_end));
 }
 
+[[noreturn]] void fail_irregular(const std::string& path, mode_t mode) {
+  throw Error(Code::kDataLoss,
+              path + ": is not a regular file (it is " + irregular_kind(mode) + ")");
+}
+
+// Throws the error of opening a name for reading.
+[[noreturn]] void fail_to_open(int folder, const std::string& name, const std::string& path,
+                               int error) {
+  struct stat status {};
+  // A socket cannot be opened, nor can a device that is not there.
+  if (error == ENXIO && fstatat(folder, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode))
+    fail_irregular(path, status.st_mode);
+  // A cycle of links leads to no file.
+  if (error == ELOOP) fail_file_call(path, "open the file", error, Code::kDataLoss);
+  fail_file_call(path, "open the file", error);
+}
+
 // Returns true if an error of lstat or stat means that nothing exists at the path. A missing
 // permission for a parent folder does not mean that.
 bool names_nothing(int error) {
@@ -71,23 +88,32 @@ std::optional<File> File::try_open_at(int folder, const std::string& name,
   if (fd < 0) {
     // A name that is too long for the file system cannot exist.
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::nullopt;
-    if (errno == ELOOP)  // a cycle of links leads to no file
-      fail_file_call(path, "open the file", errno, Code::kDataLoss);
-    fail_file_call(path, "open the file", errno);
+    fail_to_open(folder, name, path, errno);
   }
   File file(fd, path);
   const auto mode = status_of(fd, path).st_mode;
   if (S_ISDIR(mode)) return std::nullopt;
-  if (!S_ISREG(mode)) throw Error(Code::kDataLoss, path + ": is not a regular file");
+  if (!S_ISREG(mode)) fail_irregular(path, mode);
   return file;
 }
 
 File File::open(const std::string& path) {
   std::optional<File> file = try_open(path);
   if (file) return *std::move(file);
-  if (directory_exists(path))
+  fail_no_file(AT_FDCWD, path, path);
+}
+
+void fail_no_file(int folder, const std::string& name, const std::string& path) {
+  struct stat status {};
+  if (fstatat(folder, name.c_str(), &status, 0) == 0 && S_ISDIR(status.st_mode))
     throw Error(Code::kDataLoss, path + ": is a directory, a file is expected");
-  throw Error(Code::kNotFound, path + ": no such file");
+  std::array<char, 256> target{};
+  const auto length = readlinkat(folder, name.c_str(), target.data(), target.size());
+  const std::string link =
+      length > 0 ? " (it is a symbolic link to " +
+                       std::string(target.data(), static_cast<std::size_t>(length)) + ")"
+                 : "";
+  throw Error(Code::kNotFound, path + ": no such file" + link);
 }
 
 File::File(File&& other) noexcept
@@ -244,6 +270,19 @@ bool file_exists(const std::string& path) {
   if (lstat(path.c_str(), &status) == 0) return true;
   if (!names_nothing(errno)) fail_file_call(path, "stat it", errno);
   return false;
+}
+
+std::string kind_at(const std::string& path) {
+  struct stat status {};
+  if (path.find('\0') != std::string::npos) return "nothing";
+  if (stat(path.c_str(), &status) != 0 && lstat(path.c_str(), &status) != 0) return "nothing";
+  return S_ISREG(status.st_mode) ? "a file" : irregular_kind(status.st_mode);
+}
+
+bool is_special_file(const std::string& path) {
+  struct stat status {};
+  return path.find('\0') == std::string::npos && stat(path.c_str(), &status) == 0 &&
+         !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
 }
 
 bool directory_exists(const std::string& path) {

@@ -1,6 +1,6 @@
 // file.h -- files of the local file system: positioned reads, memory mappings, syncing. Errors name
 // the path and the system's reason. A missing file is Error(kNotFound). If something else is in its
-// place (a directory, a pipe, links that lead nowhere), the error is Error(kDataLoss). A missing
+// place (a directory, a pipe, a cycle of links), the error is Error(kDataLoss). A missing
 // permission and every other failure is Error(kIo).
 #pragma once
 
@@ -85,6 +85,10 @@ class File {
   std::string path_;
 };
 
+// Throws the error for a name below the folder with the open descriptor `folder`, at which there is
+// no file to open: a directory, a link that leads nowhere, or nothing. `path` is for messages.
+[[noreturn]] void fail_no_file(int folder, const std::string& name, const std::string& path);
+
 // A read-only memory mapping of a whole regular file. If a file is truncated while it is mapped,
 // access to the mapping kills the process (SIGBUS). Cairn itself always uses pread where it can:
 // mappings are for views that a program requests.
@@ -118,6 +122,11 @@ Buffer read_text_file(const std::string& path, std::uint64_t max_size);
 // the system cannot tell, for example below a folder without permission. In that case the answer
 // "nothing exists" would be wrong and could let a save overwrite data.
 bool file_exists(const std::string& path);
+// Returns what is at the path, as words for messages: "a file", "a directory", "a pipe", "a
+// socket", "a device"; "a symbolic link" if it leads nowhere; "nothing". Follows other links.
+std::string kind_at(const std::string& path);
+// Returns true if a pipe, a socket or a device is at the path. Follows links.
+bool is_special_file(const std::string& path);
 // Returns true if the path is a directory or a link to a directory. Throws as file_exists does.
 bool directory_exists(const std::string& path);
 // Syncs the file's bytes or the folder's names, so that their present state survives a power loss.

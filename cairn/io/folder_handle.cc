@@ -71,8 +71,7 @@ std::optional<File> FolderHandle::try_open(const std::string& path) const {
 File FolderHandle::open_file(const std::string& path) const {
   std::optional<File> file = try_open(path);
   if (file) return *std::move(file);
-  if (is_folder(path)) throw Error(Code::kIo, path + ": is a directory, a file is expected");
-  throw Error(Code::kNotFound, path + ": no such file");
+  fail_no_file(fd_, relative(path), path);
 }
 
 Buffer FolderHandle::read_text(const std::string& path, std::uint64_t max_size) const {

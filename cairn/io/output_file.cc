@@ -9,20 +9,6 @@
 #include <cerrno>
 
 namespace cairn::inline v0 {
-namespace {
-
-// Returns the kind of the entry as words, or "" for a regular file.
-const char* kind_of(mode_t mode) {
-  if (S_ISREG(mode)) return "";
-  if (S_ISDIR(mode)) return "a directory";
-  if (S_ISLNK(mode)) return "a symbolic link";
-  if (S_ISFIFO(mode)) return "a named pipe";
-  if (S_ISSOCK(mode)) return "a socket";
-  return "a device";
-}
-
-}  // namespace
-
 void check_replaceable_file(const std::string& path) {
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of a file to write is empty");
   struct stat status {};
@@ -30,7 +16,7 @@ void check_replaceable_file(const std::string& path) {
     if (errno == ENOENT || errno == ENOTDIR) return;  // creating the file reports a better error
     fail_file_call(path, "stat it", errno);
   }
-  if (const std::string kind = kind_of(status.st_mode); !kind.empty())
+  if (const std::string kind = irregular_kind(status.st_mode); !kind.empty())
     throw Error(
         Code::kAlreadyExists,
         path + ": is " + kind + ", not a regular file; it is not replaced, choose another name");

@@ -9,7 +9,7 @@
 namespace cairn::inline v0 {
 
 // Throws already_exists, with the path, if something other than a regular file exists at the path:
-// a directory, a symbolic link (wherever it leads), a device, a named pipe, or a socket. A rename
+// a directory, a symbolic link (wherever it leads), a device, a pipe, or a socket. A rename
 // would replace it with a file. Returns normally if nothing exists there. Throws io if the system
 // cannot tell.
 void check_replaceable_file(const std::string& path);

@@ -24,6 +24,15 @@ void fail_file_call(const std::string& path, const std::string& doing, int error
   throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
 }
 
+const char* irregular_kind(mode_t mode) {
+  if (S_ISREG(mode)) return "";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
 void fail_to_create(const std::string& path, const std::string& temporary, int error) {
   if (error == ENOENT)
     throw Error(Code::kNotFound, path + ": cannot write it: there is no folder " + parent_of(path));

@@ -33,6 +33,10 @@ inline bool is_absence(int error) {
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error,
                                  Code code);
 
+// Returns the kind of a directory entry as words: "a pipe", "a directory", ...; "" for a regular
+// file. `mode` is stat's st_mode.
+const char* irregular_kind(mode_t mode);
+
 // Throws the error of creating `temporary`, a file beside `path` that is to get its name. If the
 // folder is missing, the message names only `path`, which is what the user knows.
 [[noreturn]] void fail_to_create(const std::string& path, const std::string& temporary, int error);

@@ -19,8 +19,9 @@ namespace {
 
 void check_finished(const std::string& path, orbax::CommitRule rule) {
   if (file_exists(path) && !directory_exists(path))
-    throw Error(Code::kInvalidArgument,
-                path + ": is a file; a checkpoint is a folder, so give the folder it is in");
+    throw Error(
+        Code::kInvalidArgument,
+        path + ": is " + kind_at(path) + "; a checkpoint is a folder, so give the folder it is in");
   if (!directory_exists(path)) throw Error(Code::kNotFound, path + ": there is no such checkpoint");
   if (path.find(orbax::kTemporaryMark) != std::string::npos)
     throw Error(

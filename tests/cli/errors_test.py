@@ -246,7 +246,7 @@ def odd_targets(tmp_path):
     (folder / "file").write_bytes(b"precious")
     (folder / "symbolic link").symlink_to("file")
     (folder / "dangling").symlink_to("nowhere")
-    os.mkfifo(folder / "named pipe")
+    os.mkfifo(folder / "pipe")
     server = socket.socket(socket.AF_UNIX)
     server.bind(os.path.relpath(folder / "socket"))
     yield folder
@@ -260,7 +260,7 @@ def snapshot(folder):
 def test_only_regular_files_are_replaced(folder, odd_targets):
     source = folder / "a.safetensors"
     before = snapshot(odd_targets)
-    targets = [(odd_targets / name, name) for name in ("directory", "symbolic link", "named pipe", "socket")]
+    targets = [(odd_targets / name, name) for name in ("directory", "symbolic link", "pipe", "socket")]
     targets += [(odd_targets / "dangling", "symbolic link"), (pathlib.Path("/dev/full"), "device"), (pathlib.Path("/dev/stdout"), "symbolic link")]
     for target, kind in targets:
         for args in (["cat", source, "odd", "--npy", "-o", target], ["cat", source, "odd", "--raw", "-o", target], *(["convert", source, target, "--to", to, "--force"] for to in ("npz", "msgpack", "safetensors")),

@@ -1,10 +1,12 @@
 """Verdicts of `cairn verify`: the exit status, the step, and the parts that were not checked, with the reason."""
 
+import contextlib
 import json
 import os
 import pathlib
 import resource
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -173,3 +175,61 @@ def test_too_many_open_files_are_not_damage(folder):
     done = subprocess.run([CAIRN, "verify", path], capture_output=True, timeout=60, preexec_fn=few)
     assert done.returncode == FAILURE and b"Too many open files" in done.stderr + done.stdout
     assert report(GOOD, path)["ok"]
+
+
+# ---- pipes, sockets and devices in place of files ----
+
+
+@contextlib.contextmanager
+def special_file(path, kind):
+    """Makes a pipe, a socket or a link to a device."""
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as server:
+        if kind == "socket":
+            server.bind(os.path.relpath(path))
+        yield
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_a_path_that_is_not_a_file_is_refused(folder, kind):
+    path = folder / "odd"
+    with special_file(path, kind):
+        for args in (["ls", path], ["info", path], ["tree", path], ["du", path], ["stats", path], ["verify", path], ["verify", "--json", path], ["cat", path, "x"], ["dump", path], ["convert", path, folder / "out.npz"], ["diff", path, path]):
+            assert f"odd: is not a regular file (it is a {kind})" in bad(FAILURE, *args)
+        assert f"odd is a {kind}; an Orbax checkpoint is a directory" in bad(FAILURE, "compact", path)
+        assert f"odd: is a {kind}; steps are folders in a directory" in bad(USAGE, "steps", path)
+
+
+def test_a_pipe_of_the_shell_is_refused(folder):
+    path = folder / "a.safetensors"
+    path.write_bytes(b"")
+    done = subprocess.run(["bash", "-c", f'"{CAIRN}" verify <(cat {path})'], capture_output=True, timeout=60)
+    assert done.returncode == FAILURE and b"is not a regular file (it is a pipe)" in done.stderr, done
+
+
+SPECIAL = [GOLDEN / name for name in ("tiny_ocdbt_zarr2", "tiny_files_zarr2", "tiny_files_zarr3", "tiny_v1", "legacy_files", "composite")]
+SPECIAL += [ROOT / "tests/golden/safetensors/safetensors-0.8.0/set", ROOT / "tests/golden/tensorflow/tensorflow-2.21.0/saved"]
+
+
+@pytest.mark.parametrize("source", SPECIAL, ids=lambda source: source.name)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+def test_a_file_of_a_checkpoint_that_is_not_a_file_is_damage(folder, source, kind):
+    copy = pathlib.Path(shutil.copytree(source, folder / "c"))
+    for file in sorted(path for path in copy.rglob("*") if path.is_file()):
+        of_process = "ocdbt.process_" in str(file)  # much of it is not needed after the merge
+        if of_process and file.name != "manifest.ocdbt":
+            continue
+        content = file.read_bytes()
+        file.unlink()
+        with special_file(file, kind):
+            found = report(GOOD if of_process else NO, copy)
+            told = [finding for finding in found["findings"] if f"is not a regular file (it is a {kind})" in finding["message"]]
+            assert told and all(finding["severity"] == ("note" if of_process else "damage") for finding in told), (file, found)
+            assert all(str(file) in (finding["file"], finding["message"]) or str(file) in finding["message"] for finding in told), (file, found)
+            for args in (["ls", copy], ["info", copy], ["cat", copy, "w"], ["convert", copy, folder / "out", "--force", "--to", "orbax"], ["diff", copy, source]):
+                assert run(*args, timeout=20).returncode in (GOOD, NO, USAGE, FAILURE), args
+        file.unlink()
+        file.write_bytes(content)

@@ -4,11 +4,13 @@
 #include <cairn/io/temporary_name.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/matchers.h"
@@ -116,9 +118,28 @@ TEST(File, ANamedPipeIsRefusedInsteadOfWaitedFor) {
   const TempDir dir;
   ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
   EXPECT_THAT([&] { File::open(dir / "pipe"); },
-              FailsWith(Code::kDataLoss, "is not a regular file"));
+              FailsWith(Code::kDataLoss, "pipe: is not a regular file (it is a pipe)"));
   EXPECT_THAT([&] { MappedFile::open(dir / "pipe"); },
               FailsWith(Code::kDataLoss, "is not a regular file"));
+}
+
+TEST(File, WhatIsNotAFileIsNamed) {
+  const TempDir dir;
+  put_file(dir / "file", "x");
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  ASSERT_EQ(symlink("pipe", (dir / "to-pipe").c_str()), 0);
+  ASSERT_EQ(symlink("nowhere", (dir / "dangling").c_str()), 0);
+  const std::tuple<std::string, std::string, bool> kinds[] = {
+      {dir / "file", "a file", false},    {dir.path(), "a directory", false},
+      {dir / "pipe", "a pipe", true},     {dir / "to-pipe", "a pipe", true},
+      {"/dev/null", "a device", true},    {dir / "dangling", "a symbolic link", false},
+      {dir / "nothing", "nothing", false}};
+  for (const auto& [path, kind, special] : kinds) {
+    EXPECT_EQ(kind_at(path), kind) << path;
+    EXPECT_EQ(is_special_file(path), special) << path;
+  }
+  EXPECT_THAT([&] { File::open(dir / "dangling"); },
+              FailsWith(Code::kNotFound, "no such file (it is a symbolic link to nowhere)"));
 }
 
 TEST(File, KnowsThatItWasReplaced) {

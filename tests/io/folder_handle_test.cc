@@ -76,7 +76,7 @@ TEST(FolderHandle, KnowsWhatIsThere) {
   EXPECT_THAT([&] { (void)folder->open_file(dir / "a/nothing"); },
               FailsWith(Code::kNotFound, "no such file"));
   EXPECT_THAT([&] { (void)folder->open_file(dir / "a/folder"); },
-              FailsWith(Code::kIo, "is a directory"));
+              FailsWith(Code::kDataLoss, "is a directory"));
   EXPECT_THAT([&] { (void)folder->exists(dir / "ab"); },
               FailsWith(Code::kInvalidArgument, "is not inside"));
   EXPECT_THAT([&] { (void)FolderHandle::open(dir / "b"); }, FailsWith(Code::kNotFound));

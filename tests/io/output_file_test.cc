@@ -47,10 +47,12 @@ TEST(OutputFile, EverythingElseIsNamed) {
   std::strncpy(address.sun_path, (dir / "socket").c_str(), sizeof(address.sun_path) - 1);
   ASSERT_EQ(bind(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   close(server);
-  const std::pair<std::string, std::string> kinds[] = {
-      {"folder", "a directory"},       {"to-folder", "a symbolic link"},
-      {"dangling", "a symbolic link"}, {"to-file", "a symbolic link"},
-      {"pipe", "a named pipe"},        {"socket", "a socket"}};
+  const std::pair<std::string, std::string> kinds[] = {{"folder", "a directory"},
+                                                       {"to-folder", "a symbolic link"},
+                                                       {"dangling", "a symbolic link"},
+                                                       {"to-file", "a symbolic link"},
+                                                       {"pipe", "a pipe"},
+                                                       {"socket", "a socket"}};
   for (const auto& entry : kinds) {
     const std::string says =
         entry.first + ": is " + entry.second + ", not a regular file; it is not replaced";

@@ -158,6 +158,16 @@ TEST(FileStore, AFolderIsNoValue) {
   EXPECT_THAT(store->list(""), ElementsAre(ListEntry{"a/b", 1})) << "and nothing is left behind";
 }
 
+TEST(FileStore, APipeIsNotAMissingValue) {
+  const TempDir dir;
+  ASSERT_EQ(mkfifo((dir / "pipe").c_str(), 0600), 0);
+  const StorePtr store = open_file_store(dir.path());
+  const auto refused = FailsWith(Code::kDataLoss, "pipe: is not a regular file (it is a pipe)");
+  EXPECT_THAT([&] { (void)store->size("pipe"); }, refused);
+  EXPECT_THAT([&] { (void)store->locate("pipe"); }, refused);
+  EXPECT_THAT([&] { (void)store->read("pipe", {}); }, refused);
+}
+
 TEST(FileStore, ListSortsByTheWholeKeyNotFolderByFolder) {
   const TempDir dir;
   for (const char* name : {"a/x", "a-b", "a.b/y", "a0"}) put_file(dir / name, "");

@@ -468,7 +468,8 @@ std::optional<std::int64_t> parse_step(std::string_view name) {
 std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions& options) {
   if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
   if (!directory_exists(path))
-    throw Error(Code::kInvalidArgument, path + " is a file; an Orbax checkpoint is a directory");
+    throw Error(Code::kInvalidArgument,
+                path + " is " + kind_at(path) + "; an Orbax checkpoint is a directory");
   return try_find_layout(FolderHandle::open(absolute_path(path)), path, options);
 }
 

@@ -95,7 +95,7 @@ struct CheckpointManager::State {
   void make_root(const std::string& directory) const {
     if (!directory_exists(directory)) {
       if (file_exists(directory))
-        invalid_argument(directory + ": is a file; the steps need a directory");
+        invalid_argument(directory + ": is " + kind_at(directory) + "; the steps need a directory");
       if (options.read_only || !options.create)
         throw Error(Code::kNotFound, directory + ": there is no such directory");
       make_directories(directory);

@@ -46,6 +46,14 @@ void check_proto_text(const std::string& file, VerifyReport& report) {
   report.findings.back().offset = fault->offset;
 }
 
+// Verifies a file that marks a folder. Orbax looks only for its name, and so does Cairn.
+void check_marker(const std::string& folder, std::string_view name, VerifyReport& report) {
+  const std::string file = join(folder, name);
+  if (!is_special_file(file)) return;
+  add_finding(report, Severity::kDamage, file,
+              "is not a regular file (it is " + kind_at(file) + ")");
+}
+
 // A random key item has a second folder, which states how to interpret the array in the first
 // folder.
 void verify_random_key(const Listing& listing, VerifyReport& report) {
@@ -55,6 +63,8 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
     const std::string description = std::string(name) + "_metadata";
     const std::string file = join(join(folder, description), "metadata");
     if (!listing.has_folder(name) && !listing.has_folder(description)) continue;
+    check_marker(join(folder, name), kCommitFile, report);
+    check_marker(join(folder, description), kCommitFile, report);
     if (!listing.has_folder(name))
       add_finding(report, Severity::kDamage, join(folder, name), "the key's array is missing");
     if (!file_exists(file)) {
@@ -157,6 +167,7 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
   for (const auto& item : layout.items) {
     const std::string folder =
         item.kind == ItemKind::kOther ? item.path : join(layout.path, item.name);
+    check_marker(folder, kCommitFile, report);
     const auto listing = try_call([&] { return list_directory(folder); });
     if (!listing) {
       // verify_lost_item reports an unreadable pytree.
@@ -203,6 +214,8 @@ void verify_surroundings(const Layout& layout, VerifyReport& report) {
     add_finding(report, Severity::kNote, join(layout.root, folder),
                 "a later step that is not complete; it was not checked");
   if (layout.kind == LayoutKind::kZarr) return;
+  check_marker(layout.path, kCommitFile, report);
+  check_marker(layout.path, kV1Marker, report);
   const std::string file = join(layout.path, kCheckpointMetadataFile);
   std::optional<Handlers> handlers = Handlers();
   if (file_exists(file)) {

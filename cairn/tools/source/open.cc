@@ -56,6 +56,14 @@ void refuse_leftover(const std::string& path) {
                   "anything to read (cairn clean removes it)");
 }
 
+// A path that the user gave is not damaged data, whatever is there.
+void refuse_special_file(const std::string& path) {
+  if (is_special_file(path))
+    throw Error(Code::kInvalidArgument,
+                path + ": is not a regular file (it is " + kind_at(path) +
+                    "); a checkpoint is a file or a directory, so write the bytes to a file first");
+}
+
 std::string local_path(const std::string& path) {
   if (path.starts_with(kFilePrefix)) return path.substr(kFilePrefix.size());
   const std::size_t scheme = path.find("://");
@@ -98,6 +106,7 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
     refuse_foreign_files_in(path);
     refuse(path);
   }
+  refuse_special_file(path);
   const auto format = detect_file(path);
   if (!format) {
     refuse_foreign_file(path);

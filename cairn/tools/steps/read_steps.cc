@@ -128,7 +128,7 @@ void read_step(const Directory& root, const std::string& name, StepRecord& recor
 Directory open_steps(const std::string& path) {
   if (!file_exists(path)) throw Error(Code::kNotFound, path + ": there is no such directory");
   if (!directory_exists(path))
-    invalid_argument(path + ": is a file; steps are folders in a directory");
+    invalid_argument(path + ": is " + kind_at(path) + "; steps are folders in a directory");
   return Directory::open(path);
 }
 

@@ -36,6 +36,12 @@ bool is_file(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// Whether an index is there. A pipe in its place counts: opening the checkpoint reports it.
+bool has_index(const std::string& prefix) {
+  const std::string path = bundle_index_path(prefix);
+  return is_file(path) || is_special_file(path);
+}
+
 std::optional<std::int64_t> trailing_number(std::string_view prefix) {
   const std::size_t dash = prefix.rfind('-');
   if (dash == std::string_view::npos) return std::nullopt;
@@ -114,8 +120,7 @@ BundlePlace latest_of(const std::string& state_path, const CheckpointState& stat
   const std::string& latest = state.model_checkpoint_path;
   if (latest.empty()) throw Error(Code::kNotFound, state_path + ": names no checkpoint");
   const std::string prefix = resolve_checkpoint_path(folder, latest);
-  if (is_file(bundle_index_path(prefix)))
-    return place_of(prefix, "the latest that its state file names");
+  if (has_index(prefix)) return place_of(prefix, "the latest that its state file names");
   const auto others = prefixes_in(folder.empty() ? "." : folder);
   constexpr std::size_t kShown = 300;  // bytes shown of a name, which may be as long as the file
   throw Error(Code::kNotFound,
@@ -128,7 +133,7 @@ std::optional<BundlePlace> locate_in_folder(const std::string& folder,
                                             std::optional<std::int64_t> step) {
   const std::string state_path = folder + "/" + std::string(kCheckpointStateFile);
   const std::string variables = folder + "/variables/variables";
-  if (is_file(bundle_index_path(variables))) {
+  if (has_index(variables)) {
     if (step)
       throw Error(
           Code::kInvalidArgument,
@@ -181,7 +186,7 @@ std::optional<BundlePlace> locate_bundle(const std::string& path,
       if (is_sstable(path) || is_file(bundle_data_path(prefix, 0, 1)))
         return checked(place_of(prefix, ""), step);
     }
-    if (const auto prefix = prefix_of_data(path); prefix && is_file(bundle_index_path(*prefix)))
+    if (const auto prefix = prefix_of_data(path); prefix && has_index(*prefix))
       return checked(place_of(*prefix, ""), step);
     if (fs::path(path).filename() == kCheckpointStateFile)
       if (const auto state = state_at(path))
@@ -189,7 +194,7 @@ std::optional<BundlePlace> locate_bundle(const std::string& path,
                     : latest_of(path, *state);
     return std::nullopt;
   }
-  if (!path.empty() && path.back() != '/' && is_file(bundle_index_path(path)))
+  if (!path.empty() && path.back() != '/' && has_index(path))
     return checked(place_of(path, ""), step);
   return std::nullopt;
 }
