@@ -42,8 +42,11 @@ class Error : public std::exception {
   [[nodiscard]] const std::string& message() const noexcept { return text_; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
 
-  // Prepends `where`. Each layer that the error passes calls it on the way up.
+  // Prepends `where`, unless the message already begins with it. Each layer that the error passes
+  // calls it on the way up.
   void add_context(std::string_view where) {
+    const std::string_view text = text_;
+    if (text.starts_with(where) && text.substr(where.size()).starts_with(": ")) return;
     text_.insert(0, ": ");
     text_.insert(0, where);
   }

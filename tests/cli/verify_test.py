@@ -233,3 +233,21 @@ def test_a_file_of_a_checkpoint_that_is_not_a_file_is_damage(folder, source, kin
                 assert run(*args, timeout=20).returncode in (GOOD, NO, USAGE, FAILURE), args
         file.unlink()
         file.write_bytes(content)
+
+
+def test_a_metadata_file_that_leads_nowhere_is_named_once(golden):
+    for name in ("_METADATA", "_CHECKPOINT_METADATA", "_sharding", "_strings.json"):
+        copy = golden("tiny_files_zarr2")
+        (copy / name).unlink()
+        (copy / name).symlink_to("nowhere")
+        found = report(NO, copy)
+        told = [finding for finding in found["findings"] if str(copy / name) in finding["message"]]
+        assert told, (name, found)
+        for finding in told:
+            assert finding["message"].count(name) == 1, finding
+        shutil.rmtree(copy)
+    copy = golden("tiny_files_zarr2")
+    (copy / "_METADATA").unlink()
+    (copy / "_METADATA").symlink_to("nowhere")
+    message = bad(FAILURE, "ls", copy)
+    assert message == f"cairn: {copy}/_METADATA: no such file (it is a symbolic link to nowhere)", message

@@ -142,6 +142,17 @@ TEST(File, WhatIsNotAFileIsNamed) {
               FailsWith(Code::kNotFound, "no such file (it is a symbolic link to nowhere)"));
 }
 
+TEST(Error, ContextIsNotRepeated) {
+  const TempDir dir;
+  const std::string file = dir / "none";
+  const auto open_in = [&](const std::string& where) {
+    return error_of([&] { with_context([&] { return where; }, [&] { File::open(file); }); });
+  };
+  EXPECT_EQ(open_in(file).message(), file + ": no such file");
+  EXPECT_EQ(open_in("the checkpoint").message(), "the checkpoint: " + file + ": no such file");
+  EXPECT_EQ(open_in(dir.path()).message(), dir.path() + ": " + file + ": no such file");
+}
+
 TEST(File, KnowsThatItWasReplaced) {
   const TempDir dir;
   put_file(dir / "f", "old");
