@@ -1,6 +1,8 @@
 // names.cc -- compares typed names with those of leaves, and names leaves in messages.
 #include <cairn/tree/names.h>
 
+#include <cairn/tree/depth.h>
+
 #include <algorithm>
 
 namespace cairn::inline v0 {
@@ -48,6 +50,13 @@ std::string leaf_text(const KeyPath& path) { return path.empty() ? "the root" : 
 
 std::string quoted_leaf_text(const KeyPath& path) {
   return path.empty() ? "the root" : "'" + param_name(path) + "'";
+}
+
+std::string too_deep_text(const KeyPath& path) {
+  constexpr std::size_t kKeysShown = 8;
+  const KeyPath first(path.begin(), path.begin() + std::min(path.size(), kKeysShown));
+  return "the tree is more than " + std::to_string(kMaxTreeDepth) + " levels deep, below '" +
+         param_name(first) + "...'";
 }
 
 }  // namespace cairn::inline v0

@@ -4,6 +4,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/error.h>
+#include <cairn/tree/depth.h>
 #include <cairn/tree/names.h>
 
 #include <algorithm>
@@ -14,8 +15,9 @@
 namespace cairn::inline v0 {
 namespace {
 
-// a node takes at most four levels of JSON, and the parser accepts 1000
-constexpr std::size_t kMaxRichDepth = 100;
+// A named tuple takes three levels of JSON, and so does a leaf. Room for one level too many, which
+// Reader reports.
+constexpr std::size_t kMaxJsonDepth = 3 * (kMaxTreeDepth + 2);
 
 // Writes the text directly as it stands inside the string, so each quote has a backslash.
 class Writer {
@@ -34,9 +36,7 @@ class Writer {
 
  private:
   void node(const Tree& node) {
-    if (path_.size() > kMaxRichDepth)
-      throw Error(Code::kInvalidArgument, "a tree of more than " + std::to_string(kMaxRichDepth) +
-                                              " levels cannot be recorded with its tuples");
+    check_tree_depth(path_);
     const auto* dict = node.dict();
     const auto* list = node.list();
     const auto* tuple = node.tuple();
@@ -131,8 +131,8 @@ class Writer {
 class Reader {
  public:
   Tree node(const Json& json) {
-    if (path_.size() > kMaxRichDepth)
-      fail("more than " + std::to_string(kMaxRichDepth) + " levels");
+    if (path_.size() > kMaxTreeDepth)
+      throw Error(Code::kDataLoss, "value_metadata_tree: " + too_deep_text(path_));
     if (const JsonArray* array = json.as_array()) return Tree(items(*array));
     const JsonObject* object = json.as_object();
     if (object == nullptr)
@@ -235,7 +235,7 @@ std::string rich_types_text(
 
 Tree parse_rich_types(std::string_view json_string) {
   JsonLimits limits;
-  limits.max_depth = 4 * kMaxRichDepth + 8;
+  limits.max_depth = kMaxJsonDepth;
   return Reader().node(parse_json(JsonScanner(json_string).string(), limits));
 }
 

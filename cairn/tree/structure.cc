@@ -58,7 +58,7 @@ class Comparison {
   std::vector<Pair> pairs;  // in the target's order
 
   void compare(const Tree& source, const Tree& target) {
-    check_tree_depth(path_.size());
+    check_tree_depth(path_);
     const Node from(source);
     const Node to(target);
     if (from.is_leaf() && to.is_leaf()) {
@@ -153,7 +153,7 @@ class Pourer {
   }
 
   Tree fill(const Tree& target) {
-    check_tree_depth(path_.size());
+    check_tree_depth(path_);
     if (Node(target).is_leaf()) return leaf(target);
     if (const auto* dict = target.dict()) return Tree(fill_members(*dict));
     if (const auto* named = target.named_tuple())

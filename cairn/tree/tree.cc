@@ -45,7 +45,7 @@ class LeafLister {
   explicit LeafLister(DictOrder order) : order_(order) {}
 
   void list(const Tree& tree) {
-    check_tree_depth(path_.size());
+    check_tree_depth(path_);
     if (const auto empty = emptiness(tree)) return add(Tree(*empty));
     if (const auto* dict = tree.dict()) return list_members(*dict, order_);
     if (const auto* list = tree.list()) return list_items(*list);
@@ -95,7 +95,7 @@ class Walker {
 
   // Returns a tree of the same structure, built from the results of `leaf`.
   Tree walk(const Tree& tree) {
-    check_tree_depth(path_.size());
+    check_tree_depth(path_);
     if (const auto empty = emptiness(tree)) return leaf_(path_, Tree(*empty));
     if (const auto* dict = tree.dict()) return Tree(walk_members(*dict));
     if (const auto* list = tree.list()) return Tree(walk_items(*list));
@@ -158,8 +158,7 @@ std::vector<NumberedPath> sorted_without_prefixes(const std::vector<const KeyPat
     const KeyPath& path = *sorted[i].path;
     if (path.size() > kMaxTreeDepth)
       throw Error(Code::kDataLoss, "a key path has " + std::to_string(path.size()) +
-                                       " levels; at most " + std::to_string(kMaxTreeDepth) +
-                                       " are allowed");
+                                       " levels: " + too_deep_text(path));
     if (i + 1 < sorted.size() && is_prefix(path, *sorted[i + 1].path)) {
       if (path.size() == sorted[i + 1].path->size())
         throw Error(Code::kInvalidArgument, "two leaves have the name " + quoted_leaf_text(path));

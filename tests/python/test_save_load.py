@@ -383,3 +383,26 @@ def test_a_conversion_takes_little_memory(tmp_path):
     kib, dtype, last = ran.stdout.split()
     assert dtype == "bfloat16" and last == "1.0"
     assert int(kib) < (128 + 64 + 48) << 10
+
+
+@pytest.mark.parametrize("levels", [150, 999])
+@pytest.mark.parametrize("above", [lambda child: {"a": child}, lambda child: [child], lambda child: (child,), lambda child: Moments(child, 0)])
+def test_deep_trees(tmp_path, above, levels):
+    tree = np.arange(3)
+    for _ in range(levels):
+        tree = above(tree)
+    cairn.save(tmp_path / "ours", tree)
+    loaded = cairn.load(tmp_path / "ours")
+    for _ in range(levels):
+        assert type(loaded) is type(tree)
+        loaded, tree = (loaded["a"], tree["a"]) if isinstance(tree, dict) else (loaded[0], tree[0])
+    assert loaded.tolist() == [0, 1, 2]
+
+
+def test_trees_that_are_too_deep_are_refused(tmp_path):
+    tree = np.arange(3)
+    for _ in range(1001):
+        tree = (tree,)
+    with pytest.raises(ValueError, match="the tree is more than 1000 levels deep"):
+        cairn.save(tmp_path / "ours", tree)
+    assert list(tmp_path.iterdir()) == []

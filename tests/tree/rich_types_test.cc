@@ -4,6 +4,9 @@
 #include <cairn/tree/rich_types.h>
 #include <gmock/gmock.h>
 
+#include <string>
+#include <utility>
+
 #include "tests/support/matchers.h"
 #include "tests/tree/short_names.h"
 
@@ -85,6 +88,75 @@ TEST(RichTypes, ARecordOfPlainContainersSaysNoMore) {
   hidden.replace(hidden.find("tuple"), 1, R"(\\u0074)");
   EXPECT_EQ(parse_rich_types(hidden), tuple);
   EXPECT_TRUE(may_say_more(hidden, 3));
+}
+
+using Above = Tree (*)(Tree);
+
+// A tree of so many levels: `above` returns a container with one child.
+Tree deep_tree(std::size_t levels, Above above) {
+  Tree tree = kLeaf;
+  for (std::size_t level = 0; level < levels; ++level) tree = above(std::move(tree));
+  return tree;
+}
+
+const Above kContainers[] = {[](Tree child) {
+                               Tree::Dict dict;
+                               dict.emplace_back("a", std::move(child));
+                               return Tree(std::move(dict));
+                             },
+                             [](Tree child) {
+                               Tree::List list;
+                               list.push_back(std::move(child));
+                               return Tree(std::move(list));
+                             },
+                             [](Tree child) {
+                               Tree::List list;
+                               list.push_back(std::move(child));
+                               return Tree(Tree::Tuple{std::move(list)});
+                             },
+                             [](Tree child) {
+                               Tree::NamedTuple named{"module", "Name", {}};
+                               named.fields.emplace_back("a", std::move(child));
+                               return Tree(std::move(named));
+                             }};
+
+TEST(RichTypes, DeepTreesComeBack) {
+  for (const Above above : kContainers) {
+    const Tree tree = deep_tree(1000, above);
+    EXPECT_TRUE(parse_rich_types(text_of(tree)) == tree);
+  }
+}
+
+// The text of a tree of so many levels, whatever the limit is.
+std::string deep_text(std::size_t levels, const std::string& before, const std::string& after) {
+  std::string text;
+  for (std::size_t level = 0; level < levels; ++level) text += before;
+  text +=
+      R"({"category": "custom", "clazz": "ValueMetadataEntry", "data": {"value_type": "None"}})";
+  for (std::size_t level = 0; level < levels; ++level) text += after;
+  return python_quoted(text);
+}
+
+TEST(RichTypes, TreesThatAreTooDeepAreRefused) {
+  for (const Above above : kContainers)
+    EXPECT_THAT(
+        [&] { text_of(deep_tree(1001, above)); },
+        FailsWith(Code::kInvalidArgument, "the tree is more than 1000 levels deep, below '"));
+  const std::pair<std::string, std::string> kParts[] = {
+      {R"({"a": )", "}"},
+      {"[", "]"},
+      {R"({"category": "custom", "clazz": "tuple", "entries": [)", "]}"},
+      {R"({"category": "namedtuple", "module": "m", "clazz": "n", "entries": [{"key": "a", "value": )",
+       "}]}"}};
+  for (const auto& parts : kParts) {
+    const auto parse = [&](std::size_t levels) {
+      parse_rich_types(deep_text(levels, parts.first, parts.second));
+    };
+    EXPECT_NO_THROW(parse(1000));
+    EXPECT_THAT([&] { parse(1001); },
+                FailsWith(Code::kDataLoss, "the tree is more than 1000 levels deep, below '"));
+    EXPECT_THAT([&] { parse(100000); }, FailsWith(Code::kDataLoss));
+  }
 }
 
 TEST(RichTypes, DamagedTextIsRefused) {

@@ -78,7 +78,7 @@ class Json {
 
 // The limits of parse_json; a text beyond them is data_loss.
 struct JsonLimits {
-  std::size_t max_depth = 128;  // never more than 1000
+  std::size_t max_depth = 128;  // never more than 4000
   std::size_t max_bytes = std::size_t{1} << 30U;
 };
 

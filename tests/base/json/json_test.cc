@@ -15,6 +15,7 @@
 namespace cairn {
 namespace {
 
+using testing::error_of;
 using testing::FailsWith;
 
 const std::string kGolden = std::string(CAIRN_GOLDEN_DIR) + "/json/python-3.11_tensorstore-0.1.86/";
@@ -182,6 +183,15 @@ TEST(JsonParse, DepthAndSizeAreBounded) {
   EXPECT_THAT([&] { parse_json(R"({"a":{"b":{}}})", {.max_depth = 2}); },
               FailsWith(Code::kDataLoss, "nested deeper than 2"));
   EXPECT_NO_THROW(parse_json("[[],[],[[]]]", {.max_depth = 3})) << "siblings do not add up";
+  EXPECT_NO_THROW(parse_json(nested(4000), {.max_depth = 1000000}));
+  EXPECT_THAT([&] { parse_json(nested(4001), {.max_depth = 1000000}); },
+              FailsWith(Code::kDataLoss, "nested deeper than 4000 levels"));
+  for (const char* bad : {"[1,]", "[1 2]", R"({"a" 1})", "{1: 2}", "[}", "[", "nul", "1 2", ""}) {
+    const auto why = [&](std::size_t depth) {
+      return error_of([&] { parse_json(bad, {.max_depth = depth}); }).message();
+    };
+    EXPECT_EQ(why(128), why(4000)) << bad;
+  }
   EXPECT_THAT([&] { parse_json("[1, 2]", {.max_bytes = 5}); },
               FailsWith(Code::kDataLoss, "6 bytes is larger than the limit of 5"));
 }

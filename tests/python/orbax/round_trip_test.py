@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trees import described
@@ -90,3 +91,28 @@ def test_random_trees(writer_reader, tree, use_ocdbt, use_zarr3):
         writer.PyTreeCheckpointer(use_ocdbt=use_ocdbt, use_zarr3=use_zarr3).save(path, tree)
         restored = reader.PyTreeCheckpointer().restore(path)
     assert in_bits(restored) == in_bits(as_stored(tree))
+
+
+ABOVE = {"dict": lambda child: {"a": child}, "list": lambda child: [child], "tuple": lambda child: (child,)}
+
+
+def levels_of(tree):
+    levels = 0
+    while isinstance(tree, dict | list | tuple):
+        (tree,) = tree.values() if isinstance(tree, dict) else tree
+        levels += 1
+    return levels
+
+
+@pytest.mark.parametrize("levels", [150, 500, 900])  # JAX itself takes about 990
+@pytest.mark.parametrize("above", ABOVE)
+def test_deep_trees(writer_reader, tmp_path, above, levels):
+    tree = np.arange(3)
+    for _ in range(levels):
+        tree = ABOVE[above](tree)
+    writer, reader = writer_reader
+    writer.PyTreeCheckpointer().save(tmp_path / "c", tree)
+    for package in writer_reader:
+        assert levels_of(package.PyTreeCheckpointer().restore(tmp_path / "c")) == levels
+        assert levels_of(package.PyTreeCheckpointer().metadata(tmp_path / "c").item_metadata.tree) == levels
+    reader.StandardCheckpointer().restore(tmp_path / "c")

@@ -1,6 +1,7 @@
 """An opened tree: its leaves by path, and its metadata."""
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 from cairn.orbax._impl.native_reads import DamagedDataError, NativeReader
@@ -165,12 +166,34 @@ class StoredTree:
 
 
 def fill(structure: Any, values: "dict[int, Any]") -> Any:
-    """The structure with the values of its leaves."""
+    """The structure with the values of its leaves, of any depth: Python limits recursion."""
     if isinstance(structure, int):
         return values[structure]
-    if isinstance(structure, dict):
-        return {key: fill(child, values) for key, child in structure.items()}
-    children = [fill(child, values) for child in structure]
-    if hasattr(structure, "_fields"):
-        return type(structure)(*children)
-    return children if isinstance(structure, list) else tuple(children)
+    opened = [_opened(structure)]
+    while True:
+        node, rest, made = opened[-1]
+        for child in rest:
+            if isinstance(child, int):
+                made.append(values[child])
+                continue
+            opened.append(_opened(child))
+            break
+        else:
+            opened.pop()
+            whole = _with_children(node, made)
+            if not opened:
+                return whole
+            opened[-1][2].append(whole)
+
+
+def _opened(node: Any) -> "tuple[Any, Iterator[Any], list[Any]]":
+    """A node, its children, and a list for what replaces them."""
+    return node, iter(node.values() if isinstance(node, dict) else node), []
+
+
+def _with_children(node: Any, children: "list[Any]") -> Any:
+    if isinstance(node, dict):
+        return dict(zip(node, children, strict=True))
+    if hasattr(node, "_fields"):
+        return type(node)(*children)
+    return children if isinstance(node, list) else tuple(children)
