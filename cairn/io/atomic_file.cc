@@ -102,6 +102,15 @@ void AtomicFile::write_at(std::uint64_t offset, ByteView bytes) {
   }
 }
 
+void AtomicFile::extend(std::uint64_t size) {
+  if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": extended after its commit");
+  check_file_range(path_, 0, size);
+  if (size <= size_) return;
+  if (uninterrupted([&] { return ftruncate(fd_, static_cast<off_t>(size)); }) != 0)
+    fail_file_call(temp_path_, "make it " + std::to_string(size) + " bytes long", errno);
+  size_ = size;
+}
+
 void AtomicFile::append(std::span<const ByteView> parts) {
   constexpr std::size_t kBatch = 64;
   if (fd_ < 0) throw Error(Code::kFailedPrecondition, path_ + ": written after its commit");

@@ -35,6 +35,9 @@ class AtomicFile {
   // parallel writers: several threads may call it at once. Bytes that are never written read as
   // zero.
   void write_at(std::uint64_t offset, ByteView bytes);
+  // Makes the file `size` bytes long, if it is shorter. The new bytes read as zeros and use no
+  // space on the disk.
+  void extend(std::uint64_t size);
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // The descriptor for a DirectAppender, which continues where append() has ended. size() does not
   // count the bytes that it writes.

@@ -244,6 +244,21 @@ TEST(AtomicFile, WritesAnywhereAndFillsGapsWithZeros) {
   EXPECT_EQ(text_of(dir / "f"), std::string("ab\0\0\0later!", 11));
 }
 
+TEST(AtomicFile, GrowsByAHole) {
+  const TempDir dir;
+  AtomicFile file(dir / "f");
+  file.append(as_bytes("abc"));
+  file.extend(2);
+  EXPECT_EQ(file.size(), 3U);
+  file.extend(5);
+  EXPECT_EQ(file.size(), 5U);
+  file.append(as_bytes("d"));
+  EXPECT_THAT([&] { file.extend(~std::uint64_t{0}); }, FailsWith(Code::kOutOfRange));
+  file.commit();
+  EXPECT_EQ(text_of(dir / "f"), std::string("abc\0\0d", 6));
+  EXPECT_THAT([&] { file.extend(9); }, FailsWith(Code::kFailedPrecondition, "after its commit"));
+}
+
 TEST(AtomicFile, ManyThreadsMayWriteTheirParts) {
   const TempDir dir;
   AtomicFile file(dir / "f");

@@ -97,6 +97,30 @@ TEST_F(ConvertItems, OrbaxKeepsThem) {
   }
 }
 
+TEST_F(ConvertItems, HolesOfAFileStayHoles) {
+  constexpr std::uint64_t kSize = std::uint64_t{1} << 40U;  // more than any disk of a test has
+  constexpr std::uint64_t kMiddle = (kSize / 2) + 5;
+  const std::string file = source() + "/config/metadata";
+  write_text(source() + "/config/empty", "");
+  std::filesystem::resize_file(file, kSize);
+  std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(kMiddle) << "middle";
+  if (File::open(file).allocated() > (std::uint64_t{1} << 20U))
+    FAIL() << "a file system without holes";
+  convert_to("orbax");
+  const File copy = File::open(target() + "/config/metadata");
+  EXPECT_EQ(copy.size(), kSize);
+  EXPECT_LT(copy.allocated(), std::uint64_t{1} << 20U);
+  const auto text_at = [&](std::uint64_t offset, std::size_t length) {
+    Bytes bytes(length);
+    copy.read_into(offset, bytes);
+    return std::string(as_text(bytes));
+  };
+  EXPECT_EQ(text_at(0, kConfig.size() + 1), std::string(kConfig) + '\0');
+  EXPECT_EQ(text_at(kMiddle - 1, 8), std::string("\0middle", 7) + '\0');
+  EXPECT_EQ(text_at(kSize - 1, 1), std::string(1, '\0'));
+  EXPECT_EQ(text_of(target() + "/config/empty"), "");
+}
+
 TEST_F(ConvertItems, OtherFormatsGetOneTree) {
   const ConvertReport report = convert_to("npz");
   EXPECT_TRUE(report.items.empty());

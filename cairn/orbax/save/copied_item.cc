@@ -37,15 +37,21 @@ std::vector<std::string> list_names(const CopiedItem& item) {
   return files;
 }
 
+// Holes of the file stay holes, so a file of gigabytes that stores nothing takes no time or space.
 void copy_file(const File& from, const std::string& to) {
   AtomicFile out(to);
   Bytes buffer(kCopyBuffer);
   const std::uint64_t size = from.size();
-  for (std::uint64_t at = 0; at < size; at += buffer.size()) {
-    buffer.resize(std::min<std::uint64_t>(kCopyBuffer, size - at));
-    from.read_into(at, buffer);
-    out.append(buffer);
+  for (auto data = from.data_from(0); data && data->first < size;
+       data = from.data_from(data->second)) {
+    const std::uint64_t end = std::min(data->second, size);
+    for (std::uint64_t at = data->first; at < end; at += kCopyBuffer) {
+      const MutableByteView block(buffer.data(), std::min<std::uint64_t>(kCopyBuffer, end - at));
+      from.read_into(at, block);
+      out.write_at(at, block);
+    }
   }
+  out.extend(size);
   out.commit(Durability::kUnsynced);
 }
 
