@@ -57,19 +57,6 @@ bool is_metadata_name(std::string_view rest) {
   return rest == ".zarray" || rest == "zarr.json" || rest == ".zattrs";
 }
 
-// The tensor that `key` is a chunk of. Names may contain '/', so the longest name that fits wins.
-std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names) {
-  std::optional<std::size_t> tensor;
-  const bool decided = any_parent_from_end(key, [&](std::string_view name) {
-    if (!is_chunk_key(key.substr(name.size() + 1))) return true;
-    tensor = names.find(name);
-    // a chunk of a name that ends in '/' does not belong to another name
-    if (!tensor) tensor = names.find(key.substr(0, name.size() + 1));
-    return tensor.has_value();
-  });
-  return decided || !is_chunk_key(key) ? tensor : names.find("");
-}
-
 // The numbers in the part of a key after the array's name. Returns nullopt if one of them is not a
 // grid position.
 std::optional<std::vector<std::int64_t>> chunk_position(std::string_view rest) {
@@ -96,6 +83,35 @@ bool is_chunk_of(const zarr::ZarrArray& array, std::string_view key) {
   for (std::size_t d = 0; d < rank; ++d)
     if ((*position)[d] > (metadata.shape[d] - 1) / metadata.chunk_shape[d]) return false;
   return key == array.chunk_key(*position);
+}
+
+using Arrays = std::span<const std::optional<zarr::ZarrArray>>;
+
+// The tensor that `key` is a chunk of. Names may contain '/', so several may fit: "x/c/0" has the
+// form of a chunk of "x" and of one of "x/c". The longest name whose array has the chunk wins, or
+// else the longest name.
+std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable& names,
+                                           Arrays arrays) {
+  std::optional<std::size_t> longest;
+  std::vector<std::size_t> others;  // nearly always none
+  const auto note = [&](std::optional<std::size_t> tensor) {
+    if (tensor && longest) others.push_back(*tensor);
+    if (!longest) longest = tensor;
+  };
+  const bool decided = any_parent_from_end(key, [&](std::string_view name) {
+    if (!is_chunk_key(key.substr(name.size() + 1))) return true;
+    const auto tensor = names.find(name);
+    // a chunk of a name that ends in '/' does not belong to another name
+    note(tensor ? tensor : names.find(key.substr(0, name.size() + 1)));
+    return false;
+  });
+  if (!decided && is_chunk_key(key)) note(names.find(""));
+  const auto has_it = [&](std::size_t tensor) {
+    return arrays[tensor] && is_chunk_of(*arrays[tensor], key);
+  };
+  if (others.empty() || has_it(*longest)) return longest;
+  const auto found = std::ranges::find_if(others, has_it);
+  return found == others.end() ? longest : std::optional(*found);
 }
 
 bool is_group(const StorePtr& store, const std::string& key) {
@@ -221,7 +237,7 @@ void fill_stored_sizes(std::span<const ListEntry> keys, const NameTable& names,
   workers.for_each((keys.size() + kKeysTogether - 1) / kKeysTogether, [&](std::size_t part) {
     const auto rest = keys.subspan(part * kKeysTogether);
     for (const auto& entry : rest.first(std::min(rest.size(), kKeysTogether))) {
-      const auto tensor = tensor_of_chunk(entry.key, names);
+      const auto tensor = tensor_of_chunk(entry.key, names, arrays);
       if (!tensor || !has_chunks(*tensor)) continue;
       // The chunks of one array may be in several tasks.
       std::atomic_ref(tensors[*tensor].stored_nbytes)
@@ -240,7 +256,7 @@ std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(
     std::span<const std::optional<zarr::ZarrArray>> arrays) {
   std::vector<std::pair<std::size_t, std::string>> strays;
   for (const auto& entry : keys) {
-    const auto tensor = tensor_of_chunk(entry.key, names);
+    const auto tensor = tensor_of_chunk(entry.key, names, arrays);
     if (tensor && arrays[*tensor] && !is_chunk_of(*arrays[*tensor], entry.key))
       strays.emplace_back(*tensor, entry.key);
   }

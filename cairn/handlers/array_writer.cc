@@ -223,6 +223,16 @@ std::string ArrayWriter::metadata_key(std::size_t array) const {
                      : zarr::ZarrArray::key_prefix(name) + key;
 }
 
+bool ArrayWriter::has_key(std::size_t array, std::string_view key) const {
+  const zarr::ArrayMetadata& metadata = opened_[array].metadata();
+  if (zarr::ZarrArray::key_prefix(arrays_[array]->name).append(key) == metadata_key(array))
+    return true;
+  const auto position = metadata.keys.position(key, metadata.shape.size());
+  const Shape grid = zarr::grid_shape(metadata.shape, metadata.chunk_shape);
+  return position && std::equal(position->begin(), position->end(), grid.begin(), grid.end(),
+                                [](std::int64_t at, std::int64_t end) { return at < end; });
+}
+
 void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
   const StoreArray& array = *arrays_[number];
   if (array.parts) {

@@ -81,6 +81,8 @@ class ArrayWriter {
   [[nodiscard]] const Shape& read_chunk_shape(std::size_t array) const {
     return opened_[array].metadata().read_chunk_shape();
   }
+  // Whether the array's metadata or one of its chunks has this key below the array's name.
+  [[nodiscard]] bool has_key(std::size_t array, std::string_view key) const;
   // The content of its `.zarray` or `zarr.json`.
   [[nodiscard]] const std::string& metadata_text(std::size_t array) const {
     return described_[array]->text;

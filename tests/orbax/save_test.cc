@@ -449,5 +449,80 @@ TEST(PendingDirectory, OneOfTwoCommitsWins) {
   EXPECT_EQ(as_text(read_file(dir / "ckpt/file")), "first");
 }
 
+// An array's folder may lie in that of another one; see test_folders_in_folders, which compares
+// the same names with Orbax.
+TEST(Save, AFolderInPlaceOfAFileIsRefusedBeforeAnythingIsWritten) {
+  const Shape one{4};
+  const Shape two{2, 3};
+  const Shape none;
+  const struct {
+    bool zarr3;
+    Shape outer;
+    std::string inner, file;  // "": allowed
+  } kCases[] = {{false, one, "x/0", "0"},
+                {false, one, "x/0/z", "0"},
+                {false, one, "x/7", ""},
+                {false, one, "x/y", ""},
+                {false, one, "x/0.0", ""},
+                {false, one, "x/c/0", ""},
+                {false, two, "x/0.0", "0.0"},
+                {false, two, "x/0", ""},
+                {false, none, "x/0", "0"},
+                {false, one, "x/.zarray", ".zarray"},
+                {false, one, "x/.zarray/y", ".zarray"},
+                {false, one, "x/zarr.json", ""},
+                {true, one, "x/c/0", "c/0"},
+                {true, one, "x/c/1", ""},
+                {true, one, "x/c", ""},
+                {true, one, "x/0", ""},
+                {true, two, "x/c/0", ""},
+                {true, two, "x/c/0/0/q", "c/0/0"},
+                {true, none, "x/c", "c"},
+                {true, none, "x/c/q", "c"},
+                {true, one, "x/zarr.json", "zarr.json"},
+                {true, one, "x/.zarray", ""}};
+  for (const auto& c : kCases) {
+    const TempDir dir = TempDir::in_memory();
+    const Tree tree{{"x", array_of(DType::kFloat32, c.outer, 1)},
+                    {c.inner, array_of(DType::kFloat32, {2}, 2)}};
+    SaveOptions options;
+    options.use_ocdbt = false;
+    options.use_zarr3 = c.zarr3;
+    const std::string what = c.inner + " in " + shape_text(c.outer);
+    if (c.file.empty()) {
+      save_orbax(dir / "a", tree, options);
+      EXPECT_EQ(open(dir / "a")->load(), tree) << what;
+      EXPECT_EQ(verify(dir / "a").verdict(true), Verdict::kGood) << what;
+      for (const TensorInfo& tensor : open(dir / "a")->tensors())
+        EXPECT_GT(tensor.stored_nbytes, 0U) << tensor.name << " of " << what;
+      continue;
+    }
+    EXPECT_THAT([&] { save_orbax(dir / "a", tree, options); },
+                FailsWith(Code::kInvalidArgument, "the folder of the parameter '" + c.inner +
+                                                      "' would take the place of the file '" +
+                                                      c.file + "' of the parameter 'x'"))
+        << what;
+    EXPECT_TRUE(fs::is_empty(dir.path())) << what;
+    options.use_ocdbt = true;
+    save_orbax(dir / "a", tree, options);
+    EXPECT_EQ(open(dir / "a")->load(), tree) << what;
+  }
+}
+
+TEST(Save, NamesThatNoFolderCanHaveAreRefusedBeforeAnythingIsWritten) {
+  SaveOptions options;
+  options.use_ocdbt = false;
+  for (const char* name : {"x//0", "x/./0", "../x", "/x"}) {
+    const TempDir dir = TempDir::in_memory();
+    const Tree tree{{"a", array_of(DType::kFloat32, {2}, 1)},
+                    {name, array_of(DType::kFloat32, {2}, 2)}};
+    EXPECT_THAT(
+        [&] { save_orbax(dir / "a", tree, options); },
+        FailsWith(Code::kInvalidArgument, "the parameter name '" + std::string(name) + "' has "))
+        << name;
+    EXPECT_TRUE(fs::is_empty(dir.path())) << name;
+  }
+}
+
 }  // namespace
 }  // namespace cairn::orbax

@@ -10,6 +10,7 @@
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/save/array_names.h>
 #include <cairn/orbax/save/consistency.h>
 #include <cairn/orbax/save/database_options.h>
 #include <cairn/tree/tree_metadata.h>
@@ -176,7 +177,7 @@ class ItemWriting {
                                               : std::launch::deferred;
     auto described = std::async(
         when, [&] { return group_.is_primary() ? make_sidecars(item_, options_) : Sidecars(); });
-    check_names();
+    check_array_names(item_, options_.use_ocdbt);
     place_arrays();
     const WorkShare share = item_.dealt ? WorkShare{group_.index(), group_.count()} : WorkShare{};
     for (Destination& to : destinations_) {
@@ -188,6 +189,8 @@ class ItemWriting {
           std::move(arrays), array_options(options_, item_.copies, executor_, share,
                                            to.fingerprints.get(), choice_ ? &*choice_ : nullptr));
     }
+    if (!options_.use_ocdbt)
+      check_array_folders(item_, destinations_[0].arrays, *destinations_[0].writer);
     sidecars_ = described.get();
   }
 
@@ -207,47 +210,6 @@ class ItemWriting {
       places_.push_back({i, number, to.arrays.size()});
       to.arrays.push_back(i);
     }
-  }
-
-  void check_names() const {
-    std::vector<std::string_view> names;
-    names.reserve(item_.arrays.size() + item_.strings.size());
-    for (const StoreArray& array : item_.arrays) {
-      if (const char* flaw = options_.use_ocdbt ? nullptr : flaw_of_folder_name(array.name))
-        throw Error(Code::kInvalidArgument, "the parameter name '" + array.name + "' " + flaw +
-                                                "; save with OCDBT, or rename it");
-      names.push_back(array.name);
-    }
-    for (const SaveString& string : item_.strings) names.push_back(string.name);
-    if (!std::is_sorted(names.begin(), names.end())) std::sort(names.begin(), names.end());
-    const auto twice = std::adjacent_find(names.begin(), names.end());
-    if (twice != names.end())
-      throw Error(Code::kInvalidArgument, "two leaves have the parameter name '" +
-                                              std::string(*twice) +
-                                              "'; one would overwrite the other");
-    check_array_keys();
-  }
-
-  // TensorStore ignores a '/' at the end of an array's name.
-  void check_array_keys() const {
-    const auto ends_with_slash = [](const StoreArray& array) { return array.name.ends_with('/'); };
-    if (std::ranges::none_of(item_.arrays, ends_with_slash)) return;
-    std::vector<std::pair<std::string_view, std::string_view>> keys;  // without it, and the name
-    keys.reserve(item_.arrays.size());
-    for (const StoreArray& array : item_.arrays) {
-      std::string_view key = array.name;
-      if (key.ends_with('/')) key.remove_suffix(1);
-      keys.emplace_back(key, array.name);
-    }
-    std::sort(keys.begin(), keys.end());
-    const auto twice = std::adjacent_find(
-        keys.begin(), keys.end(), [](const auto& a, const auto& b) { return a.first == b.first; });
-    if (twice == keys.end()) return;
-    throw Error(Code::kInvalidArgument,
-                "the parameter names '" + std::string(twice->second) + "' and '" +
-                    std::string(std::next(twice)->second) +
-                    "' mean the same place, because TensorStore ignores a '/' at the end; one "
-                    "would overwrite the other");
   }
 
   void note_arrays(SaveConsistencyCheck& consistency) const {
