@@ -2,6 +2,9 @@
 // one.
 #include <cairn/diff.h>
 #include <cairn/inspect.h>
+#include <cairn/kvstore.h>
+#include <cairn/ocdbt.h>
+#include <cairn/sharding.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -22,6 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::open_uncommitted;
+using testing::TempDir;
 namespace fs = std::filesystem;
 
 std::vector<std::string> texts(const VerifyReport& report, Severity severity) {
@@ -207,6 +211,81 @@ TEST(Verify, SideFiles) {
     EXPECT_TRUE(found) << bad.file << " " << bad.expect << "\n"
                        << ::testing::PrintToString(texts(report, Severity::kDamage));
   }
+}
+
+TEST(Verify, RecordsOfShapesThatContradictAreFound) {
+  // `w` has the shape (2, 3), in one chunk.
+  const std::pair<std::string, const char*> kBad[] = {
+      {"[3, 2]", "records write shape (3, 2); array_metadatas records (2, 3)"},
+      {"[2]", "records write shape (2,); array_metadatas records (2, 3)"}};
+  for (const char* golden : {"tiny_ocdbt_zarr2", "tiny_ocdbt_zarr3", "tiny_files_zarr2"})
+    for (const auto& [shape, expect] : kBad) {
+      const GoldenCopy copy(golden);
+      copy.edit("_METADATA", "\"write_shape\": [2, 3]", "\"write_shape\": " + shape);
+      EXPECT_THAT(damages(copy.path()), IsEmpty()) << golden;  // Orbax restores it
+      EXPECT_THAT(notes(copy.path()), ElementsAre(HasSubstr(expect))) << golden;
+    }
+  // Only `_METADATA` describes the array.
+  const std::pair<std::string, const char*> kAlone[] = {
+      {"[3, 2]", "records write shape (3, 2) for an array of shape (2, 3)"},
+      {"[2, 3, 1]", "records write shape (2, 3, 1) for an array of shape (2, 3)"},
+      {"[1, 3]", "records write shape (1, 3); the array's chunks have shape (2, 3)"}};
+  for (const auto& [shape, expect] : kAlone) {
+    const GoldenCopy copy("tiny_files_zarr2");
+    copy.remove("array_metadatas");
+    copy.edit("_METADATA", "\"write_shape\": [2, 3]", "\"write_shape\": " + shape);
+    EXPECT_THAT(damages(copy.path()), ::testing::Contains(HasSubstr(expect)));
+  }
+  const GoldenCopy copy("tiny_files_zarr2");
+  copy.put(
+      "array_metadatas/process_0",
+      R"({"array_metadatas": [{"array_metadata": {"param_name": "w", "write_shape": [4, 3], "chunk_shape": [2, 3]}}]})");
+  EXPECT_THAT(
+      damages(copy.path()),
+      ::testing::Contains(HasSubstr("records write shape (4, 3) for an array of shape (2, 3)")));
+}
+
+Tree device_array(const Shape& shape) {
+  Array array = Array::allocate(DType::kFloat32, shape);
+  std::ranges::fill(array.mutable_as<float>(), 1.0F);
+  return Tree(CustomLeaf::of(ShardedArray::from_array(array, SingleDeviceSharding{"TFRT_CPU_0"})));
+}
+
+// Exchanges the metadata of the arrays a and b.
+void exchange_metadata(const std::string& path, bool ocdbt, const std::string& file) {
+  const StorePtr files = open_file_store(path);
+  const StorePtr store = ocdbt ? open_ocdbt(files) : files;
+  const Bytes a = store->read("a/" + file, {}).value();
+  const Bytes b = store->read("b/" + file, {}).value();
+  if (!ocdbt) {
+    files->write("a/" + file, b);
+    files->write("b/" + file, a);
+    return;
+  }
+  OcdbtTransaction changes(files);
+  changes.write("a/" + file, b);
+  changes.write("b/" + file, a);
+  changes.commit();
+}
+
+// The metadata of two arrays has changed places.
+TEST(Verify, ExchangedMetadataIsDamage) {
+  for (const bool ocdbt : {false, true})
+    for (const bool zarr3 : {false, true}) {
+      const TempDir dir;
+      SaveOptions options;
+      options.use_ocdbt = ocdbt;
+      options.use_zarr3 = zarr3;
+      save_orbax(dir / "c", Tree{{"a", device_array({3, 4})}, {"b", device_array({4, 3})}},
+                 options);
+      EXPECT_THAT(damages(dir / "c"), IsEmpty());
+      exchange_metadata(dir / "c", ocdbt, zarr3 ? "zarr.json" : ".zarray");
+      EXPECT_THAT(
+          damages(dir / "c"),
+          ElementsAre(
+              HasSubstr("records chunk shape (3, 4); the array's chunks have shape (4, 3)"),
+              HasSubstr("records chunk shape (4, 3); the array's chunks have shape (3, 4)")));
+    }
 }
 
 TEST(Verify, SideFilesThatSpeakOfOthersAreNotes) {

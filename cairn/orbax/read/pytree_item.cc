@@ -169,8 +169,8 @@ void read_tree_metadata(PytreeItem& out, const std::string& file, std::size_t th
   const Buffer text = out.item.folder->read_text(file, kMaxMetadataFile);
   std::future<std::vector<TensorInfo>> tensors;
   out.metadata = parse_tree_metadata(as_text(text), [&](std::vector<LeafMetadata> leaves) {
-    out.has_write_shape.clear();
-    for (const auto& leaf : leaves) out.has_write_shape.push_back(leaf.write_shape.has_value());
+    out.write_shapes.clear();
+    for (auto& leaf : leaves) out.write_shapes.push_back(std::move(leaf.write_shape));
     const auto policy = threads == 1 || leaves.size() < kMany
                             ? std::launch::deferred
                             : std::launch::async | std::launch::deferred;

@@ -72,8 +72,9 @@ struct PytreeItem {
   std::map<std::string, std::string> array_folders;
   // the number of tensors that `_METADATA` records; they come first in `tensors`
   std::size_t recorded = 0;
-  // Whether Orbax recorded a write shape in array_metadatas; one element per recorded leaf.
-  std::vector<bool> has_write_shape;
+  // The write shapes that `_METADATA` records; one element per recorded leaf. Orbax takes them from
+  // array_metadatas.
+  std::vector<std::optional<Shape>> write_shapes;
   zarr::MissingChunk missing = zarr::MissingChunk::kFill;
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // true if any leaf is stored in `arrays`

@@ -24,6 +24,13 @@ std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+// Returns true if an array of the shape `whole` may have parts of the shape `part`.
+bool is_part_of(const Shape& part, const Shape& whole) {
+  return std::equal(
+      part.begin(), part.end(), whole.begin(), whole.end(),
+      [](std::int64_t a, std::int64_t b) { return a <= std::max<std::int64_t>(b, 1); });
+}
+
 // The verification of one item.
 class ItemCheck {
  public:
@@ -104,6 +111,7 @@ class ItemCheck {
   void check_array_metadatas();
   void check_array_metadata(const StoredArrayMetadata& stored, const std::string& file);
   void check_device_arrays();
+  void check_write_shape(std::size_t i);
   [[nodiscard]] bool is_custom(std::size_t i) const;
   void check_orphans();
   [[nodiscard]] bool belongs(std::string_view key) const;
@@ -112,11 +120,11 @@ class ItemCheck {
   const ItemLeaves& leaves_;
   VerifyReport& report_;
   NameTable names_;
-  std::size_t first_finding_;             // the position of this item's first finding
-  std::set<std::string> described_;       // names in array_metadatas
-  std::size_t metadata_files_ = 0;        // in array_metadatas
-  bool has_all_array_metadatas_ = false;  // all of these files and their folder could be read
-  bool has_shardings_ = false;            // shardings exist and could be read
+  std::size_t first_finding_;               // the position of this item's first finding
+  std::map<std::string, Shape> described_;  // write shapes in array_metadatas, by name
+  std::size_t metadata_files_ = 0;          // in array_metadatas
+  bool has_all_array_metadatas_ = false;    // all of these files and their folder could be read
+  bool has_shardings_ = false;              // shardings exist and could be read
   // The files below the item's folder that are part of the databases or have a known name.
   std::set<std::string> files_;
 };
@@ -308,7 +316,7 @@ void ItemCheck::check_array_metadatas() {
       continue;
     }
     for (const auto& array : arrays.value()) {
-      described_.insert(array.name);
+      described_.emplace(array.name, array.write_shape);
       check_array_metadata(array, file);
     }
     auto sorted = std::move(arrays).value();
@@ -329,10 +337,10 @@ void ItemCheck::check_array_metadatas() {
 void ItemCheck::check_device_arrays() {
   std::vector<std::size_t> saved;
   bool is_described = false;
-  for (std::size_t i = 0; i < item_.has_write_shape.size(); ++i) {
+  for (std::size_t i = 0; i < item_.write_shapes.size(); ++i) {
     if (leaves_.tensors[i].typestr != "jax.Array" || leaves_.values[i].inside) continue;
     saved.push_back(i);
-    is_described = is_described || item_.has_write_shape[i];
+    is_described = is_described || item_.write_shapes[i].has_value();
   }
   if (saved.empty()) return;
   const std::string metadatas = path(kArrayMetadataFolder);
@@ -348,8 +356,8 @@ void ItemCheck::check_device_arrays() {
                " can be restored only if the caller gives shardings");
   for (const std::size_t i : saved) {
     const std::string& name = leaves_.tensors[i].name;
-    if (item_.has_write_shape[i] && has_all_array_metadatas_ && !is_lost &&
-        !described_.contains(name))
+    check_write_shape(i);
+    if (item_.write_shapes[i] && has_all_array_metadatas_ && !is_lost && !described_.contains(name))
       damage(label(i), metadatas, "does not describe this device array");
     // Orbax records none for shardings that have no text.
     if (has_shardings_ && leaves_.tensors[i].is_array() && leaves_.tensors[i].sharding.empty())
@@ -373,10 +381,34 @@ void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const st
     damage(label(*leaf), file,
            "records chunk shape " + shape_text(stored.chunk_shape) +
                "; the array's chunks have shape " + shape_text(chunk));
-  if (stored.write_shape.size() != array->metadata().shape.size())
+  else if (!is_part_of(stored.write_shape, array->metadata().shape))
     damage(label(*leaf), file,
            "records write shape " + shape_text(stored.write_shape) + " for an array of shape " +
                shape_text(array->metadata().shape));
+}
+
+// Compares the write shape that `_METADATA` records with the one in array_metadatas, or, without
+// that, with the array. Orbax restores without the one in `_METADATA`.
+void ItemCheck::check_write_shape(std::size_t i) {
+  const auto& recorded = item_.write_shapes[i];
+  if (!recorded) return;
+  const std::string file = path(kTreeMetadataFile);
+  const std::string says = "records write shape " + shape_text(*recorded);
+  if (const auto described = described_.find(leaves_.tensors[i].name);
+      described != described_.end()) {
+    if (described->second != *recorded)
+      note(label(i), file,
+           says + "; " + std::string(kArrayMetadataFolder) + " records " +
+               shape_text(described->second));
+    return;
+  }
+  if (!leaves_.stored[i]) return;
+  const zarr::ArrayMetadata& array = leaves_.stored[i]->metadata();
+  if (!is_part_of(*recorded, array.shape))
+    damage(label(i), file, says + " for an array of shape " + shape_text(array.shape));
+  else if (!is_part_of(array.read_chunk_shape(), *recorded))
+    damage(label(i), file,
+           says + "; the array's chunks have shape " + shape_text(array.read_chunk_shape()));
 }
 
 // Returns true for 32 hexadecimal digits, optionally after a prefix.
