@@ -79,15 +79,17 @@ void check_item_name(const std::string& name) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
     refuse("'" + name + "' cannot be the name of an item, because the name becomes a folder");
+  if (name.find('\0') != std::string::npos) refuse("the name of an item has a NUL byte");
+  // TensorStore takes a backslash as a slash, and a folder with this ending as a lock.
+  if (name.find('\\') != std::string::npos || name.ends_with(".__lock"))
+    refuse("the item name '" + name +
+           "' has a backslash or ends with '.__lock', so Orbax cannot restore the item");
   if (name.find(kTemporaryMark) != std::string::npos)
     refuse("the item name '" + name + "' is reserved for unfinished items");
-  // Beside the items, a checkpoint has files of these names; readers take it for one tree where it
-  // has the database of a process.
+  // Beside the items, a checkpoint has files of these names.
   for (const std::string_view own :
        {kCommitFile, kCheckpointMetadataFile, kV1Marker, kDeletionFile})
     if (name == own) refuse("the item name '" + name + "' is that of a file of each checkpoint");
-  if (name.starts_with(kProcessPrefix))
-    refuse("the item name '" + name + "' is reserved for the databases of processes");
 }
 
 std::string_view pytree_handler_name(bool v1) { return v1 ? kV1Handler : kHandler; }

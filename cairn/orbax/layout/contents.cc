@@ -32,7 +32,6 @@ namespace {
 constexpr std::string_view kLockEnding = ".__lock";  // the suffix of TensorStore's lock files
 constexpr std::size_t kIdDigits = 32;                // the length of a data file's name
 
-constexpr std::array<std::string_view, 3> kDataFolders = {"d", "ocdbt_data", "ocdbt_meta"};
 constexpr std::array<std::string_view, 4> kItemFiles = {kTreeMetadataFile, kShardingFile,
                                                         kStringsFile, kCommitFile};
 constexpr std::array<std::string_view, 3> kStepFiles = {kCheckpointMetadataFile, kV1Marker,
@@ -122,8 +121,16 @@ class Contents {
   static bool is_item(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
     return has(entries, kTreeMetadataFile) || has(entries, kManifestFile) ||
            has_aggregate(directory, entries) ||
-           std::any_of(entries.begin(), entries.end(), [](const auto& e) {
-             return e.kind == EntryKind::kDirectory && e.name.starts_with(kProcessPrefix);
+           std::any_of(entries.begin(), entries.end(), [&](const auto& e) {
+             return e.kind == EntryKind::kDirectory &&
+                    is_process_database(directory.child(e.name), e.name);
+           });
+  }
+
+  static bool is_process_database(const Directory& directory, std::string_view name) {
+    return name.starts_with(kProcessPrefix) &&
+           std::ranges::all_of(directory.list(), [](const DirectoryEntry& e) {
+             return is_database_entry(e.name, e.kind == EntryKind::kDirectory);
            });
   }
 
@@ -222,7 +229,7 @@ class Contents {
         [&](const Directory& child, const std::string& name) {
           if (name == kArrayMetadataFolder) return check_array_metadatas(child), true;
           if (is_one_of(kDataFolders, name)) return check_data(child), true;
-          if (name.starts_with(kProcessPrefix)) return check_database(child), true;
+          if (is_process_database(child, name)) return check_database(child), true;
           if (!top && is_one_of(kRandomKeyFolders, name.substr(0, name.find(kTemporaryMark))))
             return check_item(child, child.list(), false), true;
           if (array && is_chunk_name(name)) return check_chunks(child), true;

@@ -3,6 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -31,14 +32,7 @@ bool is_partial(std::string_view name) {
   return name.ends_with(kPartialMark) || name.find(kPendingMark) != std::string_view::npos;
 }
 
-bool is_process_folder(std::string_view name) { return name.starts_with(kProcessPrefix); }
-
 bool is_empty(const Listing& listing) { return listing.files.empty() && listing.folders.empty(); }
-
-bool any_folder(const Listing& listing, bool (*wanted)(std::string_view)) {
-  return std::any_of(listing.folders.begin(), listing.folders.end(),
-                     [&](const auto& name) { return wanted(name); });
-}
 
 bool has_array_metadata(const Listing& listing) {
   return listing.has_file(".zarray") || listing.has_file("zarr.json");
@@ -58,18 +52,31 @@ bool has_aggregate(const Listing& listing) {
   return !first || first.value() < 'a' || first.value() > 'z';
 }
 
+Listing list_below(const Listing& listing, std::string_view name) {
+  return list_directory(listing.folder, join(listing.path, name));
+}
+
+// Returns true if the directory has the database of a process.
+bool has_process_database(const Listing& listing) {
+  const auto is_database = [&](const std::string& name) {
+    if (!name.starts_with(kProcessPrefix)) return false;
+    const auto listed = try_call([&] { return list_below(listing, name); });
+    if (!listed) return true;
+    const auto& [path, files, folders, handle] = listed.value();
+    return std::ranges::all_of(files, [](const auto& n) { return is_database_entry(n, false); }) &&
+           std::ranges::all_of(folders, [](const auto& n) { return is_database_entry(n, true); });
+  };
+  return std::any_of(listing.folders.begin(), listing.folders.end(), is_database);
+}
+
 // Returns true if the folder contains a file that marks it as a pytree.
 bool is_marked_item(const Listing& listing) {
   return listing.has_file(kTreeMetadataFile) || listing.has_file(kManifestFile) ||
-         has_aggregate(listing) || any_folder(listing, is_process_folder);
+         has_aggregate(listing) || has_process_database(listing);
 }
 
 bool is_marked_checkpoint(const Listing& listing) {
   return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker);
-}
-
-Listing list_below(const Listing& listing, std::string_view name) {
-  return list_directory(listing.folder, join(listing.path, name));
 }
 
 // Searches the folders below for arrays, breadth first. Parameter names may contain '/', so arrays
@@ -168,7 +175,7 @@ std::string unfinished_content(const Listing& listing) {
       return "its save was started but never committed: no " + std::string(kCommitFile) + ", and " +
              std::string(kCheckpointMetadataFile) + " has no commit time and no handlers";
   }
-  if (any_folder(listing, is_process_folder) && !listing.has_file(kManifestFile))
+  if (!listing.has_file(kManifestFile) && has_process_database(listing))
     return "the databases of its processes were not merged: there is no " +
            std::string(kManifestFile);
   return "";
@@ -404,6 +411,13 @@ bool is_item_file(std::string_view name) {
                            kAggregateFile, kCommitFile, kV1Marker, kDeletionFile})
     if (name == known) return true;
   return false;
+}
+
+bool is_database_entry(std::string_view name, bool is_folder) {
+  if (is_folder)
+    return name.starts_with(kProcessPrefix) ||
+           std::find(kDataFolders.begin(), kDataFolders.end(), name) != kDataFolders.end();
+  return name.starts_with("manifest.") || is_temporary_name(name) || name.ends_with(".__lock");
 }
 
 bool Listing::has_file(std::string_view name) const {

@@ -12,6 +12,7 @@
 #include <cairn/checkpoint.h>
 #include <cairn/io/folder_handle.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,8 +50,14 @@ inline constexpr std::string_view kRootMetadataFolder = "metadata";
 inline constexpr std::string_view kRootMetadataFile = "_ROOT_METADATA";
 inline constexpr std::string_view kLegacyRootMetadataFile = "metadata";
 
+// The folders with the data files of a database.
+inline constexpr std::array<std::string_view, 3> kDataFolders = {"d", "ocdbt_data", "ocdbt_meta"};
+
 // Whether Orbax gives a file of this name a meaning of its own in the folder of an item.
 bool is_item_file(std::string_view name);
+// Whether the folder of a database may have an entry of this name. An item may be named as the
+// database of a process is; its folder has other entries, too.
+bool is_database_entry(std::string_view name, bool is_folder);
 
 // The names in one directory, sorted.
 struct Listing {

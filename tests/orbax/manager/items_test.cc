@@ -2,7 +2,9 @@
 // see: what is refused, damage, and files of the caller's own.
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
+#include <cairn/inspect.h>
 #include <cairn/io/file.h>
+#include <cairn/open.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/sharding.h>
 #include <gtest/gtest.h>
@@ -52,6 +54,53 @@ TEST(Items, EveryKindComesBack) {
   EXPECT_EQ(std::get<JaxRandomKeyItem>(items.at("jax")).key, Tree(kKey));
   EXPECT_FALSE(std::get<JaxRandomKeyItem>(items.at("jax")).typed);
   EXPECT_EQ(std::get<NumpyRandomKeyItem>(items.at("numpy")).state, numpy_state());
+}
+
+// Orbax gives these names a meaning inside an item, and still takes them as names of items.
+TEST(Items, NamesOfFilesInsideAnItemAreNamesLikeOthers) {
+  for (const char* name : {"ocdbt.process_0", "ocdbt.process_x", "manifest.ocdbt", "_METADATA",
+                           "_sharding", "_strings.json", "array_metadatas", "d", "checkpoint",
+                           "metadata", ".zarray", "zarr.json", "0", "c", "jax_random_key", "a b"}) {
+    const TempDir dir = TempDir::in_memory();
+    const Tree tree{{"w", kNumbers}, {"name", name}};
+    for (const bool is_tree : {true, false}) {
+      const CheckpointItem item =
+          is_tree ? CheckpointItem(PyTreeSaveArgs{tree}) : CheckpointItem(JsonItem{R"({"w": 1})"});
+      Checkpointer checkpointer;
+      for (int i = 0; i < 2; ++i)  // the second one replaces the first one
+        checkpointer.save_items(dir / "a", {{name, item}, {"also", PyTreeSaveArgs{tree}}},
+                                {.if_exists = IfExists::kReplace});
+      const RestoredItems items = checkpointer.restore_items(dir / "a");
+      EXPECT_EQ(items.size(), 2U) << name;
+      EXPECT_EQ(std::get<Tree>(items.at("also")), tree) << name;
+      if (is_tree)
+        EXPECT_EQ(std::get<Tree>(items.at(name)), tree) << name;
+      else
+        EXPECT_EQ(std::get<JsonItem>(items.at(name)).text, R"({"w": 1})") << name;
+      const VerifyReport report = verify(dir / "a");
+      EXPECT_EQ(report.verdict(true), Verdict::kGood) << name << verify_json(report);
+      const auto opened = open(dir / "a", {.item = "also"});
+      EXPECT_EQ(opened->tensors().size(), 2U) << name;
+    }
+  }
+}
+
+TEST(Items, NamesThatCannotBeFoldersOfACheckpointAreRefused) {
+  const TempDir dir = TempDir::in_memory();
+  for (const std::string& name :
+       {std::string(), std::string("."), std::string(".."), std::string("a/b"), std::string("/a"),
+        std::string("a\0b", 3), std::string("a\\b"), std::string("a.__lock"),
+        std::string("a.orbax-checkpoint-tmp"), std::string("commit_success.txt"),
+        std::string("_CHECKPOINT_METADATA"), std::string("orbax.checkpoint"),
+        std::string("_CHECKPOINT_DELETION")}) {
+    EXPECT_THAT(
+        [&] {
+          Checkpointer().save_items(dir / "a", {{name, JsonItem{"1"}}});
+        },
+        FailsWith(Code::kInvalidArgument, "name"))
+        << name;
+    EXPECT_THAT(list_directory(dir.path()).folders, ::testing::IsEmpty());
+  }
 }
 
 TEST(Items, OnlySomeAreRestored) {
@@ -104,8 +153,8 @@ TEST(Items, WhatAnItemCannotBe) {
   EXPECT_THAT(save({{"..", JsonItem{"1"}}}), FailsWith(Code::kInvalidArgument, ".."));
   EXPECT_THAT(save({{"a", JsonItem{"1"}}, {"a", JsonItem{"1"}}}),
               FailsWith(Code::kInvalidArgument, "'a'"));
-  for (const char* name : {"commit_success.txt", "_CHECKPOINT_METADATA", "orbax.checkpoint",
-                           "_CHECKPOINT_DELETION", "ocdbt.process_0"})
+  for (const char* name :
+       {"commit_success.txt", "_CHECKPOINT_METADATA", "orbax.checkpoint", "_CHECKPOINT_DELETION"})
     EXPECT_THAT(save({{name, JsonItem{"1"}}}), FailsWith(Code::kInvalidArgument, name));
   EXPECT_THAT(save({{"a", JsonItem{"1"}}}, {.item = "b"}),
               FailsWith(Code::kInvalidArgument, "'item'"));

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from trees import arrays_tree, described, mixed_tree
 
+import cairn
+import cairn.orbax as ours
+from cairn.orbax import v1
+
 
 def test_a_tree_comes_back_with_its_types(ocp, tmp_path):
     checkpointer = ocp.PyTreeCheckpointer()
@@ -459,3 +463,73 @@ def test_an_iterator_asks_whether_more_steps_come(ocp, tmp_path):
         tmp_path, timeout=1, seconds_to_sleep=1, timeout_fn=enough
     )
     assert list(steps) == [] and len(asked) == 5
+
+
+# Orbax gives most of these names a meaning inside an item, or beside the items.
+ITEM_NAMES = ["ocdbt.process_0", "ocdbt.process_x", "manifest.ocdbt", "_METADATA", "_sharding", "_strings.json", "array_metadatas", "d"]
+ITEM_NAMES += ["checkpoint", "orbax.checkpoint", "metadata", "_ROOT_METADATA", ".zarray", "zarr.json", "0", "c", "_CHECKPOINT_DELETION", "a b"]
+
+
+@pytest.mark.parametrize("names", [ITEM_NAMES[:1], ITEM_NAMES], ids=["one", "all"])
+def test_items_named_like_files_of_orbax(writer_reader, tmp_path, names):
+    writer, _ = writer_reader
+    items = {name: {"w": np.arange(4) + number} for number, name in enumerate(["also", *names])}
+    writer.Checkpointer(writer.CompositeCheckpointHandler()).save(
+        tmp_path / "c",
+        args=writer.args.Composite(**{key: writer.args.StandardSave(item) for key, item in items.items()}),
+    )
+    with writer.CheckpointManager(tmp_path / "m") as manager:
+        manager.save(1, args=writer.args.Composite(**{key: writer.args.StandardSave(item) for key, item in items.items()}))
+    for package in writer_reader:
+        composite = package.Checkpointer(package.CompositeCheckpointHandler())
+        wanted = package.args.Composite(**{key: package.args.StandardRestore() for key in items})
+        with package.CheckpointManager(tmp_path / "m") as manager:
+            found = [composite.restore(tmp_path / "c"), composite.restore(tmp_path / "c", args=wanted), manager.restore(1, args=wanted)]
+        for restored in found:
+            assert described(dict(restored.items())) == described(items)
+    for path in (tmp_path / "c", tmp_path / "m"):
+        for key, item in items.items():
+            loaded = cairn.load(path, item=key)
+            assert {leaf: array.tolist() for leaf, array in loaded.items()} == {leaf: array.tolist() for leaf, array in item.items()}
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "../a", "a\0b", "commit_success.txt", "_CHECKPOINT_METADATA"])
+def test_names_that_no_item_can_have_are_refused(tmp_path, name):
+    """Orbax fails, too, for all of them but "a/b", which it saves and does not find again."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    items = {name: ours.args.StandardSave({"w": np.arange(4)})}
+    with pytest.raises(ValueError, match="the name of an item|the item name"):
+        ours.Checkpointer(ours.CompositeCheckpointHandler()).save(folder / "c", args=ours.args.Composite(**items))
+    with ours.CheckpointManager(folder) as manager, pytest.raises(ValueError, match="the name of an item|the item name"):
+        manager.save(1, args=ours.args.Composite(**items))
+    with pytest.raises(ValueError, match="name"):
+        v1.save_checkpointables(folder / "v", {name: {"w": np.arange(4)}})
+    assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+
+
+ONE, TWO, NONE = np.arange(4.0), np.arange(6.0).reshape(2, 3), np.float32(3)
+FOLDERS = [  # (Zarr v3, the outer array, the name of the inner one, whether it can be saved)
+    (False, ONE, "x/0", False), (False, ONE, "x/0/z", False), (False, ONE, "x/7", True), (False, ONE, "x/y", True), (False, ONE, "x/0.0", True), (False, TWO, "x/0.0", False),
+    (False, TWO, "x/0", True), (False, NONE, "x/0", False), (False, ONE, "x/.zarray", False), (False, ONE, "x/.zarray/y", False), (False, ONE, "x/zarr.json", True),
+    (False, ONE, "x/c/0", True), (False, ONE, "x//0", False), (False, ONE, "x/./0", False), (True, ONE, "x/c/0", False), (True, ONE, "x/c/1", True), (True, ONE, "x/c", True),
+    (True, ONE, "x/0", True), (True, TWO, "x/c/0", True), (True, TWO, "x/c/0/0/q", False), (True, NONE, "x/c", False), (True, NONE, "x/c/q", False), (True, ONE, "x/zarr.json", False),
+    (True, ONE, "x/.zarray", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use_zarr3, outer, inner, can_be_saved", FOLDERS)
+def test_folders_in_folders(ocp, tmp_path, use_zarr3, outer, inner, can_be_saved):
+    """Without a database, the folder of an array cannot take the place of a file of another array."""
+    tree = {"x": outer, inner: np.ones(2)}
+    checkpointer = ocp.PyTreeCheckpointer(use_ocdbt=False, use_zarr3=use_zarr3)
+    if not can_be_saved:
+        with pytest.raises(ValueError) as raised:
+            checkpointer.save(tmp_path / "c", tree)
+        if ocp is ours:
+            assert f"'{inner}'" in str(raised.value)
+        return
+    checkpointer.save(tmp_path / "c", tree)
+    assert described(checkpointer.restore(tmp_path / "c")) == described(tree)
+    loaded = cairn.load(tmp_path / "c")
+    assert [loaded[name].tolist() for name in tree] == [array.tolist() for array in tree.values()]

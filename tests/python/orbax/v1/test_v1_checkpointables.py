@@ -289,3 +289,13 @@ def test_checkpoints_of_the_older_api(v1_pair, tmp_path):
             reader.metadata(tmp_path / path, checkpointable_name=name)
     assert reader.is_orbax_checkpoint(tmp_path / "flat")
     assert not reader.is_orbax_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["ocdbt.process_0", "manifest.ocdbt", "_METADATA", "orbax.checkpoint", "d", "__x__"])
+def test_checkpointables_named_like_files_of_orbax(v1_pair, tmp_path, name):
+    writer, reader = v1_pair
+    writer.save_checkpointables(tmp_path / "c", {name: {"w": np.arange(4)}, "also": {"z": np.arange(3)}})
+    for package in (writer, reader):
+        loaded = package.load_checkpointables(tmp_path / "c")
+        assert sorted(loaded) == sorted([name, "also"])
+        assert loaded[name]["w"].tolist() == [0, 1, 2, 3] and loaded["also"]["z"].tolist() == [0, 1, 2]

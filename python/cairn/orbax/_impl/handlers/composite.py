@@ -1,7 +1,20 @@
 """Composite: named values with access by attribute and by key."""
 
-from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
+
+from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE
+
+
+def check_item_names(names: "Iterable[str]") -> None:
+    """Raises ValueError for names that no folder in a checkpoint can have."""
+    for name in names:
+        if name in {"", ".", ".."} or "/" in name or "\0" in name:
+            raise ValueError(
+                f"{name!r} cannot be the name of an item, because the name becomes a folder"
+            )
+        if name in {COMMIT_FILE, STEP_METADATA_FILE}:
+            raise ValueError(f"the item name {name!r} is that of a file of each checkpoint")
 
 
 class Composite(Mapping[str, Any]):

@@ -18,7 +18,7 @@ from cairn.orbax._impl.handlers.args import (
     register_with_handler,
     wrapped,
 )
-from cairn.orbax._impl.handlers.composite import Composite
+from cairn.orbax._impl.handlers.composite import Composite, check_item_names
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, NativeHandler
 from cairn.orbax._impl.handlers.registry import DefaultCheckpointHandlerRegistry
 from cairn.orbax._impl.paths import as_path
@@ -130,6 +130,7 @@ class CompositeCheckpointHandler(NativeHandler):
 
     async def async_save(self, directory: Any, args: Any = None) -> "list[Any]":
         """Saves the items of a Composite into directories of their names."""
+        check_item_names(args.keys())
         self._written = {}
         operations, futures = [], []
         for item in sorted(args.keys()):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cairn.orbax._impl.handlers.composite import check_item_names
 from cairn.orbax._impl.paths import STEP_METADATA_FILE
 
 STATE = "state"
@@ -35,6 +36,7 @@ def check_to_save(checkpointables: Any) -> None:
             f"{checkpointables!r}"
         )
     check_names("checkpointables", checkpointables)
+    check_item_names(checkpointables)
 
 
 def check_targets(targets: Any) -> None:

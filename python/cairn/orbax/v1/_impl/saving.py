@@ -158,7 +158,8 @@ def begin(
             with context, limit.around():
                 asyncs.run(_wait(rest))
             limit.check()
-            if not is_step:
+            # The folder of a checkpointable of this name marks the checkpoint, too, as in Orbax.
+            if not is_step and INDICATOR_FILE not in checkpointables:
                 write_file(commit.directory / INDICATOR_FILE, "")
             if check is not None:
                 check()
