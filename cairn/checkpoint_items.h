@@ -67,7 +67,10 @@ struct FilesItem {
 // An item to be saved.
 using CheckpointItem = std::variant<PyTreeSaveArgs, StandardItem, ArrayItem, JsonItem, ProtoItem,
                                     JaxRandomKeyItem, NumpyRandomKeyItem, FilesItem>;
-// Pairs of name and item.
+// Pairs of name and item. A name becomes a folder of the checkpoint. Saving throws invalid_argument
+// for a name that is empty, "." or "..", for one with '/', a backslash, a NUL byte, the end
+// ".__lock" or ".orbax-checkpoint-tmp", and for that of a file of each checkpoint
+// (_CHECKPOINT_METADATA, commit_success.txt, orbax.checkpoint, _CHECKPOINT_DELETION).
 using CheckpointItems = std::vector<std::pair<std::string, CheckpointItem>>;
 
 // Reads an item of a handler that Cairn does not have, such as a FilesItem: gets the directory of
