@@ -123,6 +123,7 @@ def read_cases(data, scale):
         own_case("load_one", "Restore 1 GiB of float32 in one array that Cairn saved", data / "one"),
         own_case("load_llama", "Restore a Llama of 1.24 billion bfloat16 parameters that Cairn saved", llama),
         own_case("load_own_small", "Restore 10,000 tensors of 1 KiB that Cairn saved", data / "small"),
+        own_case("load_own_middle", "Restore 1,000 tensors of 1 MiB that Cairn saved", data / "middle"),
         *million_cases(data / "million"),
         load_case("llama_raw", "Restore a Llama of 1.24 billion bfloat16 parameters, uncompressed", llama, "orbax_raw", floors),
         load_case("llama_zstd", "Restore the same with Orbax's default zstd", llama, "orbax", zstd),

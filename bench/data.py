@@ -81,7 +81,7 @@ def small(count, elements=256):
 
 
 def trees():
-    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "small": lambda scale: small(10_000 // scale), "few": lambda scale: many(300),
+    return {"large": large, "one": one, "compressible": compressible, "llama": llama, "many": lambda scale: many(10_000 // scale), "small": lambda scale: small(10_000 // scale), "middle": lambda scale: small(1000 // scale, 1 << 18), "few": lambda scale: many(300),
             "million": lambda scale: small(1_000_000 // scale, 16), "steps": lambda scale: many(10_000 // scale)}
 
 

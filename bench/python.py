@@ -44,7 +44,7 @@ def torch_tree(tree):
     return {name: torch.from_numpy(array) for name, array in tree.items()}
 
 
-# ---- the contenders: save(path, tree), load(path), part(path) ----
+# ---- the contenders: save(path, tree), load(path), convert(path), part(path) ----
 class Cairn:
     options = {}
 
@@ -58,6 +58,9 @@ class Cairn:
 
     def load(self, path):
         return self.cairn.load(path)
+
+    def convert(self, path):
+        return self.cairn.load(path, dtype="bfloat16")
 
     def part(self, path):
         return self.cairn.open(path)["w0"][: ROWS // 8]
@@ -92,6 +95,16 @@ class Orbax:
         with self.ocp.PyTreeCheckpointer() as checkpointer:
             return checkpointer.restore(path)
 
+    def convert(self, path):
+        import jax
+        import ml_dtypes
+        import numpy as np
+
+        with self.ocp.PyTreeCheckpointer() as checkpointer:
+            as_bfloat16 = self.ocp.RestoreArgs(restore_type=np.ndarray, dtype=ml_dtypes.bfloat16)
+            args = jax.tree.map(lambda _: as_bfloat16, dict(checkpointer.metadata(path).item_metadata.tree))
+            return checkpointer.restore(path, restore_args=args)
+
     def begin(self, path, tree):
         checkpointer = self.ocp.AsyncCheckpointer(self.ocp.PyTreeCheckpointHandler())
         checkpointer.save(path, args=self.ocp.args.PyTreeSave(tree))
@@ -119,6 +132,11 @@ class Safetensors:
     def load(self, path):
         return self.safetensors.numpy.load_file(path)
 
+    def convert(self, path):
+        import ml_dtypes
+
+        return {name: array.astype(ml_dtypes.bfloat16) for name, array in self.load(path).items()}
+
     def part(self, path):
         with self.safetensors.safe_open(path, "np") as opened:
             return opened.get_slice("w0")[: ROWS // 8]
@@ -135,6 +153,9 @@ class Torch:
 
     def load(self, path):
         return self.torch.load(path)
+
+    def convert(self, path):
+        return {name: tensor.to(self.torch.bfloat16) for name, tensor in self.torch.load(path, mmap=True).items()}
 
     def part(self, path):
         return self.torch.load(path, mmap=True)["w0"][: ROWS // 8].clone()
@@ -190,6 +211,7 @@ CASES = {  # case: (what, data, contenders)
     "load 1 GiB": ("load", "large", ["Cairn", "Cairn, unsynced, uncompressed", *READERS[1:]]),
     "save 10,000 arrays": ("save", "small", [name for name in WRITERS if name != "Cairn, unsynced, uncompressed"]),
     "load 10,000 arrays": ("load", "small", READERS),
+    "load 1 GiB of float32 as bfloat16": ("convert", "large", ["Cairn", "Orbax", "Orbax through Cairn", "safetensors", "torch.save"]),
     "1/8 of an array of 128 MiB": ("part", "large", ["Cairn", "Cairn, unsynced, uncompressed", "safetensors", "torch.save"]),
     "save_async, until it returns": ("begin", "large", ["Cairn", "Orbax", "Orbax through Cairn"]),
     "import": ("import", "", ["import cairn", "import orbax.checkpoint", "import torch", "import safetensors.numpy", "import numpy"]),
@@ -228,7 +250,7 @@ def measure(what, name, kind, path, scale):
     used = max(0.0, peak() - before)
     if end is not None:
         end()
-    if what == "load":
+    if what in ("load", "convert"):
         used -= sum(array.nbytes for array in result.values()) / MIB
     return {"seconds": seconds, "extra_mib": round(used, 1)}
 
@@ -256,7 +278,7 @@ def run_once(what, name, kind, folder, scale):
         command = [sys.executable, "-c", f"import time; s = time.perf_counter(); {name}; print(time.perf_counter() - s)"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return {"seconds": float(done.stdout.splitlines()[-1]), "extra_mib": 0}
-    if what in ("load", "part"):
+    if what in ("load", "convert", "part"):
         path = folder / f"{kind}-{name.replace(' ', '_')}"
         if not path.exists():
             run_in_process("save", name, kind, path, scale)

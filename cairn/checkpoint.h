@@ -241,9 +241,9 @@ class Checkpoint {
     return TypedArray<T>(read(name));
   }
   // Reads boxes to new arrays; the result is parallel to them. Converts on all cores where a request
-  // says so, 64 MiB at a time or one chunk if that is larger. Throws as the bulk read(), and
-  // invalid_argument for a conversion from or to kOpaque. Small arrays share memory, as those of
-  // load().
+  // says so: 48 to 256 MiB at a time, 16 for each core, or one chunk if that is larger. Throws as the
+  // bulk read(), and invalid_argument for a conversion from or to kOpaque. Small arrays share memory,
+  // as those of load().
   [[nodiscard]] std::vector<Array> read_arrays(std::span<const ArrayRequest> requests,
                                                const ProgressFn& progress = {}) const;
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,

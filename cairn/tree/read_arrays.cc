@@ -18,8 +18,12 @@
 namespace cairn::inline v0 {
 namespace {
 
-// Bytes of stored elements that are held while they are converted.
-constexpr std::uint64_t kConverted = std::uint64_t{64} << 20U;
+// Bytes of stored elements that are held while they are converted: a usual chunk for each core, of
+// which each reads one at a time.
+std::uint64_t held_bytes() {
+  constexpr std::uint64_t kChunk = std::uint64_t{16} << 20U;
+  return kChunk * std::clamp<std::uint64_t>(default_executor().threads(), 3, 16);
+}
 
 std::uint64_t stored_bytes(const TensorInfo& tensor, const Box& box) {
   return static_cast<std::uint64_t>(element_count(box.shape)) * tensor.element_size;
@@ -71,13 +75,13 @@ class Converter {
  private:
   // The most rows of the first dimension that are held at a time: all chunks of a part are wanted
   // whole, because a part of a chunk takes as long to read. An array without chunks is one part.
-  static std::int64_t rows_of_part(const TensorInfo& tensor, const Box& box) {
+  [[nodiscard]] std::int64_t rows_of_part(const TensorInfo& tensor, const Box& box) const {
     if (box.rank() == 0) return 1;
     const std::int64_t rows = std::max<std::int64_t>(box.shape[0], 1);
     if (tensor.chunk_shape.empty()) return rows;
     const auto row_bytes = static_cast<std::int64_t>(stored_bytes(tensor, box)) / rows;
     const std::int64_t fit =
-        static_cast<std::int64_t>(kConverted) / std::max<std::int64_t>(row_bytes, 1);
+        static_cast<std::int64_t>(most_held_) / std::max<std::int64_t>(row_bytes, 1);
     const std::int64_t chunk = std::max<std::int64_t>(tensor.chunk_shape[0], 1);
     return std::min(rows, std::max<std::int64_t>(fit / chunk, 1) * chunk);
   }
@@ -86,7 +90,7 @@ class Converter {
                 const MutableArrayView& out) {
     const std::uint64_t size = stored_bytes(tensor, part);
     if (held_ != 0 && held_ + size > memory_.size()) flush();
-    if (size > memory_.size()) memory_ = Buffer(std::max<std::size_t>(size, kConverted));
+    if (size > memory_.size()) memory_ = Buffer(std::max<std::size_t>(size, most_held_));
     const MutableArrayView stored{.data = memory_.data() + held_,
                                   .dtype = tensor.dtype,
                                   .element_size = tensor.element_size,
@@ -102,6 +106,7 @@ class Converter {
   const ProgressFn& progress_;
   std::uint64_t done_;
   std::uint64_t total_;
+  const std::uint64_t most_held_ = held_bytes();
   Buffer memory_{0};
   std::uint64_t held_ = 0;  // bytes of memory_
   std::vector<ReadRequest> reads_;
