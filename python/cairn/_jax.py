@@ -81,8 +81,17 @@ def assemble(sharding: Any, shape: Any, parts: list[tuple[Any, Any]]) -> Any:
     if len(parts) == 1 and isinstance(sharding, jax.sharding.SingleDeviceSharding):
         return jax.device_put(parts[0][1], sharding)
     # One call for all devices takes a third of the time of one for each.
-    on_devices = jax.device_put([values for _, values in parts], [device for device, _ in parts])
+    places = [_memory_of(sharding, device) for device, _ in parts]
+    on_devices = jax.device_put([values for _, values in parts], places)
     return jax.make_array_from_single_device_arrays(tuple(shape), sharding, on_devices)
+
+
+def _memory_of(sharding: Any, device: Any) -> Any:
+    """The memory of a device that the sharding names: its own, or one of the host."""
+    kind = sharding.memory_kind
+    if kind is None or kind == device.default_memory().kind:
+        return device
+    return _jax().sharding.SingleDeviceSharding(device, memory_kind=kind)
 
 
 def key_data_sharding(sharding: Any, rank: int) -> Any:
@@ -92,7 +101,8 @@ def key_data_sharding(sharding: Any, rank: int) -> Any:
         return sharding
     if isinstance(sharding, jax.sharding.NamedSharding):
         spec = jax.sharding.PartitionSpec(*sharding.spec, *[None] * (rank - len(sharding.spec)))
-        return jax.sharding.NamedSharding(sharding.mesh, spec)
+        kind = sharding.memory_kind
+        return jax.sharding.NamedSharding(sharding.mesh, spec, memory_kind=kind)
     raise NotImplementedError(
         f"random keys cannot be restored with a {type(sharding).__name__}; use a NamedSharding"
     )

@@ -157,10 +157,12 @@ def from_flat_dict(
         return take(())
     tree: dict[Any, Any] = {}
     for key in list(flat_dict):
+        assert sep is not None or isinstance(key, tuple), f"{key!r} is not a tuple: give sep"
         path = key if sep is None else tuple(key.split(sep))
         node = tree
         for part in path[:-1]:
             node = node.setdefault(part, {})
+        assert path[-1] not in node, f"{key!r} is there twice"
         node[path[-1]] = take(key)
     return tree
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cairn.orbax._impl.atomicity import all_temporary_paths as tmp_checkpoints
 from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_finalized
 from cairn.orbax._impl.atomicity import is_path_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
@@ -15,7 +16,6 @@ from cairn.orbax._impl.steps.step_names import (
     checkpoint_steps_paths,
     get_save_directory,
     step_from_checkpoint_name,
-    tmp_checkpoints,
 )
 from cairn.orbax._impl.stored_tree import ARRAY_METADATA_FOLDER, PLACEHOLDER_PREFIX
 from cairn.orbax.arrays import to_shape_dtype_struct

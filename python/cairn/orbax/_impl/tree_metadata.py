@@ -10,12 +10,15 @@ from cairn.orbax._impl.stored_tree import StoredTree, fill
 from cairn.orbax._impl.trees import is_empty
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Metadata:
     """A leaf: its name, and the directory of its item."""
 
     name: str
     directory: Any
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__} :  name={self.name},  directory={self.directory},"
 
 
 @dataclasses.dataclass
@@ -27,7 +30,7 @@ class StorageMetadata:
     zarr_metadata: Any = dataclasses.field(default=None, repr=False, compare=False)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class ArrayMetadata(Metadata):
     """An array. Two are equal if all but name and directory is."""
 
@@ -41,6 +44,12 @@ class ArrayMetadata(Metadata):
         """That of a jax.ShapeDtypeStruct."""
         return cls(
             name=name, directory=directory, shape=s.shape, sharding=s.sharding, dtype=s.dtype
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{super().__repr__()}  shape={self.shape},  sharding={self.sharding},"
+            f"  dtype={self.dtype},  storage={self.storage},"
         )
 
     def __eq__(self, other: object) -> bool:

@@ -107,6 +107,11 @@ class PyTreeOptions(_Options):
     loading: _PyTreeLoading = dataclasses.field(default_factory=_PyTreeLoading)
 
 
+# The names by which Orbax's texts show them.
+_PyTreeSaving.__qualname__ = "PyTreeOptions.Saving"
+_PyTreeLoading.__qualname__ = "PyTreeOptions.Loading"
+
+
 @dataclasses.dataclass(kw_only=True)
 class CheckpointablesOptions(_Options):
     """The handlers of checkpointables: a registry, e.g. of handlers.local_registry()."""

@@ -14,6 +14,11 @@ from etils import epath
 
 import cairn.orbax as ours
 
+V1 = {
+    "cairn.orbax": "cairn.orbax.v1",
+    "orbax.checkpoint": "orbax.checkpoint.experimental.v1",
+}
+
 
 def test_maximal_shardings(tmp_path):
     shapes = [(), (3,), (8,), (16, 4), (7, 9), (12, 18), (64, 64), (2, 8, 16), (6, 8), (24,)]
@@ -253,5 +258,48 @@ def test_options_of_emergency_managers(module, names, tmp_path):
             fields = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
             fields.pop("step_name_format", None)  # each package has a class of its own
             step(name, lambda fields=fields: fields)
+
+    compare(program, tmp_path, expect_files=False)
+
+
+def test_texts_of_metadata(tmp_path):
+    """What programs print."""
+
+    def program(ocp, root, step):
+        v1 = importlib.import_module(V1[ocp.__name__])
+        mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+        sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x", None))
+        placed = jax.device_put(jnp.ones((8, 4)), sharding)
+        tree = {"a": placed, "b": [np.ones(2), 1, "x", {}], "c": jnp.ones(())}
+        checkpointer = ocp.PyTreeCheckpointer()
+        checkpointer.save(root / "a", tree)
+        found = checkpointer.metadata(root / "a").item_metadata
+        for one in (found, found.tree, found["a"], found["a"].sharding, *found["b"], found["c"]):
+            step("text", lambda one=one: (str(one), repr(one)))
+        v1.save(root / "b", tree)
+        metadata = v1.metadata(root / "b").metadata
+        step("text of version 1", lambda: (str(metadata), repr(metadata["a"])))
+        with v1.training.Checkpointer(root / "c", custom_metadata={"run": 1}) as run:
+            step("text of a run", lambda: repr(run.root_metadata()))
+            run.save(jnp.int32(3), {"a": 1})
+            step("number of a step", lambda: run.latest.step)
+        step("text of options", lambda: str(v1.options.PyTreeOptions()))
+        step("text of options", lambda: str(v1.options.ArrayOptions.Saving.StorageOptions()))
+
+    compare(program, tmp_path)
+
+
+def test_names_and_flat_dicts(tmp_path):
+    def program(ocp, root, step):
+        (root / "5.orbax-checkpoint-tmp").mkdir()
+        step("tmp_checkpoints", lambda: [one.get() for one in ocp.utils.tmp_checkpoints(root)])
+        step("their names", ocp.path.step.tmp_checkpoints, root)
+        for flat, sep in (
+            ({"a": 1}, None),
+            ({("a",): 1, ("b", "c"): 2}, None),
+            ({"a/b": 1, "a/c": 2}, "/"),
+            ({("a", "b"): 1, ("a",): 2}, None),
+        ):
+            step("from_flat_dict", ocp.tree.from_flat_dict, flat, sep=sep)
 
     compare(program, tmp_path, expect_files=False)

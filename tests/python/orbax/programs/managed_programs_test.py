@@ -131,6 +131,7 @@ OPTIONS = {
     "save_on_steps": lambda ocp: {"save_on_steps": [1, 5], "save_interval_steps": 100},
     "should_save_fn": lambda ocp: {"should_save_fn": lambda step, latest: step % 3 == 1},
     "todelete_subdir": lambda ocp: {"todelete_subdir": "gone", "max_to_keep": 1},
+    "todelete_subdir that is nested": lambda ocp: {"todelete_subdir": "a/b", "max_to_keep": 1},
     "todelete twice": lambda ocp: {"todelete_subdir": "a", "todelete_full_path": "b"},
     "best_fn": lambda ocp: {"best_fn": lambda m: m["a"], "max_to_keep": 2},
     "best_fn, all have metrics": lambda ocp: {
@@ -284,5 +285,28 @@ def test_directories_that_others_change(tmp_path):
 
         step("an error of the loop", interrupted)
         step("its save has ended", (root / "e" / "1").exists)
+
+    compare(program, tmp_path)
+
+
+@pytest.mark.parametrize("is_asynchronous", [True, False])
+def test_metrics_that_are_no_json(is_asynchronous, tmp_path):
+    """The save fails where Orbax makes the text: in the background, if there is one."""
+
+    def program(ocp, root, step):
+        options = ocp.CheckpointManagerOptions(
+            best_fn=lambda metrics: metrics["a"], enable_async_checkpointing=is_asynchronous
+        )
+        manager = ocp.CheckpointManager(root / "c", options=options)
+        for i, value in enumerate((1, np.float32(2), jnp.ones(()), float("nan"), {2: 3}, [{1}])):
+            args = ocp.args.StandardSave({"w": np.arange(3)})
+            step("save", manager.save, i, args=args, metrics={"a": value})
+            step("wait", manager.wait_until_finished)
+            step("all_steps", manager.all_steps)
+            step("all_steps, read", manager.all_steps, read=True)
+            step("metrics", manager.metrics, i)
+        note = ocp.args.JsonSave({"a": np.int64(1)})
+        step("save of an item", manager.save, 9, args=ocp.args.Composite(note=note))
+        step("close", manager.close)
 
     compare(program, tmp_path)

@@ -103,6 +103,7 @@ def test_arguments_of_leaves(tmp_path):
             "of a part": {"a": ocp.SaveArgs()},
             "of more": {"a": ocp.SaveArgs(), "b": ocp.SaveArgs(), "q": ocp.SaveArgs()},
             "a list": [ocp.SaveArgs(), ocp.SaveArgs()],
+            "not of the class": {"a": "int16", "b": np.float16},
             "of chunks": {"a": ocp.SaveArgs(), "b": ocp.SaveArgs(chunk_byte_size=16)},
         }.items():
             tree = {"a": 1, "b": np.ones(8)}
@@ -129,6 +130,8 @@ def restores(ocp):
         "larger": array(sharding=placed(), global_shape=(10, 4), strict=False),
         "larger, strict": array(sharding=placed(), global_shape=(10, 4)),
         "as stored": array(),
+        "not of the class": np.float16,
+        "memory of the host": array(sharding=placed("x").with_memory_kind("pinned_host")),
         "single replica": ocp.type_handlers.SingleReplicaArrayRestoreArgs(sharding=placed("x")),
     }
 
@@ -155,6 +158,10 @@ def test_restore_arguments_and_metadata(tmp_path):
                 "restore like metadata", checkpointer.restore, path, args=args.PyTreeRestore(target)
             )
         step("arguments", ocp.checkpoint_utils.construct_restore_args, found.tree)
+        given = ocp.checkpoint_utils.construct_restore_args(found)
+        step("restore with them", checkpointer.restore, path, restore_args=given)
+        tree = args.PyTreeRestore(state(), restore_args=given)
+        step("restore with them and a target", checkpointer.restore, path, args=tree)
         step("save of metadata", args.PyTreeSave, found)
         assert found.tree["z"].storage.write_shape == ()
 
@@ -237,5 +244,38 @@ def test_a_state_of_classes(tmp_path):
             {"multi_value_fn_input_args": {}},
         ):
             step("a transform", ocp.RestoreTransform, **options)
+
+    compare(program, tmp_path)
+
+
+def test_memory_of_the_host(tmp_path):
+    """Shardings name a kind of memory: arrays are restored into it."""
+
+    def program(ocp, root, step):
+        keys = jax.device_put(jax.random.split(jax.random.key(1), 8), placed("x", shape=(8, 1)))
+        tree = {"w": state()["w"], "one": jnp.ones(3), "k": keys}
+        step("save", ocp.PyTreeCheckpointer().save, root / "a", tree)
+        given = ocp.checkpoint_utils.construct_restore_args(tree)
+        step("arguments of keys", lambda: str(given["k"].sharding))
+        found = ocp.PyTreeCheckpointer().restore(root / "a", restore_args=given)["k"]
+        step("restore of keys", lambda: str(jax.random.key_data(found).sharding))
+        checkpointer = ocp.StandardCheckpointer()
+        for kind in ("pinned_host", "unpinned_host", "device"):
+            for axes in (("x", "y"), (None, "x"), ()):
+                one = jax.sharding.SingleDeviceSharding(jax.devices()[2], memory_kind=kind)
+                target = {
+                    "w": sds((8, 4), np.float16, placed(*axes).with_memory_kind(kind)),
+                    "one": sds((3,), np.float32, one),
+                    "k": ocp.utils.to_shape_dtype_struct(keys),
+                }
+
+                def restored(target=target):
+                    tree = checkpointer.restore(root / "a", target)
+                    return tree["w"], tree["one"], tree["w"].sharding.memory_kind
+
+                step(f"restore: {kind} {axes}", restored)
+        with checkpointer:
+            step("save of an array there", checkpointer.save, root / "b", {"w": restored()[0]})
+        step("restore", checkpointer.restore, root / "b")
 
     compare(program, tmp_path)

@@ -16,6 +16,17 @@ from cairn.orbax.future import NoopFuture
 _ORBAX = "orbax.checkpoint._src.handlers"
 
 
+class _Failed(NoopFuture):
+    """A future that has ended with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def result(self, timeout: "float | None" = None) -> Any:
+        """Raises the error."""
+        raise self._error
+
+
 class JsonCheckpointHandler(NativeHandler):
     """Saves and restores a value of JSON."""
 
@@ -31,11 +42,14 @@ class JsonCheckpointHandler(NativeHandler):
         self._filename = filename or "metadata"
 
     async def async_save(self, directory: Any, item: Any = None, args: Any = None) -> "list[Any]":
-        """Writes the value. Raises TypeError if JSON has no such value."""
+        """Writes the value. The future raises TypeError if JSON has no such value."""
         if isinstance(item, CheckpointArgs):
             raise ValueError("give the arguments of a save as args=...")
         value = item if args is None else args.item
-        text = json.dumps(value)
+        try:
+            text = json.dumps(value)
+        except Exception as error:  # as in Orbax, where the background makes the text
+            return [_Failed(error)]
         if is_primary_host(0):
             write_file(as_path(directory) / self._filename, text)
         return [NoopFuture()]

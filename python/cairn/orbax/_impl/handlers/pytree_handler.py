@@ -205,5 +205,7 @@ class PyTreeRestoreArgs(CheckpointArgs):
     partial_restore: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.item, TreeMetadata):
-            self.item = self.item.tree
+        for name in ("item", "restore_args", "transforms"):
+            value = getattr(self, name)
+            if isinstance(value, TreeMetadata):
+                setattr(self, name, value.tree)

@@ -20,8 +20,7 @@ def leaf_restore_args(
     import jax
     import numpy as np
 
-    if isinstance(value, jax.Array) and is_key_dtype(value.dtype):
-        value = jax.random.key_data(value)  # the stored metadata makes a key of it again
+    value = _stored_array(value)
     if isinstance(value, StringMetadata):
         return RestoreArgs(restore_type=str)
     if isinstance(value, ScalarMetadata):
@@ -46,6 +45,15 @@ def leaf_restore_args(
     if value is PLACEHOLDER:
         return RestoreArgs(restore_type=type(PLACEHOLDER))
     raise ValueError(f"Unsupported type: {type(value)}")
+
+
+def _stored_array(value: Any) -> Any:
+    """What is stored of a leaf: of random keys their data, which the metadata makes keys again."""
+    import jax
+
+    if isinstance(value, jax.Array) and is_key_dtype(value.dtype):
+        return jax.random.key_data(value)
+    return value
 
 
 def _without_format(sharding: Any) -> Any:
@@ -89,6 +97,7 @@ def construct_restore_args(
     import jax
 
     leaves, treedef = jax.tree.flatten(target)
+    leaves = [_stored_array(leaf) for leaf in leaves]
     if sharding_tree is None:
         shardings = [
             leaf.sharding if isinstance(leaf, ArrayMetadata) else sharding_of(leaf, support_layout)

@@ -41,7 +41,7 @@ class DeviceMetadataMesh:
     mesh: Any
 
 
-@dataclasses.dataclass(eq=False)
+@dataclasses.dataclass(eq=False, repr=False)
 class NamedShardingMetadata(ShardingMetadata):
     """A stored NamedSharding. shape: of its mesh, an array of NumPy."""
 
@@ -53,6 +53,13 @@ class NamedShardingMetadata(ShardingMetadata):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NamedShardingMetadata) and self._parts() == other._parts()
+
+    def __repr__(self) -> str:
+        return (
+            f"NamedShardingMetadata(shape={self.shape}, axis_names={self.axis_names},"
+            f" axis_types={self.axis_types}, partition_spec={self.partition_spec})"
+            f" device_mesh={self.device_mesh}"
+        )
 
     def _parts(self) -> "tuple[Any, ...]":
         shape = [int(extent) for extent in self.shape]
@@ -130,11 +137,14 @@ class NamedShardingMetadata(ShardingMetadata):
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))  # type: ignore[no-untyped-call]
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class SingleDeviceShardingMetadata(ShardingMetadata):
     """A stored SingleDeviceSharding."""
 
     device_str: str
+
+    def __repr__(self) -> str:
+        return f"SingleDeviceShardingMetadata(device_str={self.device_str})"
 
     @classmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> "SingleDeviceShardingMetadata":

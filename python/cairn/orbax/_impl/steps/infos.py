@@ -2,6 +2,8 @@
 
 import dataclasses
 import datetime
+import numbers
+import operator
 from typing import Any
 
 
@@ -12,6 +14,10 @@ class CheckpointInfo:
     step: int
     time: datetime.datetime
     metrics: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.step, numbers.Integral):
+            self.step = operator.index(self.step)  # an array of JAX
 
     def __str__(self) -> str:
         return f"Checkpoint[step={self.step} | time={self.time}]"

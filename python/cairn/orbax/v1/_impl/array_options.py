@@ -83,3 +83,10 @@ class ArrayOptions(Options):
 
     saving: _Saving = dataclasses.field(default_factory=_Saving)
     loading: _Loading = dataclasses.field(default_factory=_Loading)
+
+
+# The names by which Orbax's texts show them.
+_StorageOptions.__qualname__ = "ArrayOptions.Saving.StorageOptions"
+_Saving.__qualname__ = "ArrayOptions.Saving"
+_Loading.__qualname__ = "ArrayOptions.Loading"
+_LoadAndBroadcastOptions.__qualname__ = "ArrayOptions.Loading.LoadAndBroadcastOptions"

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import pprint
 from typing import Any
 
 from cairn.orbax.v1._impl import metadata_types
@@ -54,12 +55,19 @@ class CheckpointMetadata(metadata_types.CheckpointMetadata[Found]):
         return {"step": str(self.step), **super()._described(), "metrics": str(self.metrics)}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class RootMetadata:
     """What is stored for all steps."""
 
     directory: Any
     custom_metadata: Any = None
+
+    def __repr__(self) -> str:
+        described = {
+            "directory": str(self.directory),
+            "custom_metadata": str(self.custom_metadata),
+        }
+        return f"RootMetadata({pprint.pformat(described)})"
 
 
 class StepAlreadyExistsError(FileExistsError):
