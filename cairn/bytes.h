@@ -34,6 +34,16 @@ enum class Durability : std::uint8_t {
   kUnsynced
 };
 
+// What removing or replacing a checkpoint does if its directory holds files that do not belong to
+// one.
+enum class ForeignFiles : std::uint8_t {
+  // Throw already_exists, and change nothing.
+  kRefuse,
+  // Remove them with it, as Orbax does. The directory must still hold the files that identify a
+  // checkpoint. Symbolic links are removed, not followed.
+  kRemove,
+};
+
 // What a save does if its target exists.
 enum class IfExists : std::uint8_t {
   // Throw already_exists, also if the target appears during the save.

@@ -22,10 +22,11 @@ namespace cairn::inline v0 {
 class CheckpointDirectory {
  public:
   // Creates the directory. Removes what an interrupted save has left there. Throws already_exists
-  // if the target exists and may not be replaced, or holds anything besides a checkpoint;
-  // unavailable if another save to it is in progress; io.
+  // if the target exists and may not be replaced, or holds anything besides a checkpoint (unless
+  // `foreign` is kRemove); unavailable if another save to it is in progress; io.
   explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail,
-                               CommitProtocol protocol = CommitProtocol::kAtomicRename);
+                               CommitProtocol protocol = CommitProtocol::kAtomicRename,
+                               ForeignFiles foreign = ForeignFiles::kRefuse);
   // Removes the directory, unless it is committed.
   ~CheckpointDirectory();
   CheckpointDirectory(const CheckpointDirectory&) = delete;
@@ -47,15 +48,17 @@ class CheckpointDirectory {
 };
 
 // Removes the directory of a checkpoint. Throws already_exists for a directory that holds anything
-// besides a checkpoint, unavailable while a save to it is in progress. Does nothing if nothing is
-// there. Symbolic links are not followed. With kCommitMarker the marker goes first, and the
-// directory keeps its name.
+// besides a checkpoint (unless `foreign` is kRemove), unavailable while a save to it is in
+// progress. Does nothing if nothing is there. Symbolic links are not followed. With kCommitMarker
+// the marker goes first, and the directory keeps its name.
 void remove_checkpoint(const std::string& path,
-                       CommitProtocol protocol = CommitProtocol::kAtomicRename);
+                       CommitProtocol protocol = CommitProtocol::kAtomicRename,
+                       ForeignFiles foreign = ForeignFiles::kRefuse);
 
 // Moves the directory of a checkpoint to `subdirectory` beside it, where it takes the place of one
 // of the same name. Throws as remove_checkpoint().
-void set_checkpoint_aside(const std::string& path, const std::string& subdirectory);
+void set_checkpoint_aside(const std::string& path, const std::string& subdirectory,
+                          ForeignFiles foreign = ForeignFiles::kRefuse);
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

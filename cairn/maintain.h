@@ -41,9 +41,11 @@ struct CleanedPath {
 // that is committed, verifies and lacks only its name: a checkpoint that was set aside while it was
 // being replaced, a temporary directory, or the index of a set of files. Symbolic links are not
 // followed. Cairn's saves and deletions in progress are detected, Orbax's are not. Throws not_found
-// if neither the directory nor a leftover of it exists.
+// if neither the directory nor a leftover of it exists. `foreign`: what to do with a temporary
+// directory that holds files of others, e.g. of a handler of items whose save was killed.
 std::vector<CleanedPath> clean_leftovers(const std::string& path,
-                                         CleanMode mode = CleanMode::kRemove);
+                                         CleanMode mode = CleanMode::kRemove,
+                                         ForeignFiles foreign = ForeignFiles::kRefuse);
 // The result as JSON text (docs/cli.md).
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 

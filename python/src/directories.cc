@@ -19,6 +19,9 @@ namespace {
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
+// Orbax removes and replaces whole directories.
+constexpr ForeignFiles kForeign = ForeignFiles::kRemove;
+
 CommitProtocol protocol_of(bool in_place) {
   return in_place ? CommitProtocol::kCommitMarker : CommitProtocol::kAtomicRename;
 }
@@ -28,7 +31,7 @@ class PendingDirectory {
   PendingDirectory(const PathText& target, bool replace, bool in_place) {
     const nb::gil_scoped_release unlocked;
     directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,
-                       protocol_of(in_place));
+                       protocol_of(in_place), kForeign);
   }
   [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
   // `write_metadata` is a function of Python.
@@ -53,20 +56,20 @@ void define_directories(nb::module_& module) {
   module.def(
       "remove_checkpoint",
       [](const PathText& path, bool in_place) {
-        remove_checkpoint(path.local(), protocol_of(in_place));
+        remove_checkpoint(path.local(), protocol_of(in_place), kForeign);
       },
       nb::arg("path"), nb::arg("in_place") = false, Unlocked());
   module.def(
       "set_checkpoint_aside",
       [](const PathText& path, const std::string& subdirectory) {
-        set_checkpoint_aside(path.local(), subdirectory);
+        set_checkpoint_aside(path.local(), subdirectory, kForeign);
       },
       nb::arg("path"), nb::arg("subdirectory"), Unlocked());
   module.def(
       "clean_json",
       [](const PathText& path, bool dry_run) {
-        return clean_json(
-            clean_leftovers(path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove));
+        return clean_json(clean_leftovers(
+            path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove, kForeign));
       },
       nb::arg("path"), nb::arg("dry_run"), Unlocked());
 }

@@ -46,18 +46,20 @@ std::string PendingDirectory::path_for(const std::string& target, CommitProtocol
 }
 
 PendingDirectory::PendingDirectory(const std::string& target, IfExists if_exists,
-                                   Durability durability, CommitProtocol protocol)
-    : PendingDirectory(split(target), if_exists, durability, protocol) {}
+                                   Durability durability, CommitProtocol protocol,
+                                   ForeignFiles foreign)
+    : PendingDirectory(split(target), if_exists, durability, protocol, foreign) {}
 
 PendingDirectory::PendingDirectory(const Names& names, IfExists if_exists, Durability durability,
-                                   CommitProtocol protocol)
+                                   CommitProtocol protocol, ForeignFiles foreign)
     : parent_(open_parent(names.parent)),
       name_(names.name),
       temporary_(name_while_written(names.name, protocol)),
       lock_(parent_.path_of(name_)),
       if_exists_(if_exists),
       durability_(durability),
-      protocol_(protocol) {
+      protocol_(protocol),
+      foreign_(foreign) {
   restore_set_aside();
   if (is_in_place()) {
     clear_target();
@@ -77,7 +79,7 @@ void PendingDirectory::restore_set_aside() const {
   const std::string old = name_ + std::string(kSetAsideMark);
   if (!is_leftover(old)) return;
   if (parent_.kind(name_) != EntryKind::kAbsent) return remove_old(old, DirectoryRole::kTemporary);
-  check_only_checkpoint(parent_.child(old), DirectoryRole::kTarget);
+  check_only_checkpoint(parent_.child(old), DirectoryRole::kTarget, foreign_);
   parent_.rename(old, name_);
   parent_.sync();
 }
@@ -106,7 +108,7 @@ void PendingDirectory::clear_target() const {
   if (!unfinished) check_target();
   if (parent_.kind(name_) == EntryKind::kAbsent) return;
   check_only_checkpoint(parent_.child(name_),
-                        unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget);
+                        unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget, foreign_);
   with_context(
       [&] {
         return target() + (unfinished ? ": the leftovers of an interrupted save cannot be removed"
@@ -126,7 +128,7 @@ void PendingDirectory::check_target() const {
     throw Error(Code::kAlreadyExists,
                 target() + ": is " + std::string(entry_kind_text(found)) +
                     "; Cairn replaces only directories, because a checkpoint is a directory");
-  check_only_checkpoint(parent_.child(name_), DirectoryRole::kTarget);
+  check_only_checkpoint(parent_.child(name_), DirectoryRole::kTarget, foreign_);
 }
 
 PendingDirectory::~PendingDirectory() {
@@ -208,7 +210,7 @@ std::string PendingDirectory::replace_target() {
 // Checks again that the directory contains only a checkpoint: other files may have been added since
 // the target was checked.
 void PendingDirectory::remove_old(const std::string& old, DirectoryRole role) const {
-  check_only_checkpoint(parent_.child(old), role);
+  check_only_checkpoint(parent_.child(old), role, foreign_);
   parent_.remove(old);
 }
 

@@ -31,11 +31,12 @@ class PendingDirectory {
  public:
   // Makes an empty temporary directory. If a crash has left one, it is removed first. Throws
   // already_exists if the target exists and may not be replaced; a target that contains anything
-  // other than a checkpoint (contents.h) may never be replaced. Throws unavailable if another save
-  // to the target is in progress.
+  // other than a checkpoint (contents.h) may only be replaced with ForeignFiles::kRemove. Throws
+  // unavailable if another save to the target is in progress.
   PendingDirectory(const std::string& target, IfExists if_exists,
                    Durability durability = Durability::kSynced,
-                   CommitProtocol protocol = CommitProtocol::kAtomicRename);
+                   CommitProtocol protocol = CommitProtocol::kAtomicRename,
+                   ForeignFiles foreign = ForeignFiles::kRefuse);
   PendingDirectory(const PendingDirectory&) = delete;
   PendingDirectory& operator=(const PendingDirectory&) = delete;
   // Removes the temporary directory if it is not committed, unless leave_if_not_committed() was
@@ -71,7 +72,7 @@ class PendingDirectory {
   // Splits the target into parent and name. Throws invalid_argument for an unusable path.
   static Names split(const std::string& target);
   PendingDirectory(const Names& names, IfExists if_exists, Durability durability,
-                   CommitProtocol protocol);
+                   CommitProtocol protocol, ForeignFiles foreign);
 
   void restore_set_aside() const;
   void remove_leftover() const;
@@ -91,6 +92,7 @@ class PendingDirectory {
   IfExists if_exists_;
   Durability durability_;
   CommitProtocol protocol_;
+  ForeignFiles foreign_;
   std::optional<NotedTemporary> noted_;
   std::optional<Directory> directory_;  // the open temporary directory
   bool committed_ = false;

@@ -84,22 +84,42 @@ class Contents {
   void check_top(const Directory& directory) {
     const auto entries = directory.list();
     if (entries.empty()) return;
-    const bool step = has(entries, kCheckpointMetadataFile) || has(entries, kV1Marker);
+    const bool step = is_step(entries);
     const bool item = is_item(directory, entries);
-    if (!temporary_ && !step && !item)
-      throw Error(
-          Code::kAlreadyExists,
-          directory.path() +
-              ": is a directory without the files of a checkpoint (it has none of _METADATA, "
-              "_CHECKPOINT_METADATA, orbax.checkpoint, manifest.ocdbt), so it is not replaced or "
-              "removed");
+    if (!temporary_ && !step && !item) refuse_without_identity(directory);
     // An unfinished save may have created only a few folders so far, of parameters or of items.
     if (temporary_ || item || has_parameters(directory, entries))
       return check_item(directory, entries, true);
     check_step(directory, entries);
   }
 
+  // Steps of old versions have no file of their own: their items identify them.
+  static void check_identity(const Directory& directory) {
+    const auto entries = directory.list();
+    const auto is_item_folder = [&](const DirectoryEntry& e) {
+      if (e.kind != EntryKind::kDirectory) return false;
+      const Directory child = directory.child(e.name);
+      return is_item(child, child.list());
+    };
+    if (!entries.empty() && !is_step(entries) && !is_item(directory, entries) &&
+        std::ranges::none_of(entries, is_item_folder))
+      refuse_without_identity(directory);
+  }
+
  private:
+  [[noreturn]] static void refuse_without_identity(const Directory& directory) {
+    throw Error(
+        Code::kAlreadyExists,
+        directory.path() +
+            ": is a directory without the files of a checkpoint (it has none of _METADATA, "
+            "_CHECKPOINT_METADATA, orbax.checkpoint, manifest.ocdbt), so it is not replaced or "
+            "removed");
+  }
+
+  static bool is_step(const std::vector<DirectoryEntry>& entries) {
+    return has(entries, kCheckpointMetadataFile) || has(entries, kV1Marker);
+  }
+
   static bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {
     return std::any_of(entries.begin(), entries.end(),
                        [&](const auto& e) { return e.name == name && e.kind == EntryKind::kFile; });
@@ -343,8 +363,12 @@ class Contents {
 
 }  // namespace
 
-void check_only_checkpoint(const Directory& directory, DirectoryRole role) {
-  Contents(role == DirectoryRole::kTemporary).check_top(directory);
+void check_only_checkpoint(const Directory& directory, DirectoryRole role, ForeignFiles foreign) {
+  Contents contents(role == DirectoryRole::kTemporary);
+  if (foreign == ForeignFiles::kRefuse)
+    contents.check_top(directory);
+  else if (role == DirectoryRole::kTarget)
+    Contents::check_identity(directory);
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -2,6 +2,7 @@
 // removes a directory only if this check passes.
 #pragma once
 
+#include <cairn/bytes.h>
 #include <cairn/io/directory.h>
 
 #include <cstdint>
@@ -20,6 +21,9 @@ enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 // belong to the checkpoint, or says why the directory is not a checkpoint. The check uses the names
 // and the metadata that lists items and parameters. Symbolic links, devices, pipes and sockets are
 // never part of a checkpoint. Throws io if a directory cannot be listed.
-void check_only_checkpoint(const Directory& directory, DirectoryRole role);
+//
+// With ForeignFiles::kRemove it only throws if the top level of a target does not identify it.
+void check_only_checkpoint(const Directory& directory, DirectoryRole role,
+                           ForeignFiles foreign = ForeignFiles::kRefuse);
 
 }  // namespace cairn::inline v0::orbax

@@ -23,16 +23,17 @@ Place place_of(const std::string& path) {
 }  // namespace
 
 struct CheckpointDirectory::State {
-  State(const std::string& target, IfExists if_exists, CommitProtocol commit_protocol)
-      : pending(target, if_exists, Durability::kSynced, commit_protocol),
+  State(const std::string& target, IfExists if_exists, CommitProtocol commit_protocol,
+        ForeignFiles foreign)
+      : pending(target, if_exists, Durability::kSynced, commit_protocol, foreign),
         protocol(commit_protocol) {}
   orbax::PendingDirectory pending;
   CommitProtocol protocol;
 };
 
 CheckpointDirectory::CheckpointDirectory(const std::string& target, IfExists if_exists,
-                                         CommitProtocol protocol)
-    : state_(std::make_unique<State>(target, if_exists, protocol)) {}
+                                         CommitProtocol protocol, ForeignFiles foreign)
+    : state_(std::make_unique<State>(target, if_exists, protocol, foreign)) {}
 
 CheckpointDirectory::~CheckpointDirectory() = default;
 
@@ -46,14 +47,15 @@ void CheckpointDirectory::commit(const std::function<void()>& write_metadata) {
   state_->pending.commit();
 }
 
-void remove_checkpoint(const std::string& path, CommitProtocol protocol) {
+void remove_checkpoint(const std::string& path, CommitProtocol protocol, ForeignFiles foreign) {
   const Place place = place_of(path);
-  orbax::remove_step(place.parent, place.name, protocol);
+  orbax::remove_step(place.parent, place.name, protocol, foreign);
 }
 
-void set_checkpoint_aside(const std::string& path, const std::string& subdirectory) {
+void set_checkpoint_aside(const std::string& path, const std::string& subdirectory,
+                          ForeignFiles foreign) {
   const Place place = place_of(path);
-  orbax::set_step_aside(place.parent, place.name, subdirectory);
+  orbax::set_step_aside(place.parent, place.name, subdirectory, foreign);
 }
 
 }  // namespace cairn::inline v0

@@ -10,11 +10,11 @@ namespace cairn::inline v0::orbax {
 namespace {
 
 // Renames the step to the name of a leftover, which it returns.
-std::string take_name(const Directory& folder, const std::string& name) {
-  check_step_removable(folder, name);
+std::string take_name(const Directory& folder, const std::string& name, ForeignFiles foreign) {
+  check_step_removable(folder, name, foreign);
   std::string leftover = name + std::string(kRemovedMark);
   if (folder.kind(leftover) != EntryKind::kAbsent) {
-    check_only_checkpoint(folder.child(leftover), DirectoryRole::kTemporary);
+    check_only_checkpoint(folder.child(leftover), DirectoryRole::kTemporary, foreign);
     folder.remove(leftover);
   }
   folder.rename(name, leftover);
@@ -23,10 +23,10 @@ std::string take_name(const Directory& folder, const std::string& name) {
 
 // Checks again that the folder holds only a checkpoint: other files may have been added since its
 // step was checked. If there are any, the step gets its name back.
-void remove_leftover(const Directory& folder, const std::string& leftover,
-                     const std::string& name) {
+void remove_leftover(const Directory& folder, const std::string& leftover, const std::string& name,
+                     ForeignFiles foreign) {
   try {
-    check_only_checkpoint(folder.child(leftover), DirectoryRole::kTarget);
+    check_only_checkpoint(folder.child(leftover), DirectoryRole::kTarget, foreign);
   } catch (const Error&) {
     (void)try_call([&] { return folder.rename(leftover, name), true; });
     throw;
@@ -55,41 +55,43 @@ void remove_unfinished(const Directory& root, const std::string& step) {
 
 }  // namespace
 
-void check_step_removable(const Directory& root, const std::string& name) {
+void check_step_removable(const Directory& root, const std::string& name, ForeignFiles foreign) {
   const EntryKind kind = root.kind(name);
   if (kind != EntryKind::kDirectory)
     throw Error(Code::kAlreadyExists, root.path_of(name) + ": is " +
                                           std::string(entry_kind_text(kind)) +
                                           ", not a checkpoint, and is not removed");
-  check_only_checkpoint(root.child(name), DirectoryRole::kTarget);
+  check_only_checkpoint(root.child(name), DirectoryRole::kTarget, foreign);
 }
 
-void remove_step(const Directory& root, const std::string& name, CommitProtocol protocol) {
+void remove_step(const Directory& root, const std::string& name, CommitProtocol protocol,
+                 ForeignFiles foreign) {
   if (root.kind(name) == EntryKind::kAbsent) return;
   const SaveLock lock(root.path_of(name));
   if (root.kind(name) == EntryKind::kAbsent) return;
   if (protocol == CommitProtocol::kCommitMarker) {
-    check_step_removable(root, name);
+    check_step_removable(root, name, foreign);
     remove_in_place(root, name);
   } else {
-    remove_leftover(root, take_name(root, name), name);
+    remove_leftover(root, take_name(root, name, foreign), name, foreign);
   }
   root.sync();
 }
 
-void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder) {
+void set_step_aside(const Directory& root, const std::string& name, const std::string& subfolder,
+                    ForeignFiles foreign) {
   if (root.kind(name) == EntryKind::kAbsent) return;
   const SaveLock lock(root.path_of(name));
   if (root.kind(name) == EntryKind::kAbsent) return;
-  check_step_removable(root, name);
+  check_step_removable(root, name, foreign);
   (void)root.make(subfolder);
   const Directory aside = root.child(subfolder);
   std::string older;
-  if (aside.kind(name) != EntryKind::kAbsent) older = take_name(aside, name);
+  if (aside.kind(name) != EntryKind::kAbsent) older = take_name(aside, name, foreign);
   root.move(name, aside, name);
   aside.sync();
   root.sync();
-  if (!older.empty()) remove_leftover(aside, older, name);
+  if (!older.empty()) remove_leftover(aside, older, name, foreign);
 }
 
 void remove_leftovers(const Directory& root, const StepNameFormat& format, CommitRule rule,

@@ -115,7 +115,7 @@ bool is_whole(const std::string& path) {
 
 class Cleaner {
  public:
-  explicit Cleaner(CleanMode mode) : mode_(mode) {}
+  Cleaner(CleanMode mode, ForeignFiles foreign) : mode_(mode), foreign_(foreign) {}
 
   CleanedPath run(const Leftover& leftover) {
     CleanedPath done;
@@ -161,14 +161,16 @@ class Cleaner {
     if (!is_begun_in_place(leftover.parent, leftover.name))
       throw Error(Code::kUnavailable,
                   leftover.parent.path_of(leftover.name) + ": its save has ended meanwhile");
-    check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary);
+    check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary,
+                          foreign_);
     if (mode_ == CleanMode::kRemove) orbax::remove_in_place(leftover.parent, leftover.name);
   }
 
   void clean_directory(const Leftover& leftover, CleanedPath& done) const {
     if (leftover.is_in_place()) return clean_in_place(leftover);
     const std::string target = leftover.target();
-    check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary);
+    check_only_checkpoint(leftover.parent.child(leftover.name), orbax::DirectoryRole::kTemporary,
+                          foreign_);
     const bool replaced = leftover.name == target + std::string(orbax::kSetAsideMark);
     const bool unwanted = leftover.name == target + std::string(orbax::kRemovedMark);
     if (leftover.parent.kind(target) == EntryKind::kAbsent && !unwanted &&
@@ -201,11 +203,13 @@ class Cleaner {
   }
 
   CleanMode mode_;
+  ForeignFiles foreign_;
 };
 
 }  // namespace
 
-std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode) {
+std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode,
+                                         ForeignFiles foreign) {
   constexpr int kDepth = 2;  // the steps of a root, and their items
   const std::string full = absolute_path(path);
   const std::string parent = parent_of(full), name(name_of(full));
@@ -221,7 +225,7 @@ std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode
   (void)std::stable_partition(found.begin(), found.end(), [](const Leftover& l) {
     return l.name != SaveLock::file_for(l.target());
   });
-  Cleaner cleaner(mode);
+  Cleaner cleaner(mode, foreign);
   std::vector<CleanedPath> cleaned;
   for (const Leftover& leftover : found)
     if (leftover.parent.kind(leftover.name) != EntryKind::kAbsent)

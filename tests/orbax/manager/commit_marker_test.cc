@@ -1,4 +1,5 @@
-// commit_marker_test.cc -- checkpoints that are written at their path and end with a marker.
+// commit_marker_test.cc -- checkpoints that are written at their path and end with a marker, and
+// directories of checkpoints that hold files of others.
 #include <cairn/checkpoint_directory.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
@@ -241,6 +242,81 @@ TEST(CommitMarker, SaveOfATree) {
   EXPECT_EQ(load(dir / "ckpt"), tree_of(1));
   EXPECT_THAT([&] { save(dir / "ckpt", tree_of(1), options); },
               FailsWith(Code::kAlreadyExists, "ckpt"));
+}
+
+// A step with files of others: in the step, in an item, and behind a link, which is not followed.
+std::string with_foreign_files(const TempDir& dir, const std::string& name) {
+  const std::string path = dir / name;
+  save(path, tree_of(1));
+  put_file(dir / "other/kept.txt", "x");
+  put_file(path + "/config.json", "{}");
+  fs::create_directory(path + "/assets");
+  fs::create_directory_symlink(dir / "other", path + "/link");
+  return path;
+}
+
+TEST(ForeignFiles, GoWithTheCheckpoint) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = with_foreign_files(dir, "a");
+  EXPECT_THAT([&] { remove_checkpoint(path); },
+              FailsWith(Code::kAlreadyExists, "does not belong to a checkpoint"));
+  EXPECT_TRUE(file_exists(path + "/config.json"));
+  remove_checkpoint(path, CommitProtocol::kAtomicRename, ForeignFiles::kRemove);
+  EXPECT_FALSE(fs::exists(path));
+
+  const std::string aside = with_foreign_files(dir, "b");
+  EXPECT_THAT([&] { set_checkpoint_aside(aside, "gone"); },
+              FailsWith(Code::kAlreadyExists, "does not belong to a checkpoint"));
+  for (int i = 0; i < 2; ++i) {  // the second one takes the place of the first
+    set_checkpoint_aside(aside, "gone", ForeignFiles::kRemove);
+    EXPECT_TRUE(file_exists(dir / "gone/b/config.json"));
+    (void)with_foreign_files(dir, "b");
+  }
+  EXPECT_TRUE(file_exists(dir / "other/kept.txt"));
+}
+
+TEST(ForeignFiles, GoWhenTheCheckpointIsReplaced) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = with_foreign_files(dir, "a");
+  const auto replace = [&](ForeignFiles foreign) {
+    CheckpointDirectory directory(path, IfExists::kReplace, CommitProtocol::kAtomicRename, foreign);
+    put_file(directory.path() + "/_METADATA", "{}");
+    directory.commit();
+  };
+  EXPECT_THAT([&] { replace(ForeignFiles::kRefuse); },
+              FailsWith(Code::kAlreadyExists, "does not belong to a checkpoint"));
+  replace(ForeignFiles::kRemove);
+  EXPECT_THAT(list_directory(path).files, ElementsAre("_METADATA"));
+  EXPECT_TRUE(file_exists(dir / "other/kept.txt"));
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("a", "other"));
+}
+
+TEST(ForeignFiles, OtherDirectoriesStay) {
+  const TempDir dir = TempDir::in_memory();
+  put_file(dir / "mine/notes.txt", "x");
+  put_file(dir / "mine/deep/notes.txt", "x");
+  const auto remove = [&] {
+    remove_checkpoint(dir / "mine", CommitProtocol::kAtomicRename, ForeignFiles::kRemove);
+  };
+  EXPECT_THAT(remove, FailsWith(Code::kAlreadyExists, "without the files of a checkpoint"));
+  put_file(dir / "mine/default/_METADATA", "{}");  // a step of an old version
+  remove();
+  EXPECT_FALSE(fs::exists(dir / "mine"));
+}
+
+TEST(ForeignFiles, OfAKilledSave) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string left = dir / "run/3.orbax-checkpoint-tmp";
+  put_file(left + "/mine/part.bin", "x");
+  EXPECT_EQ(clean_leftovers(dir / "run").at(0).outcome, CleanOutcome::kRefused);
+  const auto cleaned = clean_leftovers(dir / "run", CleanMode::kRemove, ForeignFiles::kRemove);
+  EXPECT_EQ(cleaned.at(0).outcome, CleanOutcome::kRemoved);
+  put_file(left + "/mine/part.bin", "x");
+  EXPECT_THAT([&] { const CheckpointDirectory directory(dir / "run/3"); },
+              FailsWith(Code::kAlreadyExists, "cannot be removed"));
+  const CheckpointDirectory directory(dir / "run/3", IfExists::kFail, CommitProtocol::kAtomicRename,
+                                      ForeignFiles::kRemove);
+  EXPECT_FALSE(fs::exists(left + "/mine"));
 }
 
 }  // namespace

@@ -64,13 +64,20 @@ def by_path(tree: Any) -> "dict[Path, Any]":
     return dict(zip(paths, leaves, strict=True))
 
 
-def arguments_by_path(tree: Any, convert: "Callable[[Any], Args | None]") -> "dict[Path, Args]":
+def arguments_by_path(
+    tree: Any, what: str, convert: "Callable[[Any], Args | None]", type_name: str
+) -> "dict[Path, Args]":
     """The arguments of leaves by their path. `convert` makes them of a leaf; None: of another type.
 
-    A leaf of another type stands for no arguments, as in Orbax.
+    Raises ValueError, naming the place, for a leaf of another type.
     """
-    found = ((path, convert(given)) for path, given in by_path(tree).items())
-    return {path: args for path, args in found if args is not None}
+    result = {}
+    for path, given in by_path(tree).items():
+        args = convert(given)
+        if args is None:
+            raise ValueError(f"{dotted(path)}: {what} has {given!r}, not {type_name}")
+        result[path] = args
+    return result
 
 
 def dotted(path: Path) -> str:

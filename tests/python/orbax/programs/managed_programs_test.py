@@ -310,3 +310,60 @@ def test_metrics_that_are_no_json(is_asynchronous, tmp_path):
         step("close", manager.close)
 
     compare(program, tmp_path)
+
+
+OTHERS = {
+    "config.json": lambda step: (step / "config.json").write_text("{}"),
+    "a file in an item": lambda step: (step / "default" / "notes.txt").write_text("x"),
+    "an empty directory": lambda step: (step / "empty").mkdir(),
+    "assets": lambda step: ((step / "assets").mkdir(), (step / "assets" / "a.pkl").touch()),
+    "a link": lambda step: (step / "link").symlink_to(step.parents[1]),
+    "a step of an old version": lambda step: (step / "_CHECKPOINT_METADATA").unlink(),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_files_of_others_go_with_their_step(name, tmp_path):
+    def program(ocp, root, step):
+        args = ocp.args.StandardSave({"w": jnp.arange(3)})
+        for number, given in enumerate(
+            ({}, {"todelete_subdir": "gone"}, {"enable_background_delete": True})
+        ):
+            options = ocp.CheckpointManagerOptions(max_to_keep=1, **given)
+            with ocp.CheckpointManager(root / str(number), options=options) as manager:
+                for i in range(3):
+                    step("save", manager.save, i, args=args)
+                    step("wait", manager.wait_until_finished)
+                    OTHERS[name](root / str(number) / str(i))
+                    step("restore", manager.restore, i)
+                step("delete", manager.delete, 2)
+            with ocp.CheckpointManager(root / str(number)) as manager:
+                step("all_steps", manager.all_steps)
+        checkpointer = ocp.StandardCheckpointer()
+        for i in range(2):
+            step("save over it", checkpointer.save, root / "d" / "default", {"a": i}, force=True)
+            checkpointer.wait_until_finished()
+            step("restore", checkpointer.restore, root / "d" / "default")
+            if name != "a step of an old version":
+                OTHERS["config.json"](root / "d" / "default")
+
+    compare(program, tmp_path)
+    assert (tmp_path / "0").is_dir()
+
+
+def test_unfinished_saves_with_files_of_others(tmp_path):
+    def program(ocp, root, step):
+        args = ocp.args.StandardSave({"w": jnp.arange(3)})
+        for name in ("3.orbax-checkpoint-tmp", "9.orbax-checkpoint-tmp"):
+            (root / "c" / name / "mine").mkdir(parents=True)
+            (root / "c" / name / "mine" / "part.bin").write_text("x")
+        with ocp.CheckpointManager(root / "c") as manager:
+            step("save", manager.save, 3, args=args)
+            step("wait", manager.wait_until_finished)
+            step("all_steps", manager.all_steps, read=True)
+        options = ocp.CheckpointManagerOptions(cleanup_tmp_directories=True)
+        with ocp.CheckpointManager(root / "c", options=options) as manager:
+            step("save", manager.save, 4, args=args)
+        step("what is there", lambda: {one.name for one in (root / "c").iterdir()})
+
+    compare(program, tmp_path)

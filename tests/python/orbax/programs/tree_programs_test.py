@@ -103,7 +103,6 @@ def test_arguments_of_leaves(tmp_path):
             "of a part": {"a": ocp.SaveArgs()},
             "of more": {"a": ocp.SaveArgs(), "b": ocp.SaveArgs(), "q": ocp.SaveArgs()},
             "a list": [ocp.SaveArgs(), ocp.SaveArgs()],
-            "not of the class": {"a": "int16", "b": np.float16},
             "of chunks": {"a": ocp.SaveArgs(), "b": ocp.SaveArgs(chunk_byte_size=16)},
         }.items():
             tree = {"a": 1, "b": np.ones(8)}
@@ -130,7 +129,6 @@ def restores(ocp):
         "larger": array(sharding=placed(), global_shape=(10, 4), strict=False),
         "larger, strict": array(sharding=placed(), global_shape=(10, 4)),
         "as stored": array(),
-        "not of the class": np.float16,
         "memory of the host": array(sharding=placed("x").with_memory_kind("pinned_host")),
         "single replica": ocp.type_handlers.SingleReplicaArrayRestoreArgs(sharding=placed("x")),
     }

@@ -320,3 +320,16 @@ def test_a_preemption_is_asked_of_jax(v1, tmp_path, monkeypatch):
     policy = v1.training.save_decision_policies.PreemptionCheckpointingPolicy()
     with v1.training.Checkpointer(tmp_path / "run", save_decision_policy=policy) as checkpointer:
         assert [checkpointer.should_save(step) for step in (2, 3, 4)] == [False, True, False]
+
+
+def test_files_of_others_go_with_their_step(v1, tmp_path):
+    latest = v1.training.preservation_policies.LatestN(1)
+    with v1.training.Checkpointer(tmp_path / "run", preservation_policy=latest) as checkpointer:
+        for step in range(2):
+            checkpointer.save(step, tree(step))
+            (tmp_path / "run" / str(step) / "config.json").write_text("{}")
+            (tmp_path / "run" / str(step) / "state" / "notes.txt").write_text("x")
+        checkpointer.save(1, tree(7), overwrite=True)
+        assert described(checkpointer.load(1)) == described(tree(7))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["1"]
+    assert not (tmp_path / "run" / "1" / "config.json").exists()

@@ -19,10 +19,10 @@ def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
     Args:
       target: the tree that is restored.
       given: None, or a tree with the containers of the target. A leaf of the target may have None,
-        or another value, which stands for RestoreArgs().
+        which stands for RestoreArgs().
 
     Raises:
-      ValueError: the containers differ.
+      ValueError: the containers differ, or a leaf is not RestoreArgs.
     """
     if given is None:
         return {}
@@ -35,7 +35,7 @@ def save_arguments_like(tree: Any, given: Any) -> "dict[Path, SaveArgs]":
     if given is None:
         return {}
     _check_containers(tree, given, "save_args do not have the structure of the saved tree")
-    return trees.arguments_by_path(given, save_args_of)
+    return trees.arguments_by_path(given, "save_args", save_args_of, "SaveArgs")
 
 
 def _check_containers(tree: Any, given: Any, message: str) -> None:
@@ -48,8 +48,8 @@ def _check_containers(tree: Any, given: Any, message: str) -> None:
 
 
 def arguments_by_path(given: Any) -> "dict[Path, RestoreArgs]":
-    """The arguments of leaves by their path."""
-    return trees.arguments_by_path(given, restore_args_of)
+    """The arguments of leaves by their path. Raises ValueError if a leaf is not RestoreArgs."""
+    return trees.arguments_by_path(given, "restore_args", restore_args_of, "RestoreArgs")
 
 
 def trimmed(target: Any, given: Any) -> Any:

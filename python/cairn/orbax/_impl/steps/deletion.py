@@ -1,4 +1,4 @@
-"""Removes steps, and what unfinished saves have left. The native part removes only checkpoints."""
+"""Removes steps, and what unfinished saves have left. Other directories are never removed."""
 
 import os
 import threading
@@ -11,8 +11,8 @@ from cairn.orbax._impl.paths import as_path
 def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bool = False) -> None:
     """Removes each step, or moves it to the subdirectory beside it.
 
-    Raises FileExistsError for a directory that holds anything besides a checkpoint. The other steps
-    are removed before.
+    Files of others in a step go with it, as in Orbax. Raises FileExistsError for a directory
+    without the files of a checkpoint. The other steps are removed before.
     """
     refused = None
     for path in paths:

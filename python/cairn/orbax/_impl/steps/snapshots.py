@@ -36,7 +36,7 @@ def held(step_dir: Any, snapshot_dir: Any, ignore_errors: bool) -> "Iterator[Non
 
     Raises ValueError if the directory of snapshots cannot be made, and FileNotFoundError if the
     step or the snapshot disappears, unless ignore_errors is set. A directory that was there before
-    is removed, too, as in Orbax; but FileExistsError if it holds anything besides a checkpoint.
+    is removed, too, as in Orbax; but FileExistsError if it is not one of a checkpoint.
     """
     if processes.process_index() != 0:
         yield
