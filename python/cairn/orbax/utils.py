@@ -1,5 +1,6 @@
 """Helpers of older code: trees, names of steps, processes."""
 
+import time
 from typing import Any
 
 from cairn.orbax._impl.atomicity import all_temporary_paths as tmp_checkpoints
@@ -35,12 +36,22 @@ from cairn.orbax.tree import (
     tuple_path_from_keypath,
 )
 
-__getattr__ = _hints(
-    __name__,
-    {
-        "record_saved_duration": "cairn.orbax records no statistics of steps",
-    },
-)
+__getattr__ = _hints(__name__)
+
+_last_save_time = time.time()  # before the first save: the start of the program
+
+
+def record_saved_duration(checkpoint_start_time: float) -> None:
+    """Records in jax.monitoring how long a program ran between the last save and this one."""
+    global _last_save_time
+    import jax
+
+    jax.monitoring.record_event_duration_secs(
+        "/jax/checkpoint/write/duration_since_last_checkpoint_secs",
+        checkpoint_start_time - _last_save_time,
+    )
+    _last_save_time = checkpoint_start_time
+
 
 _NOT_ARRAYS = ("_sharding", TREE_METADATA_FILE, ARRAY_METADATA_FOLDER)
 
@@ -149,6 +160,7 @@ __all__ = [
     "name_from_leaf_placeholder",
     "pytree_structure",
     "reached_preemption",
+    "record_saved_duration",
     "serialize_tree",
     "step_from_checkpoint_name",
     "sync_global_devices",

@@ -5,12 +5,14 @@ import concurrent.futures
 import dataclasses
 import importlib
 
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from both import compare
 from etils import epath
+from flax.training import checkpoints
 
 import cairn.orbax as ours
 
@@ -303,3 +305,53 @@ def test_names_and_flat_dicts(tmp_path):
             step("from_flat_dict", ocp.tree.from_flat_dict, flat, sep=sep)
 
     compare(program, tmp_path, expect_files=False)
+
+
+@pytest.mark.parametrize("uses_orbax", [True, False])
+def test_checkpoints_of_flax(uses_orbax, monkeypatch, tmp_path):
+    """flax saves its own files, or calls Orbax; in both cases with names of Orbax."""
+    def program(ocp, root, step):
+        monkeypatch.setattr(checkpoints, "ocp", ocp)
+        tree = {"w": jnp.ones((2, 3)), "n": None, "e": {}, "l": [1, 2.5]}
+        for i in (1, 2, 4, 3):
+            step("save", checkpoints.save_checkpoint, root / "a", tree, i, keep=2)
+        step("save over it", checkpoints.save_checkpoint, root / "a", tree, 4, overwrite=True)
+        step("latest", checkpoints.latest_checkpoint, root / "a")
+        for target in (None, tree, {"w": jnp.zeros((2, 3))}, {**tree, "w": "x"}):
+            step("restore", checkpoints.restore_checkpoint, root / "a", target)
+        step("restore of a step", checkpoints.restore_checkpoint, root / "a", tree, step=2)
+        text = {"a": "text"}
+        step("save of a text", checkpoints.save_checkpoint, root / "b", text, 0)
+        for target in (None, text):
+            step("restore of a text", checkpoints.restore_checkpoint, root / "b", target)
+
+    before = flax.config.flax_use_orbax_checkpointing
+    flax.config.update("flax_use_orbax_checkpointing", uses_orbax)
+    try:
+        compare(program, tmp_path)
+    finally:
+        flax.config.update("flax_use_orbax_checkpointing", before)
+
+
+def test_durations_between_saves(tmp_path):
+    def program(ocp, root, step):
+        found = []
+
+        def listen(name, seconds, **_):
+            found.append((name, seconds))
+
+        jax.monitoring.register_event_duration_secs_listener(listen)
+        try:
+            for start in (1000.0, 1007.5):
+                step("record", ocp.utils.record_saved_duration, start)
+        finally:
+            jax.monitoring.clear_event_listeners()
+        step("recorded", lambda: [name for name, _ in found])
+        step("time between", lambda: found[1][1])
+        with ocp.CheckpointManager(root / "c") as manager:
+            manager.save(7, args=ocp.args.StandardSave({"a": 1}))
+            manager.wait_until_finished()
+            for number in ("7", 7.0, np.int64(7)):
+                step("restore", manager.restore, number)
+
+    compare(program, tmp_path)

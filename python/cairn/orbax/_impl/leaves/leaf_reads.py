@@ -11,6 +11,7 @@ from cairn.orbax._impl.leaves.shardings import (
     from_serialized_string,
     has_layout,
 )
+from cairn.orbax._impl.paths import OCDBT_MANIFEST
 from cairn.orbax._impl.stored_tree import StoredTree
 
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
@@ -111,7 +112,10 @@ class LeafReads:
             return lambda arrays: ...
         if (kind == "string") != (info.kind == "string"):
             stored = "a string" if info.kind == "string" else "an array or a number"
-            raise ValueError(f"{info.name}: NOT_FOUND: {stored} is stored, not {args.restore_type}")
+            message = f"{info.name}: NOT_FOUND: {stored} is stored, not {args.restore_type}"
+            if kind != "string" and not (self._stored.directory / OCDBT_MANIFEST).exists():
+                raise FileNotFoundError(message)  # the directory that an array would have
+            raise ValueError(message)
         if kind == "string":
             text = str(item_value(self._stored.reader, index))
             return lambda arrays: text

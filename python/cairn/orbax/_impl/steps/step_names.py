@@ -82,7 +82,9 @@ class _StandardNameFormat(NameFormat[Metadata]):
         return f"{step_prefix_with_underscore(self.step_prefix)}{self._digits(step)}"
 
     def _digits(self, step: int) -> str:
-        return f"{step:0{self.step_format_fixed_length or 0}d}"
+        if self.step_format_fixed_length is None:
+            return f"{step}"  # also of a str, as in Orbax
+        return f"{step:0{self.step_format_fixed_length}d}"
 
     def _step_of(self, name: str) -> "int | None":
         prefix = step_prefix_with_underscore(self.step_prefix)
