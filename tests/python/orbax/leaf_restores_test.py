@@ -97,6 +97,15 @@ def test_a_string_is_not_restored_as_something_else(ocp, kind, tmp_path):
         ocp.PyTreeCheckpointer().restore(tmp_path / "tree", restore_args=arguments)
 
 
+@pytest.mark.parametrize("kind", [int, np.ndarray])
+def test_nor_where_arrays_have_directories(ocp, kind, tmp_path):
+    checkpointer = ocp.PyTreeCheckpointer(use_ocdbt=False)
+    checkpointer.save(tmp_path / "tree", {"text": "12", "n": 1})
+    arguments = {"text": ocp.RestoreArgs(restore_type=kind), "n": ocp.RestoreArgs()}
+    with pytest.raises(FileNotFoundError):
+        checkpointer.restore(tmp_path / "tree", restore_args=arguments)
+
+
 @pytest.mark.parametrize("value", [3, np.arange(2), jnp.ones(2)], ids=["int", "numpy", "jax"])
 def test_nothing_else_is_restored_as_a_string(ocp, value, tmp_path):
     ocp.PyTreeCheckpointer().save(tmp_path / "tree", {"leaf": value, "text": "beside it"})

@@ -320,10 +320,8 @@ def test_checkpoints_of_flax(uses_orbax, monkeypatch, tmp_path):
         for target in (None, tree, {"w": jnp.zeros((2, 3))}, {**tree, "w": "x"}):
             step("restore", checkpoints.restore_checkpoint, root / "a", target)
         step("restore of a step", checkpoints.restore_checkpoint, root / "a", tree, step=2)
-        text = {"a": "text"}
-        step("save of a text", checkpoints.save_checkpoint, root / "b", text, 0)
-        for target in (None, text):
-            step("restore of a text", checkpoints.restore_checkpoint, root / "b", target)
+        step("save of a text", checkpoints.save_checkpoint, root / "b", {"a": "text"}, 0)
+        step("restore of a text", checkpoints.restore_checkpoint, root / "b", None)
 
     before = flax.config.flax_use_orbax_checkpointing
     flax.config.update("flax_use_orbax_checkpointing", uses_orbax)

@@ -94,6 +94,11 @@ class LeafReads:
             return []
         return list(self._stored.reader.read(self._boxes, None, self._dtypes))
 
+    def _has_database(self) -> bool:
+        """Whether the arrays are in an OCDBT database, if there are any."""
+        known = self._stored.tree_metadata().get("use_ocdbt")
+        return bool((self._stored.directory / OCDBT_MANIFEST).exists() if known is None else known)
+
     def add(
         self, index: int, args: RestoreArgs, keeps_metadata: "bool | None" = None
     ) -> "Callable[[list[Any]], Any]":
@@ -113,7 +118,7 @@ class LeafReads:
         if (kind == "string") != (info.kind == "string"):
             stored = "a string" if info.kind == "string" else "an array or a number"
             message = f"{info.name}: NOT_FOUND: {stored} is stored, not {args.restore_type}"
-            if kind != "string" and not (self._stored.directory / OCDBT_MANIFEST).exists():
+            if kind != "string" and not self._has_database():
                 raise FileNotFoundError(message)  # the directory that an array would have
             raise ValueError(message)
         if kind == "string":
