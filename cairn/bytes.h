@@ -39,6 +39,8 @@ enum class Durability : std::uint8_t {
 enum class ForeignFiles : std::uint8_t {
   // Throw already_exists, and change nothing.
   kRefuse,
+  // As kRemove in what an interrupted save has left, and as kRefuse in a finished checkpoint.
+  kRemoveUnfinished,
   // Remove them with it, as Orbax does. The directory must still hold the files that identify a
   // checkpoint. Symbolic links are removed, not followed.
   kRemove,

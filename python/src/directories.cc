@@ -19,7 +19,7 @@ namespace {
 
 using Unlocked = nb::call_guard<nb::gil_scoped_release>;
 
-// Orbax removes and replaces whole directories.
+// A manager's steps are removed whole, as in Orbax: the directory is the manager's.
 constexpr ForeignFiles kForeign = ForeignFiles::kRemove;
 
 CommitProtocol protocol_of(bool in_place) {
@@ -28,10 +28,12 @@ CommitProtocol protocol_of(bool in_place) {
 
 class PendingDirectory {
  public:
-  PendingDirectory(const PathText& target, bool replace, bool in_place) {
+  // foreign: whether files that do not belong to a checkpoint go with the one that is replaced.
+  PendingDirectory(const PathText& target, bool replace, bool in_place, bool foreign) {
     const nb::gil_scoped_release unlocked;
     directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,
-                       protocol_of(in_place), kForeign);
+                       protocol_of(in_place),
+                       foreign ? ForeignFiles::kRemove : ForeignFiles::kRemoveUnfinished);
   }
   [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
   // `write_metadata` is a function of Python.
@@ -48,8 +50,8 @@ class PendingDirectory {
 void define_directories(nb::module_& module) {
   nb::class_<PendingDirectory>(module, "CheckpointDirectory",
                                "A directory that appears complete or not at all.")
-      .def(nb::init<const PathText&, bool, bool>(), nb::arg("target"), nb::arg("replace"),
-           nb::arg("in_place"))
+      .def(nb::init<const PathText&, bool, bool, bool>(), nb::arg("target"), nb::arg("replace"),
+           nb::arg("in_place"), nb::arg("foreign"))
       .def("path", &PendingDirectory::path)
       .def("commit", &PendingDirectory::commit, nb::arg("write_metadata"), Unlocked())
       .def("close", &PendingDirectory::close, Unlocked());
@@ -68,8 +70,9 @@ void define_directories(nb::module_& module) {
   module.def(
       "clean_json",
       [](const PathText& path, bool dry_run) {
-        return clean_json(clean_leftovers(
-            path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove, kForeign));
+        return clean_json(clean_leftovers(path.local(),
+                                          dry_run ? CleanMode::kShow : CleanMode::kRemove,
+                                          ForeignFiles::kRemoveUnfinished));
       },
       nb::arg("path"), nb::arg("dry_run"), Unlocked());
 }

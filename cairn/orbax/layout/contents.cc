@@ -365,7 +365,8 @@ class Contents {
 
 void check_only_checkpoint(const Directory& directory, DirectoryRole role, ForeignFiles foreign) {
   Contents contents(role == DirectoryRole::kTemporary);
-  if (foreign == ForeignFiles::kRefuse)
+  if (foreign == ForeignFiles::kRefuse ||
+      (foreign == ForeignFiles::kRemoveUnfinished && role == DirectoryRole::kTarget))
     contents.check_top(directory);
   else if (role == DirectoryRole::kTarget)
     Contents::check_identity(directory);

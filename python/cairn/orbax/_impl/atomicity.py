@@ -10,7 +10,7 @@ from cairn.orbax import options as option_types
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import COMMIT_FILE, TEMPORARY_MARK, as_path, is_temporary
 from cairn.orbax._impl.permissions import mode_of, restrict
-from cairn.orbax._impl.step_metadata import write_file, write_step_metadata
+from cairn.orbax._impl.step_metadata import has_own_files, write_file, write_step_metadata
 
 TMP_DIR_SUFFIX = TEMPORARY_MARK
 COMMIT_SUCCESS_FILE = COMMIT_FILE
@@ -85,7 +85,9 @@ class TemporaryPath:
         """Makes the directory. What an interrupted save has left there is removed."""
         # A checkpoint is replaced in place only, as in Orbax.
         in_place = self.IS_IN_PLACE
-        self._native = _cairn.CheckpointDirectory(os.fspath(self._final), in_place, in_place)
+        self._native = _cairn.CheckpointDirectory(
+            os.fspath(self._final), in_place, in_place, has_own_files(self._final)
+        )
         restrict(self._temporary, self._mode)
         self._write_metadata(None)
         return self._temporary

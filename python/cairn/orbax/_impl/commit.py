@@ -8,15 +8,19 @@ from cairn import _cairn
 from cairn.orbax._impl.atomicity import Atomicity, commit
 from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.permissions import restrict
-from cairn.orbax._impl.step_metadata import check_custom_metadata, write_step_metadata
+from cairn.orbax._impl.step_metadata import (
+    check_custom_metadata,
+    has_own_files,
+    write_step_metadata,
+)
 
 
 class Commit:
     """Makes a directory appear complete or not at all.
 
     With `force`, an older checkpoint of the name is replaced when the new one is complete. Unlike
-    in Orbax, a directory that holds anything besides a checkpoint is never replaced, and only one
-    save to a path is possible at a time.
+    in Orbax, a directory that holds anything besides a checkpoint is not replaced, unless handlers
+    of the user's have written it, and only one save to a path is possible at a time.
     """
 
     def __init__(
@@ -26,9 +30,12 @@ class Commit:
         custom_metadata: Any,
         atomicity: "Atomicity | None" = None,
         mode: "int | None" = None,
+        is_step: bool = False,
     ) -> None:
-        """mode: the permissions of the directory, see permissions.restrict()."""
+        """mode: the permissions of the directory, see permissions.restrict(). is_step: of a manager
+        that replaces a whole step."""
         self._mode = mode
+        self._is_step = is_step
         self._in_place = atomicity is not None and atomicity.is_in_place
         self.final = as_path(directory)
         self.directory = self.final
@@ -42,7 +49,10 @@ class Commit:
     def create(self) -> None:
         """Makes the directory to write to. What a save before has left there is removed."""
         self._native = _cairn.CheckpointDirectory(
-            os.fspath(self.final), self._force, self._in_place
+            os.fspath(self.final),
+            self._force,
+            self._in_place,
+            self._is_step or has_own_files(self.final),
         )
         self.directory = as_path(self._native.path())
         restrict(self.directory, self._mode)

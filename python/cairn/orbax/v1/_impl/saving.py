@@ -133,7 +133,7 @@ def begin(
     limit = TimeLimit(target, context.asynchronous.timeout_secs)
     check_not_in_deletion(target)
     mode = mode_of(context.file)
-    commit = Commit(target, overwrite, custom_metadata, mode=mode)
+    commit = Commit(target, overwrite, custom_metadata, mode=mode, is_step=is_step)
     commit.create()
     try:
         directory = context.file.path_class(os.fspath(commit.directory))
