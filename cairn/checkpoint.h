@@ -240,17 +240,17 @@ class Checkpoint {
     check_type(name, dtype_of<T>());
     return TypedArray<T>(read(name));
   }
-  // Reads boxes to new arrays; the result is parallel to them. Converts on all cores where a request
-  // says so: 48 to 256 MiB at a time, 16 for each core, or one chunk if that is larger. Throws as the
-  // bulk read(), and invalid_argument for a conversion from or to kOpaque. Small arrays share memory,
-  // as those of load().
+  // Reads boxes to new arrays; the result is parallel to them. Where a request names a type, it
+  // converts on all cores: 16 MiB for each core at a time (48 to 256 MiB), or one chunk if that is
+  // larger. Throws as the bulk read(), and invalid_argument for a conversion from or to kOpaque.
+  // Small arrays share memory, as those of load().
   [[nodiscard]] std::vector<Array> read_arrays(std::span<const ArrayRequest> requests,
                                                const ProgressFn& progress = {}) const;
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,
   // and invalid_argument for a leaf that is not an array.
   [[nodiscard]] Array view(std::string_view name) const;
-  // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of less than
-  // 2 MiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
+  // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of less
+  // than 2 MiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
   // read-only, as those of view() are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;
   // The same without the structure: the leaves and empty nodes, parallel to tensors(). tree_of() or

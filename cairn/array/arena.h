@@ -1,6 +1,6 @@
 // arena.h -- allocates memory for many arrays. Small arrays share blocks that are large enough for
-// huge pages. Ten thousand arrays of 4 KiB then cost twenty page faults instead of ten thousand, and
-// arrays of 1 MiB are filled in half of the time.
+// huge pages. Ten thousand arrays of 4 KiB then cost twenty page faults instead of ten thousand,
+// and arrays of 1 MiB are filled in half of the time.
 #pragma once
 
 #include <cairn/types.h>

@@ -118,7 +118,8 @@ class Reader {
   }
 
   // Reads boxes (number of the tensor, origin, shape) and whole arrays (only the number) to new
-  // arrays, in one plan. `dtypes` has the type for each, a name or "" for the stored one; None: as stored.
+  // arrays, in one plan. `dtypes` has the type for each, a name or "" for the stored one; None: all
+  // as stored.
   [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress, nb::handle dtypes) const {
     std::vector<ArrayRequest> requests;
     for (std::size_t k = 0; k < nb::len(boxes); ++k) {

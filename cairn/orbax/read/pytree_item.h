@@ -115,8 +115,8 @@ bool is_custom_kind(std::string_view kind);
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
 
 // Returns the tree with the tuples and named tuples that `_METADATA` records, and make_leaf(i) in
-// place of leaves[i]; `leaves` are the item's tensors. As in Orbax, leaves that are not recorded are
-// left out. Throws if the record is damaged or has other leaves. The item must have a record:
+// place of leaves[i]; `leaves` are the item's tensors. As in Orbax, leaves that are not recorded
+// are left out. Throws if the record is damaged or has other leaves. The item must have a record:
 // `metadata.rich_types` is not empty.
 Tree recorded_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
                    const std::function<Tree(std::size_t)>& make_leaf);
