@@ -39,8 +39,10 @@ enum class Durability : std::uint8_t {
 enum class ForeignFiles : std::uint8_t {
   // Throw already_exists, and change nothing.
   kRefuse,
-  // As kRemove in what an interrupted save has left, and as kRefuse in a finished checkpoint.
-  kRemoveUnfinished,
+  // Keep the files that lie beside those of the checkpoint, at its top level: the checkpoint that
+  // replaces it gets them, too. Refuse all other foreign files of a finished checkpoint; remove those
+  // in what an interrupted save has left. A save in place (CommitProtocol::kCommitMarker) keeps none.
+  kKeepFiles,
   // Remove them with it, as Orbax does. The directory must still hold the files that identify a
   // checkpoint. Symbolic links are removed, not followed.
   kRemove,

@@ -22,8 +22,8 @@ namespace cairn::inline v0 {
 class CheckpointDirectory {
  public:
   // Creates the directory. Removes what an interrupted save has left there. Throws already_exists
-  // if the target exists and may not be replaced, or holds anything besides a checkpoint (unless
-  // `foreign` is kRemove); unavailable if another save to it is in progress; io.
+  // if the target exists and may not be replaced, or holds anything besides a checkpoint that
+  // `foreign` does not allow; unavailable if another save to it is in progress; io.
   explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail,
                                CommitProtocol protocol = CommitProtocol::kAtomicRename,
                                ForeignFiles foreign = ForeignFiles::kRefuse);

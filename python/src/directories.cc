@@ -28,12 +28,13 @@ CommitProtocol protocol_of(bool in_place) {
 
 class PendingDirectory {
  public:
-  // foreign: whether files that do not belong to a checkpoint go with the one that is replaced.
+  // foreign: whether files that do not belong to a checkpoint go with the one that is replaced. Else
+  // those at its top level stay, and others are refused.
   PendingDirectory(const PathText& target, bool replace, bool in_place, bool foreign) {
     const nb::gil_scoped_release unlocked;
     directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,
                        protocol_of(in_place),
-                       foreign ? ForeignFiles::kRemove : ForeignFiles::kRemoveUnfinished);
+                       foreign ? ForeignFiles::kRemove : ForeignFiles::kKeepFiles);
   }
   [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
   // `write_metadata` is a function of Python.
@@ -70,9 +71,8 @@ void define_directories(nb::module_& module) {
   module.def(
       "clean_json",
       [](const PathText& path, bool dry_run) {
-        return clean_json(clean_leftovers(path.local(),
-                                          dry_run ? CleanMode::kShow : CleanMode::kRemove,
-                                          ForeignFiles::kRemoveUnfinished));
+        return clean_json(clean_leftovers(
+            path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove, kForeign));
       },
       nb::arg("path"), nb::arg("dry_run"), Unlocked());
 }

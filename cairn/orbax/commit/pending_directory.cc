@@ -107,8 +107,11 @@ void PendingDirectory::clear_target() const {
   const bool unfinished = is_unfinished_in_place(parent_, name_);
   if (!unfinished) check_target();
   if (parent_.kind(name_) == EntryKind::kAbsent) return;
+  // The old checkpoint goes before there is a new one, so nothing can be kept.
+  const bool keeps = foreign_ == ForeignFiles::kKeepFiles && !unfinished;
   check_only_checkpoint(parent_.child(name_),
-                        unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget, foreign_);
+                        unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget,
+                        keeps ? ForeignFiles::kRefuse : foreign_);
   with_context(
       [&] {
         return target() + (unfinished ? ": the leftovers of an interrupted save cannot be removed"
@@ -176,6 +179,7 @@ void PendingDirectory::commit(SyncedFiles* synced) {
   const CommitSection section;
   check_same();
   check_target();
+  keep_files();
   std::string old;
   if (parent_.kind(name_) != EntryKind::kAbsent)
     old = replace_target();
@@ -207,10 +211,37 @@ std::string PendingDirectory::replace_target() {
   return old;
 }
 
+// Files that get their second name before the swap exist at every moment, also after a crash.
+void PendingDirectory::keep_files() const {
+  if (foreign_ != ForeignFiles::kKeepFiles || parent_.kind(name_) == EntryKind::kAbsent) return;
+  const Directory target = parent_.child(name_);
+  const std::vector<std::string> names = foreign_files(target);
+  for (const std::string& name : names) {
+    const std::string reason = link_file(target.descriptor(), name, directory_->path_of(name));
+    if (!reason.empty())
+      throw Error(Code::kAlreadyExists,
+                  target.path_of(name) +
+                      ": does not belong to the checkpoint that is replaced, and "
+                      "cannot be kept beside the new one: " +
+                      reason);
+  }
+  if (!names.empty() && durability_ != Durability::kUnsynced) directory_->sync();
+}
+
+void PendingDirectory::check_kept(const Directory& old) const {
+  const Directory target = parent_.child(name_);
+  for (const std::string& name : foreign_files(old))
+    if (target.kind(name) == EntryKind::kAbsent)
+      throw Error(Code::kAlreadyExists,
+                  old.path_of(name) + ": was added while the new checkpoint was put into place");
+}
+
 // Checks again that the directory contains only a checkpoint: other files may have been added since
 // the target was checked.
 void PendingDirectory::remove_old(const std::string& old, DirectoryRole role) const {
-  check_only_checkpoint(parent_.child(old), role, foreign_);
+  const Directory directory = parent_.child(old);
+  check_only_checkpoint(directory, role, foreign_);
+  if (role == DirectoryRole::kTarget && foreign_ == ForeignFiles::kKeepFiles) check_kept(directory);
   parent_.remove(old);
 }
 

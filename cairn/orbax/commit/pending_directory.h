@@ -31,7 +31,7 @@ class PendingDirectory {
  public:
   // Makes an empty temporary directory. If a crash has left one, it is removed first. Throws
   // already_exists if the target exists and may not be replaced; a target that contains anything
-  // other than a checkpoint (contents.h) may only be replaced with ForeignFiles::kRemove. Throws
+  // other than a checkpoint (contents.h) may only be replaced if `foreign` allows it. Throws
   // unavailable if another save to the target is in progress.
   PendingDirectory(const std::string& target, IfExists if_exists,
                    Durability durability = Durability::kSynced,
@@ -78,6 +78,10 @@ class PendingDirectory {
   void remove_leftover() const;
   [[nodiscard]] bool is_leftover(const std::string& name) const;
   void check_target() const;
+  // With kKeepFiles: gives the foreign files of the target a second name in the new checkpoint.
+  void keep_files() const;
+  // With kKeepFiles: throws for a foreign file of the old checkpoint that the new one lacks.
+  void check_kept(const Directory& old) const;
   // Puts the new checkpoint into place. Returns the name that the old checkpoint has now.
   [[nodiscard]] std::string replace_target();
   void remove_old(const std::string& old, DirectoryRole role) const;

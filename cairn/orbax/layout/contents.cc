@@ -81,6 +81,13 @@ class Contents {
  public:
   explicit Contents(bool temporary) : temporary_(temporary) {}
 
+  // As check_top, but accepts foreign files in the directory itself, and returns their names.
+  std::vector<std::string> check_below(const Directory& directory) {
+    top_ = &directory;
+    check_top(directory);
+    return std::move(foreign_);
+  }
+
   void check_top(const Directory& directory) {
     const auto entries = directory.list();
     if (entries.empty()) return;
@@ -183,7 +190,9 @@ class Contents {
                          : entry.kind == EntryKind::kDirectory
                              ? known_folder(directory.child(entry.name), entry.name)
                              : false;
-      if (!known) refuse(directory, entry);
+      if (known) continue;
+      if (&directory != top_ || entry.kind != EntryKind::kFile) refuse(directory, entry);
+      foreign_.push_back(entry.name);
     }
   }
 
@@ -359,17 +368,24 @@ class Contents {
   }
 
   bool temporary_;
+  const Directory* top_ = nullptr;    // where foreign files are accepted
+  std::vector<std::string> foreign_;  // their names
 };
 
 }  // namespace
 
 void check_only_checkpoint(const Directory& directory, DirectoryRole role, ForeignFiles foreign) {
   Contents contents(role == DirectoryRole::kTemporary);
-  if (foreign == ForeignFiles::kRefuse ||
-      (foreign == ForeignFiles::kRemoveUnfinished && role == DirectoryRole::kTarget))
+  if (foreign == ForeignFiles::kRefuse)
     contents.check_top(directory);
+  else if (role == DirectoryRole::kTarget && foreign == ForeignFiles::kKeepFiles)
+    contents.check_below(directory);
   else if (role == DirectoryRole::kTarget)
     Contents::check_identity(directory);
+}
+
+std::vector<std::string> foreign_files(const Directory& directory) {
+  return Contents(false).check_below(directory);
 }
 
 }  // namespace cairn::inline v0::orbax

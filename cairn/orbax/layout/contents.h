@@ -6,6 +6,8 @@
 #include <cairn/io/directory.h>
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 
@@ -25,5 +27,9 @@ enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 // With ForeignFiles::kRemove it only throws if the top level of a target does not identify it.
 void check_only_checkpoint(const Directory& directory, DirectoryRole role,
                            ForeignFiles foreign = ForeignFiles::kRefuse);
+
+// The same for a target, but accepts regular files at the top level that do not belong to the
+// checkpoint, and returns their names.
+std::vector<std::string> foreign_files(const Directory& directory);
 
 }  // namespace cairn::inline v0::orbax

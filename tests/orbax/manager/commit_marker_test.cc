@@ -291,6 +291,53 @@ TEST(ForeignFiles, GoWhenTheCheckpointIsReplaced) {
   EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("a", "other"));
 }
 
+TEST(ForeignFiles, BesideTheCheckpointAreKept) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = dir / "a";
+  const auto replace = [&](const std::vector<std::string>& files,
+                           CommitProtocol protocol = CommitProtocol::kAtomicRename) {
+    CheckpointDirectory directory(path, IfExists::kReplace, protocol, ForeignFiles::kKeepFiles);
+    for (const std::string& file : files) put_file(directory.path() + "/" + file, "new");
+    directory.commit();
+  };
+  save(path, tree_of(1));
+  put_file(path + "/config.json", "{}");
+  put_file(path + "/notes.txt", "x");
+  replace({"_METADATA"});
+  EXPECT_THAT(list_directory(path).files, ElementsAre("_METADATA", "config.json", "notes.txt"));
+  EXPECT_EQ(as_text(read_file(path + "/config.json")), "{}");
+  EXPECT_EQ(fs::hard_link_count(path + "/config.json"), 1U);
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("a"));
+
+  // The new checkpoint has a file of that name: neither may be lost.
+  EXPECT_THAT(
+      [&] {
+        replace({"_METADATA", "notes.txt"});
+      },
+      FailsWith(Code::kAlreadyExists, "a/notes.txt: does not belong to the checkpoint"));
+  EXPECT_EQ(as_text(read_file(path + "/notes.txt")), "x");
+  EXPECT_EQ(as_text(read_file(path + "/_METADATA")), "new");
+  EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("a"));
+  // A save in place removes the old checkpoint first.
+  EXPECT_THAT([&] { replace({"_METADATA"}, kInPlace); },
+              FailsWith(Code::kAlreadyExists, "config.json"));
+  // Only files, and only beside the checkpoint's own.
+  for (const std::string other : {"photos/j.jpg", "d/j.jpg"}) {
+    put_file(path + "/" + other, "x");
+    EXPECT_THAT([&] { replace({"_METADATA"}); },
+                FailsWith(Code::kAlreadyExists, "does not belong to a checkpoint"));
+    EXPECT_TRUE(file_exists(path + "/" + other));
+    fs::remove_all(fs::path(path + "/" + other).parent_path());
+  }
+  fs::create_symlink("notes.txt", path + "/link");
+  EXPECT_THAT([&] { replace({"_METADATA"}); }, FailsWith(Code::kAlreadyExists, "a/link"));
+  // What a killed save has left is removed, with all that is in it.
+  fs::remove(path + "/link");
+  put_file(path + ".orbax-checkpoint-tmp/mine/part.bin", "x");
+  replace({"_METADATA"});
+  EXPECT_THAT(list_directory(path).files, ElementsAre("_METADATA", "config.json", "notes.txt"));
+}
+
 TEST(ForeignFiles, OtherDirectoriesStay) {
   const TempDir dir = TempDir::in_memory();
   put_file(dir / "mine/notes.txt", "x");

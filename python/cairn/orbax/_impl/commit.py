@@ -19,8 +19,9 @@ class Commit:
     """Makes a directory appear complete or not at all.
 
     With `force`, an older checkpoint of the name is replaced when the new one is complete. Unlike
-    in Orbax, a directory that holds anything besides a checkpoint is not replaced, unless handlers
-    of the user's have written it, and only one save to a path is possible at a time.
+    in Orbax, files that lie beside those of the older one are kept, and a directory that holds
+    anything else besides a checkpoint is not replaced, unless handlers of the user's have written
+    it. Only one save to a path is possible at a time.
     """
 
     def __init__(

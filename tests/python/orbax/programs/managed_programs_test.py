@@ -350,7 +350,8 @@ def test_files_of_others_go_with_their_step(name, tmp_path):
 
 
 def test_a_save_over_a_checkpoint_with_files_of_others(tmp_path):
-    """Unlike Orbax, cairn.orbax keeps them: the directory belongs to no manager. Of a checkpoint of the user's handler, any file may be a part."""
+    """Orbax removes them. cairn.orbax keeps files beside the checkpoint's own, as brax adds one, and refuses others: the directory belongs to no
+    manager. Of a checkpoint of the user's handler, any file may be a part."""
     import cairn.orbax as ocp
 
     class Handler(ocp.CheckpointHandler):
@@ -362,13 +363,16 @@ def test_a_save_over_a_checkpoint_with_files_of_others(tmp_path):
         def restore(self, directory, item=None):
             return len((directory / "mine.bin").read_bytes())
 
-    checkpointer = ocp.StandardCheckpointer()
-    checkpointer.save(tmp_path / "tree", {"a": 1})
-    checkpointer.wait_until_finished()
-    (tmp_path / "tree" / "config.json").write_text("{}")
-    with pytest.raises(FileExistsError, match="config.json: is a file that does not belong to a checkpoint"):
-        checkpointer.save(tmp_path / "tree", {"a": 2}, force=True)
-    assert checkpointer.restore(tmp_path / "tree") == {"a": 1} and (tmp_path / "tree" / "config.json").exists()
+    checkpointer = ocp.PyTreeCheckpointer()
+    for i in range(3):
+        checkpointer.save(tmp_path / "tree", {"a": i}, force=True)
+        assert (tmp_path / "tree" / "config.json").exists() == (i > 0)
+        (tmp_path / "tree" / "config.json").write_text(str(i))
+        assert checkpointer.restore(tmp_path / "tree") == {"a": i}
+    (tmp_path / "tree" / "photos").mkdir()
+    with pytest.raises(FileExistsError, match="photos: is a directory that does not belong to a checkpoint"):
+        checkpointer.save(tmp_path / "tree", {"a": 3}, force=True)
+    assert checkpointer.restore(tmp_path / "tree") == {"a": 2} and (tmp_path / "tree" / "config.json").read_text() == "2"
     own = ocp.Checkpointer(Handler())
     own.save(tmp_path / "own", 3)
     own.save(tmp_path / "own", 5, force=True)
