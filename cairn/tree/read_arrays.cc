@@ -29,12 +29,6 @@ std::uint64_t stored_bytes(const TensorInfo& tensor, const Box& box) {
   return static_cast<std::uint64_t>(element_count(box.shape)) * tensor.element_size;
 }
 
-// A part of a request that is converted.
-struct Part {
-  std::size_t request = 0;
-  Box box;  // in the tensor's coordinates
-};
-
 // Reads the requests that are converted, a group of parts at a time.
 class Converter {
  public:
@@ -58,10 +52,10 @@ class Converter {
   void flush() {
     checkpoint_.read(reads_, progress_from(done_));
     cast_all(casts_, default_executor());
-    done_ += held_;
+    done_ += std::exchange(read_, 0);
+    held_ = 0;
     reads_.clear();
     casts_.clear();
-    held_ = 0;
   }
 
   // Counts a read as bytes that follow those that are done.
@@ -100,6 +94,7 @@ class Converter {
         {cairn::as_const(stored), subview(out, relative_to(part, request.box.origin))});
     reads_.push_back({request.tensor, std::move(part), stored});
     held_ += padded_size(size);
+    read_ += size;
   }
 
   const Checkpoint& checkpoint_;
@@ -108,7 +103,8 @@ class Converter {
   std::uint64_t total_;
   const std::uint64_t most_held_ = held_bytes();
   Buffer memory_{0};
-  std::uint64_t held_ = 0;  // bytes of memory_
+  std::uint64_t held_ = 0;  // bytes of memory_ that are in use
+  std::uint64_t read_ = 0;  // bytes of the elements there
   std::vector<ReadRequest> reads_;
   std::vector<Cast> casts_;
 };

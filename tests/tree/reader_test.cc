@@ -241,9 +241,24 @@ TEST(Reader, ConvertsLargeArraysInParts) {
   for (int row = 0; row < 150; ++row) bytes.append(kRow, static_cast<char>(row));
   c.add(large, std::move(bytes));
   c.add(bytes_array("whole", {70 * kRow}), std::string(70 * kRow, 'x'));
+  c.add(bytes_array("tiny", {1}), "y");  // its memory is padded, which is not counted
   const std::vector<ArrayRequest> requests = {{0, Box::whole({150, kRow}), DType::kInt8},
-                                              {1, Box::whole({70 * kRow}), DType::kInt8}};
-  const auto arrays = c.read_arrays(requests);
+                                              {1, Box::whole({70 * kRow}), DType::kInt8},
+                                              {2, Box::whole({1}), DType::kInt8},
+                                              {2, Box::whole({1}), DType::kInt8},
+                                              {2, Box::whole({1})}};
+  std::vector<std::uint64_t> done;  // each read reports one byte at its end
+  const auto arrays = c.read_arrays(requests, [&](std::uint64_t now, std::uint64_t total) {
+    done.push_back(now);
+    EXPECT_EQ(total, static_cast<std::uint64_t>(220 * kRow + 3));
+  });
+  std::uint64_t before = 0;
+  for (std::size_t i = 0; i < done.size(); ++i) {
+    EXPECT_EQ(done[i], before + 1);
+    for (const Box& box : c.boxes[i])
+      before += static_cast<std::uint64_t>(element_count(box.shape));
+  }
+  EXPECT_EQ(before, static_cast<std::uint64_t>(220 * kRow + 3));
   const auto cores = static_cast<std::int64_t>(default_executor().threads());
   const std::int64_t most = std::max<std::int64_t>(60, 16 * std::clamp<std::int64_t>(cores, 3, 16));
   std::int64_t rows = 0;
@@ -252,7 +267,7 @@ TEST(Reader, ConvertsLargeArraysInParts) {
     for (const Box& box : read) {
       held += element_count(box.shape) / kRow;
       if (box.rank() == 1) {
-        EXPECT_EQ(box, Box::whole({70 * kRow}));
+        EXPECT_TRUE(box == Box::whole({70 * kRow}) || box == Box::whole({1}));
         continue;
       }
       EXPECT_EQ(box.origin, (Shape{rows, 0}));
