@@ -491,9 +491,10 @@ TEST(Save, AFolderInPlaceOfAFileIsRefusedBeforeAnythingIsWritten) {
     const std::string what = c.inner + " in " + shape_text(c.outer);
     if (c.file.empty()) {
       save_orbax(dir / "a", tree, options);
-      EXPECT_EQ(open(dir / "a")->load(), tree) << what;
+      const auto saved = open(dir / "a");
+      EXPECT_EQ(saved->load(), tree) << what;
       EXPECT_EQ(verify(dir / "a").verdict(true), Verdict::kGood) << what;
-      for (const TensorInfo& tensor : open(dir / "a")->tensors())
+      for (const TensorInfo& tensor : saved->tensors())
         EXPECT_GT(tensor.stored_nbytes, 0U) << tensor.name << " of " << what;
       continue;
     }
