@@ -40,8 +40,9 @@ enum class ForeignFiles : std::uint8_t {
   // Throw already_exists, and change nothing.
   kRefuse,
   // Keep the files that lie beside those of the checkpoint, at its top level: the checkpoint that
-  // replaces it gets them, too. Refuse all other foreign files of a finished checkpoint; remove those
-  // in what an interrupted save has left. A save in place (CommitProtocol::kCommitMarker) keeps none.
+  // replaces it gets them, too. Refuse all other foreign files of a finished checkpoint. Remove
+  // those in what an interrupted save has left. A save in place (CommitProtocol::kCommitMarker)
+  // keeps none, and refuses them.
   kKeepFiles,
   // Remove them with it, as Orbax does. The directory must still hold the files that identify a
   // checkpoint. Symbolic links are removed, not followed.

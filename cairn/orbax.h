@@ -53,8 +53,8 @@ struct SaveOptions {
   // Target size of a chunk in bytes (positive). None: larger arrays are cut along their leading
   // dimensions into chunks of at most 16 MiB, so that all cores work on one array, and a part of
   // it is read without much of the rest. Where no divisor of an extent gives such chunks of at
-  // least 1 MiB, they have 4 to 64 MiB. With Compression::kNone, and where neither is possible, an array
-  // is one chunk. It is cut as Orbax cuts it if target_file_bytes requires more chunks.
+  // least 1 MiB, they have 4 to 64 MiB. With Compression::kNone, and where neither is possible,
+  // an array is one chunk. It is cut as Orbax cuts it if target_file_bytes requires more chunks.
   std::optional<std::int64_t> chunk_bytes = {};
   // Target size of the database's data files in bytes; 0: no limit.
   std::int64_t target_file_bytes = std::int64_t{2} << 30U;

@@ -53,11 +53,6 @@ int open_for_reading(int folder, const std::string& name) {
                                      ", but the read ends at byte " + std::to_string(wanted_end));
 }
 
-[[noreturn]] void fail_irregular(const std::string& path, mode_t mode) {
-  throw Error(Code::kDataLoss,
-              path + ": is not a regular file (it is " + irregular_kind(mode) + ")");
-}
-
 // Throws the error of opening a name for reading.
 [[noreturn]] void fail_to_open(int folder, const std::string& name, const std::string& path,
                                int error) {

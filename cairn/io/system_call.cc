@@ -33,6 +33,11 @@ const char* irregular_kind(mode_t mode) {
   return "a device";
 }
 
+void fail_irregular(const std::string& path, mode_t mode) {
+  throw Error(Code::kDataLoss,
+              path + ": is not a regular file (it is " + irregular_kind(mode) + ")");
+}
+
 void fail_to_create(const std::string& path, const std::string& temporary, int error) {
   if (error == ENOENT)
     throw Error(Code::kNotFound, path + ": cannot write it: there is no folder " + parent_of(path));

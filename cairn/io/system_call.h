@@ -36,6 +36,8 @@ inline bool is_absence(int error) {
 // Returns the kind of a directory entry as words: "a pipe", "a directory", ...; "" for a regular
 // file. `mode` is stat's st_mode.
 const char* irregular_kind(mode_t mode);
+// Throws data_loss for something else where a regular file is expected.
+[[noreturn]] void fail_irregular(const std::string& path, mode_t mode);
 
 // Throws the error of creating `temporary`, a file beside `path` that is to get its name. If the
 // folder is missing, the message names only `path`, which is what the user knows.

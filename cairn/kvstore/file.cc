@@ -295,9 +295,7 @@ class FileStore : public KvStore {
       return std::nullopt;
     }
     if (S_ISDIR(status.st_mode)) return std::nullopt;
-    if (!S_ISREG(status.st_mode))
-      throw Error(Code::kDataLoss,
-                  path + ": is not a regular file (it is " + irregular_kind(status.st_mode) + ")");
+    if (!S_ISREG(status.st_mode)) fail_irregular(path, status.st_mode);
     return static_cast<std::uint64_t>(status.st_size);
   }
   std::optional<Location> locate(std::string_view key) const override {

@@ -28,8 +28,8 @@ CommitProtocol protocol_of(bool in_place) {
 
 class PendingDirectory {
  public:
-  // foreign: whether files that do not belong to a checkpoint go with the one that is replaced. Else
-  // those at its top level stay, and others are refused.
+  // foreign: whether files that do not belong to a checkpoint go with the one that is replaced.
+  // Else those at its top level stay, and others are refused.
   PendingDirectory(const PathText& target, bool replace, bool in_place, bool foreign) {
     const nb::gil_scoped_release unlocked;
     directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,

@@ -7,8 +7,8 @@
 #ifdef __SSE2__
 #define RAPIDJSON_SSE2  // searches for the end of a string 16 characters at a time
 #endif
-// The parser's stack has no memory at first, and adds a size to its null pointer. The result is only
-// compared.
+// The parser's stack has no memory at first, and adds a size to its null pointer. It only compares
+// the result.
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((no_sanitize("pointer-overflow"))), apply_to = function)
 #endif

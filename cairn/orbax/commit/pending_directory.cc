@@ -120,9 +120,9 @@ void PendingDirectory::clear_target() const {
       [&] { remove_in_place(parent_, name_); });
 }
 
-void PendingDirectory::check_target() const {
+std::vector<std::string> PendingDirectory::check_target() const {
   const EntryKind found = parent_.kind(name_);
-  if (found == EntryKind::kAbsent) return;
+  if (found == EntryKind::kAbsent) return {};
   if (if_exists_ == IfExists::kFail)
     throw Error(Code::kAlreadyExists, target() +
                                           ": already exists; choose another path, or allow "
@@ -131,7 +131,13 @@ void PendingDirectory::check_target() const {
     throw Error(Code::kAlreadyExists,
                 target() + ": is " + std::string(entry_kind_text(found)) +
                     "; Cairn replaces only directories, because a checkpoint is a directory");
-  check_only_checkpoint(parent_.child(name_), DirectoryRole::kTarget, foreign_);
+  return check_replaceable(parent_.child(name_));
+}
+
+std::vector<std::string> PendingDirectory::check_replaceable(const Directory& directory) const {
+  if (foreign_ == ForeignFiles::kKeepFiles) return foreign_files(directory);
+  check_only_checkpoint(directory, DirectoryRole::kTarget, foreign_);
+  return {};
 }
 
 PendingDirectory::~PendingDirectory() {
@@ -178,8 +184,7 @@ void PendingDirectory::commit(SyncedFiles* synced) {
   const CancellationScope too_late{Cancellation()};
   const CommitSection section;
   check_same();
-  check_target();
-  keep_files();
+  keep_files(check_target());
   std::string old;
   if (parent_.kind(name_) != EntryKind::kAbsent)
     old = replace_target();
@@ -212,10 +217,9 @@ std::string PendingDirectory::replace_target() {
 }
 
 // Files that get their second name before the swap exist at every moment, also after a crash.
-void PendingDirectory::keep_files() const {
-  if (foreign_ != ForeignFiles::kKeepFiles || parent_.kind(name_) == EntryKind::kAbsent) return;
+void PendingDirectory::keep_files(const std::vector<std::string>& names) const {
+  if (names.empty()) return;
   const Directory target = parent_.child(name_);
-  const std::vector<std::string> names = foreign_files(target);
   for (const std::string& name : names) {
     const std::string reason = link_file(target.descriptor(), name, directory_->path_of(name));
     if (!reason.empty())
@@ -225,23 +229,22 @@ void PendingDirectory::keep_files() const {
                       "cannot be kept beside the new one: " +
                       reason);
   }
-  if (!names.empty() && durability_ != Durability::kUnsynced) directory_->sync();
-}
-
-void PendingDirectory::check_kept(const Directory& old) const {
-  const Directory target = parent_.child(name_);
-  for (const std::string& name : foreign_files(old))
-    if (target.kind(name) == EntryKind::kAbsent)
-      throw Error(Code::kAlreadyExists,
-                  old.path_of(name) + ": was added while the new checkpoint was put into place");
+  if (durability_ != Durability::kUnsynced) directory_->sync();
 }
 
 // Checks again that the directory contains only a checkpoint: other files may have been added since
 // the target was checked.
 void PendingDirectory::remove_old(const std::string& old, DirectoryRole role) const {
   const Directory directory = parent_.child(old);
-  check_only_checkpoint(directory, role, foreign_);
-  if (role == DirectoryRole::kTarget && foreign_ == ForeignFiles::kKeepFiles) check_kept(directory);
+  if (role == DirectoryRole::kTemporary) {
+    check_only_checkpoint(directory, role, foreign_);
+  } else {
+    for (const std::string& name : check_replaceable(directory))
+      if (parent_.child(name_).kind(name) == EntryKind::kAbsent)
+        throw Error(
+            Code::kAlreadyExists,
+            directory.path_of(name) + ": was added while the new checkpoint was put into place");
+  }
   parent_.remove(old);
 }
 

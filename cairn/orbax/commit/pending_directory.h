@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 
@@ -77,11 +78,13 @@ class PendingDirectory {
   void restore_set_aside() const;
   void remove_leftover() const;
   [[nodiscard]] bool is_leftover(const std::string& name) const;
-  void check_target() const;
-  // With kKeepFiles: gives the foreign files of the target a second name in the new checkpoint.
-  void keep_files() const;
-  // With kKeepFiles: throws for a foreign file of the old checkpoint that the new one lacks.
-  void check_kept(const Directory& old) const;
+  // Throws if the directory may not be replaced. Returns the names of the foreign files that are
+  // kept; only kKeepFiles keeps any.
+  [[nodiscard]] std::vector<std::string> check_replaceable(const Directory& directory) const;
+  // The same for the target, which need not exist.
+  std::vector<std::string> check_target() const;
+  // Gives these files of the target a second name in the new checkpoint.
+  void keep_files(const std::vector<std::string>& names) const;
   // Puts the new checkpoint into place. Returns the name that the old checkpoint has now.
   [[nodiscard]] std::string replace_target();
   void remove_old(const std::string& old, DirectoryRole role) const;

@@ -84,6 +84,10 @@ void set_step_aside(const Directory& root, const std::string& name, const std::s
   const SaveLock lock(root.path_of(name));
   if (root.kind(name) == EntryKind::kAbsent) return;
   check_step_removable(root, name, foreign);
+  // each level of "a/b"
+  for (std::size_t at = subfolder.find('/', 1); at != std::string::npos;
+       at = subfolder.find('/', at + 1))
+    (void)root.make(subfolder.substr(0, at));
   (void)root.make(subfolder);
   const Directory aside = root.child(subfolder);
   std::string older;

@@ -77,8 +77,8 @@ enum class Access { kReadOnly, kWritable };
 // A numpy.ndarray that shares the memory of `array`. `opaque`: NumPy's name of the type ("|S8") if
 // the elements are opaque; "": raw bytes.
 nanobind::object to_numpy(const Array& array, Access access, std::string_view opaque = {});
-// Makes many of them, writable ones. Those of one block share one Python object that keeps it alive:
-// an object for each costs more than the array of NumPy.
+// Makes many of them, writable ones. Those of one block share one Python object that keeps it
+// alive: an object for each costs more than the array of NumPy.
 class NumpyMaker {
  public:
   // Announces an array that make() will get. Call it for all of them before the first make().

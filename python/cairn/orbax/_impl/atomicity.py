@@ -86,7 +86,7 @@ class TemporaryPath:
         # A checkpoint is replaced in place only, as in Orbax.
         in_place = self.IS_IN_PLACE
         self._native = _cairn.CheckpointDirectory(
-            os.fspath(self._final), in_place, in_place, has_own_files(self._final)
+            os.fspath(self._final), in_place, in_place, in_place and has_own_files(self._final)
         )
         restrict(self._temporary, self._mode)
         self._write_metadata(None)

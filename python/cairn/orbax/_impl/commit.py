@@ -33,8 +33,10 @@ class Commit:
         mode: "int | None" = None,
         is_step: bool = False,
     ) -> None:
-        """mode: the permissions of the directory, see permissions.restrict(). is_step: of a manager
-        that replaces a whole step."""
+        """mode: the permissions of the directory, see permissions.restrict().
+
+        is_step: the directory is a manager's, which replaces it whole.
+        """
         self._mode = mode
         self._is_step = is_step
         self._in_place = atomicity is not None and atomicity.is_in_place
@@ -53,7 +55,7 @@ class Commit:
             os.fspath(self.final),
             self._force,
             self._in_place,
-            self._is_step or has_own_files(self.final),
+            self._force and (self._is_step or has_own_files(self.final)),
         )
         self.directory = as_path(self._native.path())
         restrict(self.directory, self._mode)

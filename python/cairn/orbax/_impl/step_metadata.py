@@ -99,17 +99,16 @@ def read_step_metadata(directory: Any) -> StepMetadata:
 
 
 def has_own_files(directory: Any) -> bool:
-    """Whether a handler of the user's wrote a part of the checkpoint: any file may belong to it."""
+    """Whether a handler of the user's wrote the whole checkpoint: any file may belong to it.
+
+    The native part knows the directories of such handlers in a checkpoint of several items.
+    """
     try:
-        handlers = read_step_metadata(directory).item_handlers
+        handler = read_step_metadata(directory).item_handlers
     except (OSError, ValueError):
         return False  # nothing is known of it
-    names = handlers.values() if isinstance(handlers, dict) else [handlers]
     known = ("orbax.checkpoint.", "cairn.orbax.")  # but a wrapper is around a user's handler
-    return any(
-        isinstance(name, str) and ("Wrapper" in name or not name.startswith(known))
-        for name in names
-    )
+    return isinstance(handler, str) and ("Wrapper" in handler or not handler.startswith(known))
 
 
 def check_custom_metadata(custom_metadata: Any) -> "dict[str, Any]":

@@ -1,5 +1,6 @@
 """Training loops with a CheckpointManager: each step is as in Orbax."""
 
+import dataclasses
 import datetime
 import shutil
 
@@ -356,12 +357,21 @@ def test_a_save_over_a_checkpoint_with_files_of_others(tmp_path):
 
     class Handler(ocp.CheckpointHandler):
         def save(self, directory, item):
-            (directory / "mine.bin").write_bytes(b"x" * item)
+            (directory / "mine.bin").write_bytes(b"x" * (item + 1))
             (directory / "assets").mkdir()
             (directory / "assets" / "a.txt").write_text("a")
 
         def restore(self, directory, item=None):
-            return len((directory / "mine.bin").read_bytes())
+            return len((directory / "mine.bin").read_bytes()) - 1
+
+    class ArgsHandler(Handler):
+        def save(self, directory, args):
+            super().save(directory, args.item)
+
+    @ocp.args.register_with_handler(ArgsHandler, for_save=True, for_restore=True)
+    @dataclasses.dataclass
+    class Args(ocp.args.CheckpointArgs):
+        item: int
 
     checkpointer = ocp.PyTreeCheckpointer()
     for i in range(3):
@@ -377,6 +387,15 @@ def test_a_save_over_a_checkpoint_with_files_of_others(tmp_path):
     own.save(tmp_path / "own", 3)
     own.save(tmp_path / "own", 5, force=True)
     assert own.restore(tmp_path / "own") == 5
+    # Of several items, those of such a handler have directories of their own: others' files stay, or are refused.
+    several = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
+    for i in range(2):
+        several.save(tmp_path / "several", args=ocp.args.Composite(mine=Args(i), json=ocp.args.JsonSave(i)), force=True)
+        (tmp_path / "several" / "config.json").write_text("{}")
+    assert (tmp_path / "several" / "mine" / "mine.bin").read_bytes() == b"xx" and (tmp_path / "several" / "config.json").exists()
+    (tmp_path / "several" / "photos").mkdir()
+    with pytest.raises(FileExistsError, match="photos"):
+        several.save(tmp_path / "several", args=ocp.args.Composite(json=ocp.args.JsonSave(2)), force=True)
 
 
 def test_unfinished_saves_with_files_of_others(tmp_path):

@@ -5,7 +5,6 @@ import threading
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl.paths import as_path
 
 
 def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bool = False) -> None:
@@ -18,7 +17,6 @@ def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bo
     for path in paths:
         try:
             if subdirectory:
-                (as_path(path).parent / subdirectory).parent.mkdir(parents=True, exist_ok=True)
                 _cairn.set_checkpoint_aside(os.fspath(path), subdirectory)
             else:
                 _cairn.remove_checkpoint(os.fspath(path), is_in_place)
