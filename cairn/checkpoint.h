@@ -21,6 +21,8 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
+class Executor;  // internal to the library
+
 // Options of cairn::open and of the functions that open one format. A choice that does not apply to
 // the opened checkpoint (a step, an item, a metadata key or a version) is invalid_argument.
 struct OpenOptions {
@@ -241,8 +243,8 @@ class Checkpoint {
     return TypedArray<T>(read(name));
   }
   // Reads boxes to new arrays; the result is parallel to them. Where a request names a type, it
-  // converts on all cores: 16 MiB for each core at a time (48 to 256 MiB), or one chunk if that is
-  // larger. Throws as the bulk read(), and invalid_argument for a conversion from or to kOpaque.
+  // converts on all threads of OpenOptions: 16 MiB for each thread at a time (48 to 256 MiB), or
+  // one chunk if that is larger. A compressed array without chunks is one chunk. Throws as the bulk read(), and invalid_argument for a conversion from or to kOpaque.
   // Small arrays share memory, as those of load().
   [[nodiscard]] std::vector<Array> read_arrays(std::span<const ArrayRequest> requests,
                                                const ProgressFn& progress = {}) const;
@@ -262,6 +264,8 @@ class Checkpoint {
   [[nodiscard]] virtual std::optional<std::size_t> find_other(std::string_view /*name*/) const {
     return std::nullopt;
   }
+  // The threads that convert elements: by default all cores.
+  [[nodiscard]] virtual Executor& executor() const;
 
  private:
   [[nodiscard]] Tree other_leaf(std::size_t index) const;  // a leaf that is not an array

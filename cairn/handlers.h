@@ -156,6 +156,8 @@ class ItemReader {
                                               const std::string& name) const = 0;
   // The processes that restore together, and this process's devices.
   [[nodiscard]] virtual MultiprocessingOptions processes() const { return {}; }
+  // The threads that convert elements: by default all cores.
+  [[nodiscard]] virtual Executor& executor() const;
 };
 
 // ---- handlers ----

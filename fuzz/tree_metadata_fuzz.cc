@@ -4,8 +4,8 @@
 #include <cairn/error.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
-#include <cairn/tree/rich_types.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/rich_types.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <cstddef>
 #include <cstdint>

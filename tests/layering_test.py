@@ -31,7 +31,7 @@ INSIDE = {
     "base": {"": [], "memory": [], "json": [""], "observer": ["json", ""]},
     "ocdbt": {"format": [], "read": ["format"], "write": ["read", "format"]},
     "zarr": {"codec": [], "metadata": ["codec"], "read": ["metadata", "codec"], "write": ["read", "metadata", "codec"]},
-    "tree": {"": [], "transform": [""], "msgpack": [""]},
+    "tree": {"": [], "metadata": [""], "transform": [""], "msgpack": [""]},
     "distributed": {"sharding": [], "coordinator": [], "": ["sharding", "coordinator"]},
     "handlers": {"": [], "specs": [""], "single_replica": [""]},
     "orbax": {"layout": [], "read": ["layout"], "restore": ["read", "layout"], "commit": ["layout"], "reuse": ["layout"],

@@ -274,7 +274,7 @@ std::vector<Tree> ArrayHandler::deserialize(std::span<const ParamInfo> infos,
                  });
   }
   handlers::report_shard_shapes(infos, stored, arrays);
-  handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));
+  handlers::read_leaves(reader, infos, reads);
   std::vector<Tree> out;
   for (std::size_t i = 0; i < infos.size(); ++i) {
     ShardedArray array = arrays[i].take();

@@ -97,8 +97,7 @@ void RestoringArray::read(std::size_t box, const ParamInfo& info, const TensorIn
   if (size > 0 && (!inside || !(*inside == wanted))) std::memset(bytes, 0, size);
   if (!inside) return;
   const MutableArrayView out = make_view(MutableByteView(bytes, size), result_.dtype, wanted.shape);
-  reads.push_back(
-      {info.name, stored.dtype, *inside, subview(out, relative_to(*inside, wanted.origin))});
+  reads.push_back({info.name, &stored, *inside, subview(out, relative_to(*inside, wanted.origin))});
 }
 
 std::byte* RestoringArray::memory(std::size_t box) {

@@ -44,8 +44,9 @@ class RestoringArray {
   [[nodiscard]] const Shape& shape() const { return result_.shape; }
   [[nodiscard]] DType dtype() const { return result_.dtype; }
 
-  // Appends the reads for a box; elements that are not stored become zeros. Throws invalid_argument
-  // if the box takes more memory than the leaf's limiter grants.
+  // Appends the reads for a box; they point to `info` and `stored`. Elements that are not stored
+  // become zeros. Throws invalid_argument if the box takes more memory than the leaf's limiter
+  // grants.
   void read(std::size_t box, const ParamInfo& info, const TensorInfo& stored,
             std::vector<LeafRead>& reads);
   // The memory for the box's elements, in C order.

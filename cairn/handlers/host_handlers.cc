@@ -97,9 +97,9 @@ std::vector<Array> read_whole(std::span<const ParamInfo> infos,
     const std::size_t size = dtype == stored[i].dtype ? stored[i].element_size : dtype_size(dtype);
     auto [array, out] = arena.allocate(dtype, size, stored[i].shape);
     arrays.push_back(std::move(array));
-    reads.push_back({infos[i].name, stored[i].dtype, Box::whole(stored[i].shape), std::move(out)});
+    reads.push_back({infos[i].name, &stored[i], Box::whole(stored[i].shape), std::move(out)});
   }
-  handlers::read_leaves(reader, reads, handlers::conversion_bytes(infos));
+  handlers::read_leaves(reader, infos, reads);
   return arrays;
 }
 

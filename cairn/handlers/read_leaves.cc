@@ -1,60 +1,18 @@
 // read_leaves.cc -- reads stored arrays for handlers.
 #include <cairn/handlers/read_leaves.h>
 
-#include <cairn/array/box.h>
-#include <cairn/array/cast_all.h>
-#include <cairn/base/executor.h>
 #include <cairn/handlers/byte_limiter.h>
+#include <cairn/tree/converting_reader.h>
 
 #include <algorithm>
 #include <utility>
 
-namespace cairn::inline v0::handlers {
+namespace cairn::inline v0 {
+
+Executor& ItemReader::executor() const { return default_executor(); }
+
+namespace handlers {
 namespace {
-
-// Bytes of stored elements held during conversion, unless a limit is lower.
-constexpr std::int64_t kConverted = std::int64_t{256} << 20U;
-
-// The number of rows of the first dimension that take at most `held_bytes`; at least one.
-std::int64_t rows_at_once(const LeafRead& read, std::int64_t held_bytes) {
-  const std::int64_t row = element_count(read.box.shape) /
-                           std::max<std::int64_t>(1, read.box.shape[0]) *
-                           static_cast<std::int64_t>(dtype_size(read.stored));
-  return std::max<std::int64_t>(1, held_bytes / std::max<std::int64_t>(1, row));
-}
-
-void convert(const ItemReader& reader, const LeafRead& read, const Box& part) {
-  Array stored = Array::allocate(read.stored, part.shape);
-  const ItemReader::Read one{read.name, part, stored.mutable_view()};
-  reader.read(std::span(&one, 1));
-  const Cast cast{stored.view(), subview(read.out, relative_to(part, read.box.origin))};
-  cast_all(std::span(&cast, 1), default_executor());
-}
-
-// Converts an array that is too large to be converted whole, part by part.
-void convert_in_parts(const ItemReader& reader, const LeafRead& read, std::int64_t held_bytes) {
-  const std::int64_t step = rows_at_once(read, held_bytes);
-  for (std::int64_t row = 0; row < read.box.shape[0]; row += step) {
-    Box part = read.box;
-    part.origin[0] += row;
-    part.shape[0] = std::min(step, read.box.shape[0] - row);
-    convert(reader, read, part);
-  }
-}
-
-// Converts arrays that are small together, as one plan.
-void convert_together(const ItemReader& reader, std::span<const LeafRead* const> reads) {
-  std::vector<Array> stored;
-  std::vector<ItemReader::Read> plan;
-  for (const LeafRead* read : reads) {
-    stored.push_back(Array::allocate(read->stored, read->box.shape));
-    plan.push_back({read->name, read->box, stored.back().mutable_view()});
-  }
-  reader.read(plan);
-  std::vector<Cast> casts;
-  for (std::size_t i = 0; i < reads.size(); ++i) casts.push_back({stored[i].view(), reads[i]->out});
-  cast_all(casts, default_executor());
-}
 
 // Whether an entry of a partition spec leaves a dimension whole: all its axes belong to the mesh
 // and have one device.
@@ -64,6 +22,16 @@ bool splits_nothing(const Mesh& mesh, const std::vector<std::string>& entry) {
     const auto number = static_cast<std::size_t>(found - mesh.axis_names.begin());
     return number < mesh.shape.size() && mesh.shape[number] == 1;
   });
+}
+
+// Bytes of stored elements that are held while they are converted: no more than the limiter of the
+// leaves grants.
+std::uint64_t held_bytes(const ItemReader& reader, std::span<const ParamInfo> infos) {
+  std::uint64_t most = ConvertingReader::usual_bytes(reader.executor());
+  for (const ParamInfo& info : infos)
+    if (info.byte_limiter && info.byte_limiter->limit())
+      most = std::min(most, static_cast<std::uint64_t>(*info.byte_limiter->limit()));
+  return most;
 }
 
 template <class Pointer>
@@ -83,44 +51,31 @@ auto& shared_of(std::span<const ParamInfo> infos, Pointer ParamInfo::*member, co
 
 }  // namespace
 
-void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads,
-                 std::int64_t held_bytes) {
+void read_leaves(const ItemReader& reader, std::span<const ParamInfo> infos,
+                 std::span<const LeafRead> reads) {
   std::vector<ItemReader::Read> direct;
-  std::vector<const LeafRead*> together;
-  std::int64_t held = 0;
-  const auto flush = [&] {
-    if (!together.empty()) convert_together(reader, together);
-    together.clear();
-    held = 0;
-  };
-  for (const LeafRead& read : reads) {
-    if (read.out.dtype == read.stored) {
+  ConvertingReader converter(held_bytes(reader, infos), reader.executor(),
+                             [&](std::vector<ConvertingReader::Part> parts) {
+                               std::vector<ItemReader::Read> plan;
+                               plan.reserve(parts.size());
+                               for (auto& [i, box, out] : parts)
+                                 plan.push_back({reads[i].name, std::move(box), std::move(out)});
+                               reader.read(plan);
+                             });
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    const LeafRead& read = reads[i];
+    if (read.out.dtype == read.stored->dtype) {
       direct.push_back({read.name, read.box, read.out});
       continue;
     }
-    with_context([&] { return std::string(read.name); },
-                 [&] {
-                   if (read.stored == DType::kOpaque || read.out.dtype == DType::kOpaque)
-                     throw Error(Code::kInvalidArgument,
-                                 "elements that Cairn does not interpret cannot be converted");
-                   const std::int64_t size = element_count(read.box.shape) *
-                                             static_cast<std::int64_t>(dtype_size(read.stored));
-                   if (size > held_bytes && !read.box.shape.empty())
-                     return convert_in_parts(reader, read, held_bytes);
-                   if (held + size > held_bytes) flush();
-                   held += size;
-                   together.push_back(&read);
-                 });
+    if (read.stored->dtype == DType::kOpaque || read.out.dtype == DType::kOpaque)
+      throw Error(
+          Code::kInvalidArgument,
+          std::string(read.name) + ": elements that Cairn does not interpret cannot be converted");
+    converter.add(i, *read.stored, read.box, read.out);
   }
-  flush();
+  converter.flush();
   if (!direct.empty()) reader.read(direct);
-}
-
-std::int64_t conversion_bytes(std::span<const ParamInfo> infos) {
-  std::int64_t most = kConverted;
-  for (const ParamInfo& info : infos)
-    if (info.byte_limiter) most = std::min(most, info.byte_limiter->limit().value_or(most));
-  return most;
 }
 
 std::vector<TensorInfo> stored_arrays(const ItemReader& reader, std::span<const ParamInfo> infos,
@@ -185,4 +140,5 @@ StoreArray store_array(const ParamInfo& info, const SaveArgs& args, DType dtype,
   return out;
 }
 
-}  // namespace cairn::inline v0::handlers
+}  // namespace handlers
+}  // namespace cairn::inline v0

@@ -13,18 +13,16 @@ namespace cairn::inline v0::handlers {
 // Reads a box of a stored array into memory of any element type.
 struct LeafRead {
   std::string_view name;
-  DType stored = DType::kUint8;
+  const TensorInfo* stored = nullptr;
   Box box;
   MutableArrayView out;
 };
 
-// Performs all reads. A read that keeps its type goes straight to its destination. The others are
-// converted, at most `held_bytes` of stored elements at a time (or one row of the first dimension,
-// if that is more).
-void read_leaves(const ItemReader& reader, std::span<const LeafRead> reads,
-                 std::int64_t held_bytes);
-// The value of `held_bytes`: no more than the leaves' limiter grants.
-std::int64_t conversion_bytes(std::span<const ParamInfo> infos);
+// Performs all reads, which are of the leaves `infos`. A read that keeps its type goes straight to
+// its destination. The others are converted on the reader's threads. Not more stored elements are
+// held at a time than the limiter of the leaves grants, or one chunk if that is more.
+void read_leaves(const ItemReader& reader, std::span<const ParamInfo> infos,
+                 std::span<const LeafRead> reads);
 
 // The stored arrays under the names of the leaves. `metadata_key` is the name of their metadata
 // ("": the usual one).

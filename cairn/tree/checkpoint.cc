@@ -3,6 +3,7 @@
 #include <cairn/checkpoint.h>
 
 #include <cairn/array/arena.h>
+#include <cairn/base/executor.h>
 #include <cairn/tree/build_tree.h>
 #include <cairn/tree/leaf_value.h>
 
@@ -85,6 +86,8 @@ std::string Checkpoint::read_string(std::size_t index) const {
   throw Error(Code::kInvalidArgument,
               "'" + tensor.full_name() + "' is not a string (kind: " + tensor.typestr + ")");
 }
+
+Executor& Checkpoint::executor() const { return default_executor(); }
 
 void Checkpoint::read(std::string_view name, const Box& box, const MutableArrayView& out) const {
   const std::vector<ReadRequest> request{{index(name), box, out}};

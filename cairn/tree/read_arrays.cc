@@ -3,11 +3,9 @@
 
 #include <cairn/array/arena.h>
 #include <cairn/array/box.h>
-#include <cairn/array/cast_all.h>
-#include <cairn/base/executor.h>
+#include <cairn/tree/converting_reader.h>
 #include <cairn/tree/leaf_value.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,97 +15,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-// Bytes of stored elements that are held while they are converted: a usual chunk for each core, of
-// which each reads one at a time.
-std::uint64_t held_bytes() {
-  constexpr std::uint64_t kChunk = std::uint64_t{16} << 20U;
-  return kChunk * std::clamp<std::uint64_t>(default_executor().threads(), 3, 16);
-}
-
-std::uint64_t stored_bytes(const TensorInfo& tensor, const Box& box) {
-  return static_cast<std::uint64_t>(element_count(box.shape)) * tensor.element_size;
-}
-
-// Reads the requests that are converted, a group of parts at a time.
-class Converter {
- public:
-  Converter(const Checkpoint& checkpoint, const ProgressFn& progress, std::uint64_t done,
-            std::uint64_t total)
-      : checkpoint_(checkpoint), progress_(progress), done_(done), total_(total) {}
-
-  void add(const ArrayRequest& request, const MutableArrayView& out) {
-    const TensorInfo& tensor = checkpoint_.tensors()[request.tensor];
-    const std::int64_t step = rows_of_part(tensor, request.box);
-    const std::int64_t rows = request.box.rank() == 0 ? 1 : request.box.shape[0];
-    for (std::int64_t row = 0; row < rows; row += step) {
-      Box part = request.box;
-      if (part.rank() != 0) {
-        part.origin[0] += row;
-        part.shape[0] = std::min(step, rows - row);
-      }
-      add_part(request, tensor, std::move(part), out);
-    }
-  }
-  void flush() {
-    checkpoint_.read(reads_, progress_from(done_));
-    cast_all(casts_, default_executor());
-    done_ += std::exchange(read_, 0);
-    held_ = 0;
-    reads_.clear();
-    casts_.clear();
-  }
-
-  // Counts a read as bytes that follow those that are done.
-  [[nodiscard]] ProgressFn progress_from(std::uint64_t done) const {
-    if (!progress_) return {};
-    return [this, done](std::uint64_t bytes, std::uint64_t /*total*/) {
-      progress_(done + bytes, total_);
-    };
-  }
-
- private:
-  // The most rows of the first dimension that are held at a time: all chunks of a part are wanted
-  // whole, because a part of a chunk takes as long to read. An array without chunks is one part.
-  [[nodiscard]] std::int64_t rows_of_part(const TensorInfo& tensor, const Box& box) const {
-    if (box.rank() == 0) return 1;
-    const std::int64_t rows = std::max<std::int64_t>(box.shape[0], 1);
-    if (tensor.chunk_shape.empty()) return rows;
-    const auto row_bytes = static_cast<std::int64_t>(stored_bytes(tensor, box)) / rows;
-    const std::int64_t fit =
-        static_cast<std::int64_t>(most_held_) / std::max<std::int64_t>(row_bytes, 1);
-    const std::int64_t chunk = std::max<std::int64_t>(tensor.chunk_shape[0], 1);
-    return std::min(rows, std::max<std::int64_t>(fit / chunk, 1) * chunk);
-  }
-
-  void add_part(const ArrayRequest& request, const TensorInfo& tensor, Box part,
-                const MutableArrayView& out) {
-    const std::uint64_t size = stored_bytes(tensor, part);
-    if (held_ != 0 && held_ + size > memory_.size()) flush();
-    if (size > memory_.size()) memory_ = Buffer(std::max<std::size_t>(size, most_held_));
-    const MutableArrayView stored{.data = memory_.data() + held_,
-                                  .dtype = tensor.dtype,
-                                  .element_size = tensor.element_size,
-                                  .shape = part.shape,
-                                  .strides = c_strides(part.shape, tensor.element_size)};
-    casts_.push_back(
-        {cairn::as_const(stored), subview(out, relative_to(part, request.box.origin))});
-    reads_.push_back({request.tensor, std::move(part), stored});
-    held_ += padded_size(size);
-    read_ += size;
-  }
-
-  const Checkpoint& checkpoint_;
-  const ProgressFn& progress_;
-  std::uint64_t done_;
-  std::uint64_t total_;
-  const std::uint64_t most_held_ = held_bytes();
-  Buffer memory_{0};
-  std::uint64_t held_ = 0;  // bytes of memory_ that are in use
-  std::uint64_t read_ = 0;  // bytes of the elements there
-  std::vector<ReadRequest> reads_;
-  std::vector<Cast> casts_;
-};
 
 void check_request(const ArrayRequest& request, std::span<const TensorInfo> all) {
   if (request.tensor >= all.size())
@@ -164,10 +71,31 @@ std::vector<Array> Checkpoint::read_arrays(std::span<const ArrayRequest> request
     else
       direct.push_back({request.tensor, request.box, std::move(out)});
   }
-  Converter converter(*this, progress, direct_bytes, total);
-  read(direct, converter.progress_from(0));
-  for (const auto& [request, out] : converted) converter.add(*request, out);
-  if (!converted.empty()) converter.flush();
+  // Counts the bytes of a read beside those that are done.
+  std::uint64_t done = 0;
+  const auto read_next = [&](std::span<const ReadRequest> reads, std::uint64_t bytes) {
+    const auto report = [&](std::uint64_t of_reads, std::uint64_t /*total*/) {
+      progress(done + of_reads, total);
+    };
+    read(reads, progress ? ProgressFn(report) : ProgressFn());
+    done += bytes;
+  };
+  read_next(direct, direct_bytes);
+  Executor& workers = executor();
+  ConvertingReader converter(ConvertingReader::usual_bytes(workers), workers,
+                             [&](std::vector<ConvertingReader::Part> parts) {
+                               std::vector<ReadRequest> reads;
+                               reads.reserve(parts.size());
+                               std::uint64_t bytes = 0;
+                               for (auto& [i, box, out] : parts) {
+                                 bytes += stored_bytes(all[i], box);
+                                 reads.push_back({i, std::move(box), std::move(out)});
+                               }
+                               read_next(reads, bytes);
+                             });
+  for (const auto& [request, out] : converted)
+    converter.add(request->tensor, all[request->tensor], request->box, out);
+  converter.flush();
   return arrays;
 }
 

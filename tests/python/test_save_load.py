@@ -375,15 +375,28 @@ def test_floats_are_converted_as_numpy_converts_them(tmp_path, stored):
         assert group["a"].tobytes() == array.astype(wanted).tobytes()
 
 
-def test_a_conversion_takes_little_memory(tmp_path):
+@pytest.mark.parametrize("name", ["c", "c.safetensors"])
+def test_a_conversion_takes_little_memory(tmp_path, name):
     """256 MiB of float32 become bfloat16: the result, and 16 MiB for each core (48 to 256) of what is stored."""
-    cairn.save(tmp_path / "c", {"w": np.ones((1024, 65536), np.float32)})
+    cairn.save(tmp_path / name, {"w": np.ones((1024, 65536), np.float32)})
     code = ("import resource, sys, cairn, ml_dtypes; cairn.open(sys.argv[1]); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; "
             "w = cairn.load(sys.argv[1], dtype='bfloat16')['w']; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, w.dtype, float(w[1023, 65535]))")
-    ran = subprocess.run([sys.executable, "-c", code, tmp_path / "c"], capture_output=True, text=True, check=True)
+    ran = subprocess.run([sys.executable, "-c", code, tmp_path / name], capture_output=True, text=True, check=True)
     kib, dtype, last = ran.stdout.split()
     assert dtype == "bfloat16" and last == "1.0"
     assert int(kib) < (128 + 16 * max(3, min(16, len(os.sched_getaffinity(0)))) + 48) << 10
+
+
+def test_a_conversion_uses_the_threads_that_it_is_given(tmp_path):
+    tree = {"w": np.arange(1 << 20, dtype=np.float32)}
+    cairn.save(tmp_path / "c", tree)
+    cairn.save(tmp_path / "c.safetensors", tree)
+    code = ("import os, sys, numpy, ml_dtypes, cairn; before = len(os.listdir('/proc/self/task')); "
+            "cairn.open(sys.argv[1], threads=int(sys.argv[2])).load(dtype='bfloat16'); print(len(os.listdir('/proc/self/task')) - before)")
+    for path in ("c", "c.safetensors"):
+        for threads in (1, 0):
+            ran = subprocess.run([sys.executable, "-c", code, tmp_path / path, str(threads)], capture_output=True, text=True, check=True)
+            assert int(ran.stdout) == (0 if threads == 1 else len(os.sched_getaffinity(0)) - 1), (path, threads)
 
 
 @pytest.mark.parametrize("levels", [150, 999])

@@ -231,7 +231,7 @@ TEST(Reader, ReadsPartsToNewArraysAndConvertsThem) {
 }
 
 // 150 MiB in chunks of 60 rows: each read has whole chunks, of at most 16 MiB for each core or one
-// chunk. An array without chunks is one part.
+// chunk. A compressed array without chunks is one part.
 TEST(Reader, ConvertsLargeArraysInParts) {
   constexpr std::int64_t kRow = std::int64_t{1} << 20U;
   MemoryCheckpoint c;
@@ -240,7 +240,10 @@ TEST(Reader, ConvertsLargeArraysInParts) {
   std::string bytes;
   for (int row = 0; row < 150; ++row) bytes.append(kRow, static_cast<char>(row));
   c.add(large, std::move(bytes));
-  c.add(bytes_array("whole", {70 * kRow}), std::string(70 * kRow, 'x'));
+  TensorInfo compressed = bytes_array("compressed", {70 * kRow});
+  compressed.nbytes = 70 * kRow;
+  compressed.stored_nbytes = kRow;
+  c.add(compressed, std::string(70 * kRow, 'x'));
   c.add(bytes_array("tiny", {1}), "y");  // its memory is padded, which is not counted
   const std::vector<ArrayRequest> requests = {{0, Box::whole({150, kRow}), DType::kInt8},
                                               {1, Box::whole({70 * kRow}), DType::kInt8},
@@ -282,6 +285,40 @@ TEST(Reader, ConvertsLargeArraysInParts) {
       ASSERT_EQ(arrays[0].bytes()[static_cast<std::size_t>(row * kRow + at)],
                 static_cast<std::byte>(row));
   EXPECT_EQ(arrays[1].bytes().back(), std::byte{'x'});
+}
+
+TEST(Reader, ConvertsArraysWithoutChunksInParts) {
+  constexpr std::int64_t kRow = std::int64_t{1} << 20U;
+  MemoryCheckpoint c;
+  std::string bytes(300 * kRow, 'x');
+  bytes.back() = 'y';
+  c.add(bytes_array("raw", {300, kRow}), std::move(bytes));
+  const std::vector<ArrayRequest> requests = {{0, {{10, 0}, {290, kRow}}, DType::kInt8}};
+  const auto arrays = c.read_arrays(requests);
+  std::int64_t rows = 10;
+  for (const std::vector<Box>& read : c.boxes)
+    for (const Box& box : read) {
+      EXPECT_EQ(box.origin, (Shape{rows, 0}));
+      EXPECT_LE(box.shape[0], 256) << "MiB are the most that is held";
+      rows += box.shape[0];
+    }
+  EXPECT_EQ(rows, 300);
+  EXPECT_EQ(arrays[0].bytes().front(), std::byte{'x'});
+  EXPECT_EQ(arrays[0].bytes().back(), std::byte{'y'});
+}
+
+// The box begins inside of a chunk: the first part ends with this chunk.
+TEST(Reader, PartsThatAreConvertedEndWhereChunksEnd) {
+  constexpr std::int64_t kRow = std::int64_t{4} << 20U;
+  MemoryCheckpoint c;
+  TensorInfo large = bytes_array("large", {100, kRow});
+  large.chunk_shape = {70, kRow};
+  c.add(large, std::string(100 * kRow, 'x'));
+  const std::vector<ArrayRequest> requests = {{0, {{50, 0}, {50, kRow}}, DType::kInt8}};
+  (void)c.read_arrays(requests);
+  std::vector<Box> boxes;
+  for (const std::vector<Box>& read : c.boxes) boxes.insert(boxes.end(), read.begin(), read.end());
+  EXPECT_THAT(boxes, ::testing::ElementsAre(Box{{50, 0}, {20, kRow}}, Box{{70, 0}, {30, kRow}}));
 }
 
 TEST(Reader, RefusesRequestsForNewArraysBeforeAnyRead) {

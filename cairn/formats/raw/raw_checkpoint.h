@@ -81,7 +81,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   void check_whole(const RawSlice& slice) const;
   // The same, for a slice that was read whole, with the checksums of its bytes.
   void check_read(const RawSlice& slice, const PartChecksums& sums) const;
-  [[nodiscard]] Executor& executor() const { return workers_.executor(); }
+  [[nodiscard]] Executor& executor() const override { return workers_.executor(); }
 
   CheckpointInfo info_;
   std::vector<Finding> notes_;

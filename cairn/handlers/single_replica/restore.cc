@@ -214,7 +214,7 @@ void SingleReplicaRestore::read() {
                        if (array.is_here(box)) array.memory(box);
                    });
     const Stopwatch watch;
-    read_leaves(reader_, reads, conversion_bytes(infos_));
+    read_leaves(reader_, infos_, reads);
     if (reads_)
       observe(infos_[0].observer, EventLevel::kInfo, "restore.primary_replica_read",
               {{"arrays", static_cast<std::int64_t>(arrays_.size())}}, watch.elapsed());

@@ -17,7 +17,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/io/file.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <fmt/format.h>
 

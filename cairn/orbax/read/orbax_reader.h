@@ -48,6 +48,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   // Returns the name of the tensor for messages.
   [[nodiscard]] std::string label(std::size_t index) const;
   [[nodiscard]] handlers::WorkLimits limits() const;
+  [[nodiscard]] Executor& executor() const override { return workers_.executor(); }
   // Reads a value that is stored in the aggregate file.
   void read_inside(const ReadRequest& request) const;
   // Throws Error(kUnavailable) if something was missing in an item that has been replaced.

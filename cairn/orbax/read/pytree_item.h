@@ -6,7 +6,7 @@
 #include <cairn/handlers/array_reader.h>
 #include <cairn/kvstore.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <functional>
 #include <map>

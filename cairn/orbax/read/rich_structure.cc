@@ -2,8 +2,8 @@
 #include <cairn/base/errors.h>
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/orbax/read/pytree_item.h>
+#include <cairn/tree/metadata/rich_types.h>
 #include <cairn/tree/names.h>
-#include <cairn/tree/rich_types.h>
 
 #include <cstddef>
 #include <map>

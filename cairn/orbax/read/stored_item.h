@@ -40,6 +40,9 @@ class StoredItem : public ItemReader {
   [[nodiscard]] std::string string_in(const std::string& file,
                                       const std::string& name) const override;
   [[nodiscard]] MultiprocessingOptions processes() const override { return processes_; }
+  [[nodiscard]] Executor& executor() const override {
+    return executor_ != nullptr ? *executor_ : default_executor();
+  }
 
  private:
   // Returns the string, if the file in the item's folder exists and has it.

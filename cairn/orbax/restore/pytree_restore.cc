@@ -11,8 +11,8 @@
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/orbax/restore/pytree_transform.h>
 #include <cairn/tree.h>
+#include <cairn/tree/metadata/rich_types.h>
 #include <cairn/tree/names.h>
-#include <cairn/tree/rich_types.h>
 
 #include <algorithm>
 #include <map>

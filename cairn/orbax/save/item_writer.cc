@@ -13,7 +13,7 @@
 #include <cairn/orbax/save/array_names.h>
 #include <cairn/orbax/save/consistency.h>
 #include <cairn/orbax/save/database_options.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <algorithm>
 #include <future>

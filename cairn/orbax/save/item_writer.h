@@ -19,7 +19,7 @@
 #include <cairn/orbax.h>
 #include <cairn/orbax/reuse/item_reuse.h>
 #include <cairn/tree.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <functional>
 #include <string>

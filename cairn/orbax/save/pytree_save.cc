@@ -8,8 +8,8 @@
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/save/collected_item.h>
+#include <cairn/tree/metadata/rich_types.h>
 #include <cairn/tree/names.h>
-#include <cairn/tree/rich_types.h>
 
 #include <algorithm>
 #include <span>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/tools/convert/plan.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <span>
 #include <string>

@@ -1,6 +1,6 @@
 // tree_metadata.cc -- parses `_METADATA` in one pass, because it may list a hundred thousand
 // leaves.
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <cairn/base/json/scan.h>
 

@@ -1,7 +1,7 @@
 // rich_types_test.cc -- the record of tuples and named tuples, as text and back.
 #include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>
-#include <cairn/tree/rich_types.h>
+#include <cairn/tree/metadata/rich_types.h>
 #include <gmock/gmock.h>
 
 #include <string>

@@ -14,7 +14,7 @@
 #pragma once
 
 #include <cairn/tree.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <functional>
 #include <string>

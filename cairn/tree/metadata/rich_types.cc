@@ -1,5 +1,5 @@
 // rich_types.cc -- formats and parses trees with their tuples.
-#include <cairn/tree/rich_types.h>
+#include <cairn/tree/metadata/rich_types.h>
 
 #include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>

@@ -1,7 +1,7 @@
 // tree_metadata_test.cc -- `_METADATA`: every spelling Orbax has used, and a table of damaged ones.
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 #include <gmock/gmock.h>
 
 #include "tests/support/matchers.h"

@@ -1,7 +1,7 @@
 // tree_metadata_text.cc -- writes `_METADATA`, byte for byte as Python's json.dumps does for Orbax.
 #include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
-#include <cairn/tree/tree_metadata.h>
+#include <cairn/tree/metadata/tree_metadata.h>
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,56 @@
+// converting_reader.h -- reads arrays to memory of another element type: some parts at a time, which
+// are read as one plan and converted on all cores.
+#pragma once
+
+#include <cairn/array/cast_all.h>
+#include <cairn/checkpoint.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace cairn::inline v0 {
+
+// Bytes in memory of the elements of a box of an array.
+std::uint64_t stored_bytes(const TensorInfo& tensor, const Box& box);
+
+class ConvertingReader {
+ public:
+  // A box of an array that is read at once.
+  struct Part {
+    std::size_t array = 0;  // the number that add() got
+    Box box;                // in the array's coordinates
+    MutableArrayView out;   // of the stored type; valid until the call returns
+  };
+  // Reads all parts. They have the order in which their arrays were added.
+  using ReadFn = std::function<void(std::vector<Part> parts)>;
+
+  // The stored elements are held while they are converted: at most `held_bytes`, or one chunk if
+  // that is larger.
+  ConvertingReader(std::uint64_t held_bytes, Executor& executor, ReadFn read)
+      : held_bytes_(held_bytes), executor_(executor), read_(std::move(read)) {}
+  // Bytes to hold for this executor: a usual chunk of 16 MiB for each thread, of which each reads
+  // one at a time; 48 to 256 MiB.
+  static std::uint64_t usual_bytes(const Executor& executor);
+
+  // Adds a box of an array, to be converted to `out`. Reads what was added before if it does not
+  // fit beside it.
+  void add(std::size_t array, const TensorInfo& tensor, const Box& box,
+           const MutableArrayView& out);
+  // Reads and converts what has been added and not been read yet.
+  void flush();
+
+ private:
+  [[nodiscard]] std::int64_t rows_at_once(const TensorInfo& tensor, const Box& box) const;
+  void add_part(std::size_t array, const TensorInfo& tensor, Box part, const MutableArrayView& out);
+
+  std::uint64_t held_bytes_;
+  Executor& executor_;
+  ReadFn read_;
+  Buffer memory_{0};
+  std::uint64_t used_ = 0;  // bytes of memory_ that are in use
+  std::vector<Part> parts_;
+  std::vector<Cast> casts_;  // parallel to parts_
+};
+
+}  // namespace cairn::inline v0
