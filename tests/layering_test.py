@@ -7,6 +7,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+from standard_headers import headers_of
 
 # folder -> folders it may include, besides itself.
 ALLOWED = {
@@ -170,8 +172,19 @@ def misplaced_headers():
             yield f"{source.relative_to(ROOT).as_posix()}: its own header, {wanted}, must be included first"
 
 
+# The standard library, compiled once: that takes half of the time off. standard_headers.py checks that headers include what they need of it.
+STANDARD = ROOT / "build/layering/standard.h"
+COMPILER = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
+
+
+def precompile_the_standard_library():
+    STANDARD.parent.mkdir(parents=True, exist_ok=True)
+    STANDARD.write_text("".join(f"#include <{header}>\n" for header in sorted(set().union(*headers_of().values()))))
+    subprocess.run([*COMPILER, "-x", "c++-header", STANDARD], check=True)
+
+
 def errors_of(program):
-    run = subprocess.run(["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "-I", str(ROOT), "-"],
+    run = subprocess.run([*COMPILER, "-Winvalid-pch", "-include", STANDARD, "-fsyntax-only", "-x", "c++", "-I", ROOT, "-"],
                          input=program, text=True, capture_output=True)
     return None if run.returncode == 0 else run.stderr
 
@@ -197,6 +210,7 @@ def unfriendly_options():
 
 
 def main():
+    precompile_the_standard_library()
     problems = [*violations(), *types_of_one_name(), *misplaced_headers(), *unfriendly_options()]
     proved = {own_header(source) for source in (ROOT / "cairn").rglob("*.cc")}
     others = sorted(header for header in (ROOT / "cairn").rglob("*.h") if header not in proved)

@@ -98,6 +98,18 @@ struct PytreeItem {
   std::vector<BrokenFile> broken;
   // Name of the file with the strings, if it is not _strings.json.
   std::string strings_file;
+
+  // Records an error as the reason why `file` cannot be used.
+  void note_broken(const std::string& file, const Error& error);
+  // Runs f, and records an error that it throws.
+  template <class F>
+  void try_file(const std::string& file, F f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      note_broken(file, e);
+    }
+  }
 };
 
 // True if the caller requests a version.
