@@ -6,6 +6,7 @@
 // invalid_argument.
 #pragma once
 
+#include <cairn/checkpoint.h>
 #include <cairn/error.h>
 #include <cairn/types.h>
 
@@ -145,27 +146,6 @@ struct ArrayMetadata {
   std::string compression_algorithm = "none";    // "none" or "zstd"
   std::optional<int> compression_level = {};     // none: not compressed
   bool operator==(const ArrayMetadata&) const = default;
-};
-
-// What an array's own metadata file (`.zarray`, `zarr.json`) says, in one form for both versions of
-// Zarr.
-struct ZarrMetadata {
-  // A compressor and its level, if it has one.
-  struct Compression {
-    std::string algorithm;  // "zstd", "gzip", "blosc", ...
-    std::optional<std::int64_t> level = {};
-    bool operator==(const Compression&) const = default;
-  };
-  int zarr_format = 2;  // 2 or 3
-  Shape shape = {};
-  std::string dtype = {};                       // as stored: "<f4" in Zarr v2, "float32" in v3
-  Shape chunk_shape = {};                       // of the stored values; for shards, of the shards
-  std::optional<Compression> compression = {};  // none: not compressed
-  std::string order = {};                       // Zarr v2: "C" or "F"
-  std::string dimension_separator = {};         // Zarr v2: "." or "/"
-  // Zarr v3: of the chunks in a shard. None: there are no shards, or the array has rank 0.
-  std::optional<Shape> inner_chunk_shape = {};
-  bool operator==(const ZarrMetadata&) const = default;
 };
 
 // Storage layout of an array, as the metadata of a leaf reports it.

@@ -100,6 +100,27 @@ struct TensorInfo {
   }
 };
 
+// What an array's own metadata file (`.zarray`, `zarr.json`) says, in one form for both versions of
+// Zarr.
+struct ZarrMetadata {
+  // A compressor and its level, if it has one.
+  struct Compression {
+    std::string algorithm;  // "zstd", "gzip", "blosc", ...
+    std::optional<std::int64_t> level = {};
+    bool operator==(const Compression&) const = default;
+  };
+  int zarr_format = 2;  // 2 or 3
+  Shape shape = {};
+  std::string dtype = {};                       // as stored: "<f4" in Zarr v2, "float32" in v3
+  Shape chunk_shape = {};                       // of the stored values; for shards, of the shards
+  std::optional<Compression> compression = {};  // none: not compressed
+  std::string order = {};                       // Zarr v2: "C" or "F"
+  std::string dimension_separator = {};         // Zarr v2: "." or "/"
+  // Zarr v3: of the chunks in a shard. None: there are no shards, or the array has rank 0.
+  std::optional<Shape> inner_chunk_shape = {};
+  bool operator==(const ZarrMetadata&) const = default;
+};
+
 // Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
 // programs.
 struct CheckpointInfo {
@@ -209,6 +230,11 @@ class Checkpoint {
   [[nodiscard]] virtual Tree rich_tree_of(
       const std::function<Tree(std::size_t index)>& leaf) const {
     return tree_of(leaf);
+  }
+  // What the Zarr metadata of an array says, its compressor for example. nullopt: the array is not
+  // a Zarr array, or one that TensorStore does not read.
+  [[nodiscard]] virtual std::optional<ZarrMetadata> zarr_metadata(std::size_t /*index*/) const {
+    return std::nullopt;
   }
   // Objects of the program that saved the checkpoint; object 0 is the root. Empty where the format
   // does not store them. The graph may share children and may contain cycles.

@@ -198,6 +198,22 @@ class Reader {
   [[nodiscard]] std::string random_key_impl(std::size_t i) const {
     return checkpoint_->random_key_impl(i);
   }
+  // What the Zarr metadata says, as the arguments of zarr_metadata.from_native() in Python; None
+  // where there is none.
+  [[nodiscard]] nb::object zarr_metadata(std::size_t i) const {
+    const std::optional<ZarrMetadata> found = checkpoint_->zarr_metadata(i);
+    if (!found) return nb::none();
+    const auto& compression = found->compression;
+    const nb::object level =
+        compression && compression->level ? nb::object(nb::int_(*compression->level)) : nb::none();
+    return nb::make_tuple(
+        found->zarr_format, tuple_of(found->shape), to_str(found->dtype),
+        tuple_of(found->chunk_shape),
+        compression ? nb::object(nb::make_tuple(to_str(compression->algorithm), level))
+                    : nb::none(),
+        to_str(found->order), to_str(found->dimension_separator),
+        found->inner_chunk_shape ? nb::object(tuple_of(*found->inner_chunk_shape)) : nb::none());
+  }
   [[nodiscard]] std::string info_json() const { return cairn::info_json(*checkpoint_); }
   [[nodiscard]] nb::list warnings() const {
     nb::list texts;
@@ -317,6 +333,7 @@ void define_reader(nb::module_& module) {
       .def("view", &Reader::view, nb::arg("index"))
       .def("strings", &Reader::strings, nb::arg("index"))
       .def("random_key_impl", &Reader::random_key_impl, nb::arg("index"))
+      .def("zarr_metadata", &Reader::zarr_metadata, nb::arg("index"))
       .def("info_json", &Reader::info_json, nb::call_guard<nb::gil_scoped_release>())
       .def("drawn", &Reader::drawn, nb::call_guard<nb::gil_scoped_release>())
       .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<nb::gil_scoped_release>())

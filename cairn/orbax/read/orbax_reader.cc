@@ -2,6 +2,7 @@
 #include <cairn/orbax/read/orbax_reader.h>
 
 #include <cairn/array/box.h>
+#include <cairn/handlers/zarr_metadata.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax.h>
 #include <cairn/orbax/read/describe.h>
@@ -250,6 +251,11 @@ std::string OrbaxCheckpoint::random_key_impl(std::size_t index) const {
     return it == items_[i].random_keys.end() ? "" : it->second;
   }
   return "";
+}
+
+std::optional<ZarrMetadata> OrbaxCheckpoint::zarr_metadata(std::size_t index) const {
+  (void)tensor(index);  // throws if there is none
+  return stored_[index] ? handlers::describe_zarr(stored_[index]->metadata()) : std::nullopt;
 }
 
 std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options) {

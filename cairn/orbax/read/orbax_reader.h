@@ -32,6 +32,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override;
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override;
+  [[nodiscard]] std::optional<ZarrMetadata> zarr_metadata(std::size_t index) const override;
   [[nodiscard]] Tree rich_tree_of(const std::function<Tree(std::size_t)>& leaf) const override;
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
   // For tools that need more than the leaves.

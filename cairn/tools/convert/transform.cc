@@ -114,6 +114,9 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override {
     return leaves_[index].computed ? "" : source_->random_key_impl(leaves_[index].source);
   }
+  [[nodiscard]] std::optional<ZarrMetadata> zarr_metadata(std::size_t index) const override {
+    return leaves_[index].computed ? std::nullopt : source_->zarr_metadata(leaves_[index].source);
+  }
   [[nodiscard]] VerifyReport verify(const ProgressFn& progress) const override {
     return source_->verify(progress);
   }

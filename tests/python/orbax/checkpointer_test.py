@@ -264,8 +264,27 @@ def test_metadata(writer_reader, tmp_path):
         if getattr(a, "storage", None) is not None:
             assert a.storage.chunk_shape == b.storage.chunk_shape
             assert a.storage.write_shape == b.storage.write_shape
+            assert repr(a.storage.zarr_metadata) == repr(b.storage.zarr_metadata)
         if getattr(a, "sharding", None) is not None:
             assert a.sharding.to_jax_sharding() == b.sharding.to_jax_sharding()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"use_ocdbt": False}, {"use_zarr3": True}, {"use_compression": False, "use_zarr3": True}, {"use_compression": False}],
+    ids=str,
+)
+def test_metadata_of_the_files_of_an_array(writer_reader, options, tmp_path):
+    writer, reader = writer_reader
+    tree = {"b": jnp.ones((60, 7), jnp.bfloat16), "i": np.arange(3), "zero": jnp.float32(1)}
+    save_args = {"b": writer.SaveArgs(chunk_byte_size=100), "i": writer.SaveArgs(), "zero": writer.SaveArgs()}
+    writer.Checkpointer(writer.PyTreeCheckpointHandler(**options)).save(tmp_path / "c", tree, save_args=save_args)
+    found, expected = (
+        package.Checkpointer(package.PyTreeCheckpointHandler()).metadata(tmp_path / "c").item_metadata.tree for package in (reader, writer)
+    )
+    for name in tree:
+        ours, theirs = (each[name].storage.zarr_metadata for each in (found, expected))
+        assert repr(ours) == repr(theirs) and ours.shape == tree[name].shape and (ours.compression is None) == ("use_compression" in options)
 
 
 def test_standard_checkpointer(ocp, tmp_path):

@@ -45,6 +45,7 @@ class NativeReader:
             except FileNotFoundError as error:
                 raise MissingArrayError(str(error)) from None
 
+        setattr(self, name, called)  # made once
         return called
 
 

@@ -8,6 +8,7 @@ from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.leaves.shardings import from_serialized_string
 from cairn.orbax._impl.stored_tree import StoredTree, fill
 from cairn.orbax._impl.trees import is_empty
+from cairn.orbax._impl.zarr_metadata import from_native
 
 
 @dataclasses.dataclass(repr=False)
@@ -262,5 +263,6 @@ def leaf_metadata(
         storage=StorageMetadata(
             chunk_shape=tuple(info.chunk_shape),
             write_shape=write_shape,
+            zarr_metadata=from_native(stored.reader.zarr_metadata(index)),
         ),
     )

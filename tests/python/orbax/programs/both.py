@@ -68,8 +68,7 @@ class Recorder:
             return (type(value).__name__, sorted(pairs, key=str))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             names = [field.name for field in dataclasses.fields(value)]
-            chosen = [name for name in names if name not in (*TIMES, "zarr_metadata")]
-            parts = [(name, self.described(getattr(value, name))) for name in chosen]
+            parts = [(name, self.described(getattr(value, name))) for name in names if name not in TIMES]
             return (type(value).__name__, parts)
         if isinstance(value, np.dtype | jax.sharding.Sharding):
             return (str(value),)
