@@ -19,13 +19,36 @@ std::uint64_t ConvertingReader::usual_bytes(const Executor& executor) {
 
 void ConvertingReader::add(std::size_t array, const TensorInfo& tensor, const Box& box,
                            const MutableArrayView& out) {
-  if (box.rank() == 0) return add_part(array, tensor, box, out);
-  const std::int64_t step = rows_at_once(tensor, box);
-  const std::int64_t end = box.origin[0] + box.shape[0];
-  for (Box part = box; part.origin[0] < end; part.origin[0] += part.shape[0]) {
-    // up to the end of a chunk, where it begins inside of one
-    part.shape[0] = std::min(end - part.origin[0], step - part.origin[0] % step);
+  // Each read of a part of a compressed array without chunks decodes what comes before it, too.
+  const bool is_cut = !tensor.chunk_shape.empty() || tensor.stored_nbytes >= tensor.nbytes;
+  const auto add_whole = [&](const Box& part) {
     add_part(array, tensor, part, subview(out, relative_to(part, box.origin)));
+  };
+  if (is_cut)
+    cut(tensor, box, 0, add_whole);
+  else
+    add_whole(box);
+}
+
+// Cuts where chunks end, because a part of a chunk takes as long to read.
+void ConvertingReader::cut(const TensorInfo& tensor, const Box& box, std::size_t dimension,
+                           const std::function<void(const Box&)>& add) const {
+  const std::uint64_t size = stored_bytes(tensor, box);
+  if (size <= held_bytes_ || dimension == box.rank()) return add(box);
+  const std::int64_t rows = box.shape[dimension];
+  const std::int64_t chunk = dimension < tensor.chunk_shape.size()
+                                 ? std::max<std::int64_t>(tensor.chunk_shape[dimension], 1)
+                                 : 1;
+  const auto fit =
+      static_cast<std::int64_t>(held_bytes_ / (size / static_cast<std::uint64_t>(rows)));
+  const std::int64_t step = std::max<std::int64_t>(fit / chunk, 1) * chunk;
+  const std::int64_t end = box.origin[dimension] + rows;
+  for (Box part = box; part.origin[dimension] < end;
+       part.origin[dimension] += part.shape[dimension]) {
+    // up to the end of a chunk, where it begins inside of one
+    part.shape[dimension] =
+        std::min(end - part.origin[dimension], step - part.origin[dimension] % step);
+    cut(tensor, part, dimension + 1, add);
   }
 }
 
@@ -35,18 +58,6 @@ void ConvertingReader::flush() {
   cast_all(casts_, executor_);
   casts_.clear();
   used_ = 0;
-}
-
-// Returns a multiple of the rows of a chunk, all of which are read whole: a part of a chunk takes as
-// long to read. A compressed array without chunks is read whole for the same reason.
-std::int64_t ConvertingReader::rows_at_once(const TensorInfo& tensor, const Box& box) const {
-  const std::int64_t rows = std::max<std::int64_t>(box.shape[0], 1);
-  const bool has_chunks = !tensor.chunk_shape.empty();
-  if (!has_chunks && tensor.stored_nbytes < tensor.nbytes) return box.origin[0] + rows;
-  const std::uint64_t row = std::max<std::uint64_t>(stored_bytes(tensor, box) / rows, 1);
-  const auto fit = static_cast<std::int64_t>(std::max<std::uint64_t>(held_bytes_ / row, 1));
-  const std::int64_t chunk = has_chunks ? std::max<std::int64_t>(tensor.chunk_shape[0], 1) : 1;
-  return std::max<std::int64_t>(fit / chunk, 1) * chunk;
 }
 
 void ConvertingReader::add_part(std::size_t array, const TensorInfo& tensor, Box part,

@@ -26,7 +26,7 @@ class ConvertingReader {
   using ReadFn = std::function<void(std::vector<Part> parts)>;
 
   // The stored elements are held while they are converted: at most `held_bytes`, or one chunk if
-  // that is larger.
+  // that is larger. A compressed array without chunks counts as one chunk.
   ConvertingReader(std::uint64_t held_bytes, Executor& executor, ReadFn read)
       : held_bytes_(held_bytes), executor_(executor), read_(std::move(read)) {}
   // Bytes to hold for this executor: a usual chunk of 16 MiB for each thread, of which each reads
@@ -41,7 +41,10 @@ class ConvertingReader {
   void flush();
 
  private:
-  [[nodiscard]] std::int64_t rows_at_once(const TensorInfo& tensor, const Box& box) const;
+  // Calls add() for parts of the box that fit into held_bytes_, cut along this dimension and the
+  // next ones.
+  void cut(const TensorInfo& tensor, const Box& box, std::size_t dimension,
+           const std::function<void(const Box&)>& add) const;
   void add_part(std::size_t array, const TensorInfo& tensor, Box part, const MutableArrayView& out);
 
   std::uint64_t held_bytes_;

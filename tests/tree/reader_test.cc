@@ -321,6 +321,35 @@ TEST(Reader, PartsThatAreConvertedEndWhereChunksEnd) {
   EXPECT_THAT(boxes, ::testing::ElementsAre(Box{{50, 0}, {20, kRow}}, Box{{70, 0}, {30, kRow}}));
 }
 
+// The first dimension has too few rows, or rows that are too large: the next ones are cut.
+TEST(Reader, ConvertsArraysOfFewRowsInParts) {
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20U;
+  MemoryCheckpoint c;
+  TensorInfo large = bytes_array("large", {1, 2, 150 * kMiB});
+  large.chunk_shape = {1, 1, 64 * kMiB};
+  std::string bytes(300 * kMiB, 'x');
+  bytes[150 * kMiB - 1] = 'y';
+  bytes.back() = 'z';
+  c.add(large, std::move(bytes));
+  const std::vector<ArrayRequest> requests = {{0, Box::whole(large.shape), DType::kInt8}};
+  const auto arrays = c.read_arrays(requests);
+  const auto cores = static_cast<std::int64_t>(default_executor().threads());
+  std::int64_t done = 0;
+  for (const std::vector<Box>& read : c.boxes) {
+    std::int64_t held = 0;
+    for (const Box& box : read) {
+      EXPECT_EQ((box.origin[1] * 150 * kMiB) + box.origin[2], done);
+      EXPECT_EQ(box.origin[2] % (64 * kMiB), 0);
+      held += element_count(box.shape);
+      done += element_count(box.shape);
+    }
+    EXPECT_LE(held, std::clamp<std::int64_t>(16 * cores, 64, 256) * kMiB);
+  }
+  EXPECT_EQ(done, 300 * kMiB);
+  EXPECT_EQ(arrays[0].bytes()[150 * kMiB - 1], std::byte{'y'});
+  EXPECT_EQ(arrays[0].bytes().back(), std::byte{'z'});
+}
+
 TEST(Reader, RefusesRequestsForNewArraysBeforeAnyRead) {
   MemoryCheckpoint c;
   c.add(bytes_array("a", {2, 3}), "abcdef");
