@@ -55,7 +55,7 @@ void read_leaves(const ItemReader& reader, std::span<const ParamInfo> infos,
                  std::span<const LeafRead> reads) {
   std::vector<ItemReader::Read> direct;
   ConvertingReader converter(held_bytes(reader, infos), reader.executor(),
-                             [&](std::vector<ConvertingReader::Part> parts) {
+                             [&](std::span<ConvertingReader::Part> parts) {
                                std::vector<ItemReader::Read> plan;
                                plan.reserve(parts.size());
                                for (auto& [i, box, out] : parts)

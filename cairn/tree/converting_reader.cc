@@ -54,8 +54,9 @@ void ConvertingReader::cut(const TensorInfo& tensor, const Box& box, std::size_t
 
 void ConvertingReader::flush() {
   if (parts_.empty()) return;
-  read_(std::exchange(parts_, {}));
+  read_(parts_);
   cast_all(casts_, executor_);
+  parts_.clear();
   casts_.clear();
   used_ = 0;
 }

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -22,8 +24,8 @@ class ConvertingReader {
     Box box;                // in the array's coordinates
     MutableArrayView out;   // of the stored type; valid until the call returns
   };
-  // Reads all parts. They have the order in which their arrays were added.
-  using ReadFn = std::function<void(std::vector<Part> parts)>;
+  // Reads all parts, and may move from them. They have the order in which their arrays were added.
+  using ReadFn = std::function<void(std::span<Part> parts)>;
 
   // The stored elements are held while they are converted: at most `held_bytes`, or one chunk if
   // that is larger. A compressed array without chunks counts as one chunk.

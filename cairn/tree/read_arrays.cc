@@ -83,7 +83,7 @@ std::vector<Array> Checkpoint::read_arrays(std::span<const ArrayRequest> request
   read_next(direct, direct_bytes);
   Executor& workers = executor();
   ConvertingReader converter(ConvertingReader::usual_bytes(workers), workers,
-                             [&](std::vector<ConvertingReader::Part> parts) {
+                             [&](std::span<ConvertingReader::Part> parts) {
                                std::vector<ReadRequest> reads;
                                reads.reserve(parts.size());
                                std::uint64_t bytes = 0;
