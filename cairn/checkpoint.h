@@ -116,7 +116,8 @@ struct ZarrMetadata {
   std::optional<Compression> compression = {};  // none: not compressed
   std::string order = {};                       // Zarr v2: "C" or "F"
   std::string dimension_separator = {};         // Zarr v2: "." or "/"
-  // Zarr v3: of the chunks in a shard. None: there are no shards, or the array has rank 0.
+  // Zarr v3: the shape of the chunks inside a shard. None if there are no shards, or if the array
+  // has rank 0.
   std::optional<Shape> inner_chunk_shape = {};
   bool operator==(const ZarrMetadata&) const = default;
 };
@@ -270,8 +271,9 @@ class Checkpoint {
   }
   // Reads boxes to new arrays; the result is parallel to them. Where a request names a type, it
   // converts on all threads of OpenOptions: 16 MiB for each thread at a time (48 to 256 MiB), or
-  // one chunk if that is larger. A compressed array without chunks is one chunk. Throws as the bulk read(), and invalid_argument for a conversion from or to kOpaque.
-  // Small arrays share memory, as those of load().
+  // one chunk if that is larger. A compressed array without chunks is one chunk. Throws as the bulk
+  // read(), and invalid_argument for a conversion from or to kOpaque. Small arrays share memory, as
+  // those of load().
   [[nodiscard]] std::vector<Array> read_arrays(std::span<const ArrayRequest> requests,
                                                const ProgressFn& progress = {}) const;
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,

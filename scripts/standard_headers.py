@@ -111,10 +111,14 @@ def problems(file, headers):
             yield f"{file}: std::{name} needs #include <{min(wanted)}>"
 
 
+def write_header_of_all(file):
+    every = sorted(set().union(*headers_of().values()))
+    file.write_text("".join(f"#include <{header}>\n" for header in every))
+
+
 def main():
     headers = headers_of()
-    every = sorted(set().union(*headers.values()))
-    pathlib.Path(sys.argv[1]).write_text("".join(f"#include <{header}>\n" for header in every))
+    write_header_of_all(pathlib.Path(sys.argv[1]))
     files = subprocess.run(["git", "ls-files", "--", *(f"{folder}/*.{end}" for folder in ("cairn", "cli") for end in ("cc", "h"))],
                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     found = [problem for file in files for problem in problems(file, headers)]

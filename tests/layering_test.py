@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
-from standard_headers import headers_of
+from standard_headers import write_header_of_all
 
 # folder -> folders it may include, besides itself.
 ALLOWED = {
@@ -179,7 +179,7 @@ COMPILER = ["g++", "-std=c++20", "-Wall", "-Wextra", "-Werror"]
 
 def precompile_the_standard_library():
     STANDARD.parent.mkdir(parents=True, exist_ok=True)
-    STANDARD.write_text("".join(f"#include <{header}>\n" for header in sorted(set().union(*headers_of().values()))))
+    write_header_of_all(STANDARD)
     subprocess.run([*COMPILER, "-x", "c++-header", STANDARD], check=True)
 
 

@@ -19,8 +19,9 @@ struct LeafRead {
 };
 
 // Performs all reads, which are of the leaves `infos`. A read that keeps its type goes straight to
-// its destination. The others are converted on the reader's threads. Not more stored elements are
-// held at a time than the limiter of the leaves grants, or one chunk if that is more.
+// its destination. The others are converted on the reader's threads. The stored elements that are
+// held at a time take at most the bytes that the limiter of the leaves grants, or one chunk if that
+// is more.
 void read_leaves(const ItemReader& reader, std::span<const ParamInfo> infos,
                  std::span<const LeafRead> reads);
 

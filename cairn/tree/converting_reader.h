@@ -1,5 +1,5 @@
-// converting_reader.h -- reads arrays to memory of another element type: some parts at a time, which
-// are read as one plan and converted on all cores.
+// converting_reader.h -- reads arrays to memory of another element type. It reads some parts at a
+// time, as one plan, and converts them on all threads of an executor.
 #pragma once
 
 #include <cairn/array/cast_all.h>

@@ -13,8 +13,9 @@ namespace cairn::inline v0::orbax {
 // only the file that the type handler names.
 enum class StringsFile : std::uint8_t { kUsual, kAny };
 
-// Attaches the data of these files to the leaves; `names` is made of the item's tensors. A file that
-// cannot be read is recorded in the item. A string without a value becomes a tensor with an error.
+// Attaches the data of these files to the leaves; `names` is made of the item's tensors. A file
+// that cannot be read is recorded in the item. A string without a value becomes a tensor with an
+// error.
 void attach_files(PytreeItem& out, const NameTable& names, StringsFile strings);
 
 }  // namespace cairn::inline v0::orbax
