@@ -19,7 +19,7 @@ class AggregateHandler {
   AggregateHandler& operator=(const AggregateHandler&) = delete;
   virtual ~AggregateHandler() = default;
 
-  // Writes the tree. A file that exists is replaced.
+  // Writes the tree. Replaces an existing file.
   virtual void serialize(const std::string& path, const Tree& item) const = 0;
   // Reads the tree. Throws not_found if there is no file.
   [[nodiscard]] virtual Tree deserialize(const std::string& path) const = 0;

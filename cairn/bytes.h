@@ -34,22 +34,22 @@ enum class Durability : std::uint8_t {
   kUnsynced
 };
 
-// What removing or replacing a checkpoint does if its directory holds files that do not belong to
-// one.
+// How removing or replacing a checkpoint treats foreign files: files in its directory that do not
+// belong to a checkpoint.
 enum class ForeignFiles : std::uint8_t {
   // Throw already_exists, and change nothing.
   kRefuse,
   // Keep the files that lie beside those of the checkpoint, at its top level: the checkpoint that
   // replaces it gets them, too. Refuse all other foreign files of a finished checkpoint. Remove
-  // those in what an interrupted save has left. A save in place (CommitProtocol::kCommitMarker)
-  // keeps none, and refuses them.
+  // foreign files in the leftovers of an interrupted save. A save in place
+  // (CommitProtocol::kCommitMarker) keeps none, and refuses them.
   kKeepFiles,
   // Remove them with it, as Orbax does. The directory must still hold the files that identify a
   // checkpoint. Symbolic links are removed, not followed.
   kRemove,
 };
 
-// What a save does if its target exists.
+// How a save treats an existing target.
 enum class IfExists : std::uint8_t {
   // Throw already_exists, also if the target appears during the save.
   kFail,
@@ -68,7 +68,7 @@ enum class CommitProtocol : std::uint8_t {
   kCommitMarker,
 };
 
-// What a call may use.
+// The resources that a call may use.
 struct Resources {
   std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
   // Working memory in bytes, beyond the memory that the caller provides or receives.

@@ -40,7 +40,7 @@ struct OpenOptions {
   Resources resources = {};  // of all reads of the opened checkpoint
 };
 
-// What a leaf is.
+// The kind of a leaf.
 enum class LeafKind : std::uint8_t {
   kArray,        // an array or a number
   kString,       // a string, or an array of strings
@@ -76,15 +76,15 @@ struct TensorInfo {
   // Shape of the stored chunks; for sharded arrays of the inner chunks; empty if there are none.
   Shape chunk_shape;
   std::string sharding;  // sharding as JSON text, as stored; "" if none is recorded
-  // Why the leaf cannot be read; "" if it can. Reasons: it is of kUnknown, or its elements have no
-  // fixed size.
+  // Why the leaf cannot be read; "" if it can. Reasons: its kind is kUnknown, or its elements have
+  // no fixed size.
   std::string error;
   // Code of `error`. kUnimplemented and kIo do not mean that the array is damaged.
   Code error_code = Code::kDataLoss;
 
   // "item/name" if the checkpoint has several pytree items, else the name.
   [[nodiscard]] std::string full_name() const { return item ? *item + "/" + name : name; }
-  // Whether the leaf has array data, also if nothing more is known of it.
+  // Whether the leaf has array data, even if nothing more is known about it.
   [[nodiscard]] bool is_array() const {
     return kind == LeafKind::kArray || kind == LeafKind::kUnknown;
   }
@@ -100,8 +100,8 @@ struct TensorInfo {
   }
 };
 
-// What an array's own metadata file (`.zarray`, `zarr.json`) says, in one form for both versions of
-// Zarr.
+// The content of an array's own metadata file (`.zarray`, `zarr.json`), in one form for both
+// versions of Zarr.
 struct ZarrMetadata {
   // A compressor and its level, if it has one.
   struct Compression {
@@ -134,8 +134,8 @@ struct CheckpointInfo {
   std::vector<std::string> items;    // every item on disk, if the checkpoint is a composite
   // (label, value) pairs in display order: versions, options, generation, commit time, ...
   std::vector<std::pair<std::string, std::string>> facts;
-  // What a program should tell its user before it uses the leaves: a part of the checkpoint is
-  // missing, so that there may be more of them.
+  // Warnings that a program should show its user before it uses the leaves: a part of the
+  // checkpoint is missing, so that there may be more leaves.
   std::vector<std::string> warnings;
   std::string custom_metadata;  // JSON text; "" if there is none
   // (subject, text) pairs that distinguish these values from others of the same leaves. Opening
@@ -232,8 +232,8 @@ class Checkpoint {
       const std::function<Tree(std::size_t index)>& leaf) const {
     return tree_of(leaf);
   }
-  // What the Zarr metadata of an array says, its compressor for example. nullopt: the array is not
-  // a Zarr array, or one that TensorStore does not read.
+  // The Zarr metadata of an array, its compressor for example. nullopt: the array is not a Zarr
+  // array, or one that TensorStore does not read.
   [[nodiscard]] virtual std::optional<ZarrMetadata> zarr_metadata(std::size_t /*index*/) const {
     return std::nullopt;
   }

@@ -1,5 +1,6 @@
-// checkpoint_items.h -- the items of a checkpoint that has several. Each is a directory
-// <checkpoint>/<item>, written as the handler of Orbax does that each type names.
+// checkpoint_items.h -- the items of a checkpoint that has several. Each item is a directory
+// <checkpoint>/<item>. Each type below names the handler of Orbax that writes and reads the same
+// files.
 #pragma once
 
 #include <cairn/leaf_args.h>
@@ -38,7 +39,7 @@ struct JsonItem {
   std::string text;
 };
 
-// A protocol buffer in text format (ProtoCheckpointHandler). Cairn does not look into it.
+// A protocol buffer in text format (ProtoCheckpointHandler). Cairn does not interpret it.
 struct ProtoItem {
   std::string text;
 };
@@ -73,16 +74,16 @@ using CheckpointItem = std::variant<PyTreeSaveArgs, StandardItem, ArrayItem, Jso
 // (_CHECKPOINT_METADATA, commit_success.txt, orbax.checkpoint, _CHECKPOINT_DELETION).
 using CheckpointItems = std::vector<std::pair<std::string, CheckpointItem>>;
 
-// Reads an item of a handler that Cairn does not have, such as a FilesItem: gets the directory of
-// the item, which must not be changed, and returns the value.
+// Reads an item of a handler that Cairn does not have, such as a FilesItem. Receives the directory
+// of the item, which it must not change, and returns the value.
 using FilesReader = std::function<std::any(const std::string& directory)>;
-// Readers by the name of the item, or by the name of the handler that is recorded for it. A name of
-// an item goes first, and takes the place of Cairn's own way to read the item.
+// Readers by the name of the item, or by the name of the handler that is recorded for it. A reader
+// by the name of the item takes precedence, also over Cairn's own reader of the item.
 struct FilesReaders {
   std::map<std::string, FilesReader> by_item = {};
   std::map<std::string, FilesReader> by_handler = {};
 };
-// What a reader has returned.
+// The value that a reader has returned.
 struct CustomItem {
   std::string handler;  // that is recorded; "" if none is
   std::any value;

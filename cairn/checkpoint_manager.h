@@ -25,7 +25,7 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-// How the directories of steps are named.
+// The names of the directories of steps.
 struct StepNameFormat {
   StepNameFormat() = default;  // 12
   explicit StepNameFormat(std::string before, std::size_t least_digits = 0)
@@ -51,11 +51,11 @@ struct CheckpointManagerOptions {
   // ---- which steps are saved ----
   std::int64_t save_interval_steps = 1;  // multiples of it, the first step, and save_on_steps
   std::set<std::int64_t> save_on_steps = {};
-  // Takes the place of both, and decides alone: the step at which the process is to end is saved
-  // only if save_policy::preemption() is among the policies. As in Orbax.
+  // Replaces both, and decides alone, as in Orbax: the step at which the process is to end is saved
+  // only if save_policy::preemption() is among the policies.
   SavePolicy save_policy = {};
-  // Asked with each call of save() and should_save(): whether the process is to end. Without a
-  // save_policy, such a step is saved. Null: never.
+  // Called with each call of save() and should_save(). Returns whether the process is to end.
+  // Without a save_policy, such a step is saved. Null: never.
   std::function<bool(std::int64_t step)> is_preempted = {};
 
   // ---- which steps are kept ----
@@ -63,7 +63,7 @@ struct CheckpointManagerOptions {
   std::optional<std::int64_t> keep_period = {};  // also multiples of it
   std::optional<std::chrono::nanoseconds> keep_time_interval = {};  // also one in each interval
   KeepPolicy keep_policy = {};  // excludes the three above; no `select`: none
-  // Given: save() stores metrics, and best_step() and max_to_keep look at them.
+  // If it is given, save() stores metrics, and best_step() and max_to_keep use them.
   MetricFn best_fn = {};
   BestMode best_mode = BestMode::kMax;
   bool keep_checkpoints_without_metrics = true;  // not counted in max_to_keep
@@ -73,11 +73,11 @@ struct CheckpointManagerOptions {
   StepNameFormat step_name_format = StepNameFormat();
   bool create = true;      // make the directory if it is missing
   bool read_only = false;  // nothing is saved, removed or made
-  // Remove what interrupted saves of steps have left. What stays, because a save is in progress or
-  // foreign files are there, is reported to the observer.
+  // Remove the leftovers of interrupted saves of steps. The observer learns of those that stay,
+  // because a save is in progress or foreign files are there.
   bool cleanup_tmp_directories = false;
-  // Steps are removed in a thread of their own: remove() and saves of other steps do not wait. A
-  // removal waits for the one before, and with several processes a save does, too.
+  // A separate thread removes steps: remove() and saves of other steps do not wait. A removal waits
+  // for the one before, and with several processes a save does, too.
   bool enable_background_delete = false;
   // Removed steps are moved to this directory below the root; none: they are removed.
   std::optional<std::string> todelete_subdir = {};
@@ -102,9 +102,9 @@ struct StepSaveOptions {
 // on in a thread of its own. No older step is removed before the new one is durable. A directory
 // that holds anything besides a checkpoint is never removed.
 //
-// An error of a save or removal in the background is thrown once, by the next call of save(),
-// remove(), restore(), check_for_errors(), wait_until_finished() or close(). That of a save is also
-// reported to the observer. The manager then looks again which steps there are.
+// The next call of save(), remove(), restore(), check_for_errors(), wait_until_finished() or
+// close() throws the error of a save or removal in the background, once. The observer also receives
+// the error of a save. The manager then lists the directory again.
 //
 // With several processes (options.handler.multiprocessing_options), each has a manager with the
 // same options, and all call save(), remove() and the constructor together. A step is saved if any
@@ -129,14 +129,14 @@ class CheckpointManager {
   [[nodiscard]] std::optional<std::int64_t> best_step() const;
   // The metrics stored with a step; none if there are none, or no such step.
   [[nodiscard]] std::optional<Metrics> metrics(std::int64_t step) const;
-  // What the step records about itself, as read_step_metadata(). Throws not_found for an unknown
-  // step.
+  // The metadata that the step records about itself, as read_step_metadata(). Throws not_found for
+  // an unknown step.
   [[nodiscard]] StepMetadata metadata(std::int64_t step) const;
   // The custom metadata of the run as JSON; "" for none.
   [[nodiscard]] std::string root_metadata() const;
   // Whether save() would save the step. With several processes: for this process's part.
   [[nodiscard]] bool should_save(std::int64_t step) const;
-  // Whether is_preempted has said yes, in any of the processes, in a call of save() that has
+  // Whether is_preempted has returned true, in any of the processes, in a call of save() that has
   // returned. All processes get the same answer after the same save(), so all can end together.
   [[nodiscard]] bool reached_preemption() const;
 
@@ -162,10 +162,10 @@ class CheckpointManager {
   // anything besides a checkpoint; with enable_background_delete, the next call throws it. Does
   // nothing if the manager is read-only.
   void remove(std::int64_t step);
-  // Looks which steps there are. Other processes may have saved or removed some.
+  // Lists the directory again. Other processes may have saved or removed steps.
   void reload();
 
-  // Waits until the running save is durable and the steps that are to go are removed. Throws their
+  // Waits until the running save is durable and the steps to be removed are removed. Throws their
   // errors.
   void wait_until_finished();
   // Throws the error of a finished save or removal. Does not wait.
@@ -179,8 +179,8 @@ class CheckpointManager {
   std::unique_ptr<State> state_;
 };
 
-// Notes a signal to end the process, which then does not end it. A cluster sends SIGTERM before it
-// takes a machine away:
+// Records a signal to end the process; the signal then does not end it. A cluster sends SIGTERM
+// before it takes a machine away:
 //
 //   const TerminationSignal signal;
 //   CheckpointManager manager(directory, {.is_preempted = signal.asked()});
@@ -191,8 +191,8 @@ class CheckpointManager {
 //   manager.close();
 //
 // Ask the manager, not the object: a signal that arrives after the decision of save() takes effect
-// at the next step, and may reach one of several processes. Only one object for each signal may
-// exist at a time.
+// at the next step, and may reach only one of several processes. Only one object for each signal
+// may exist at a time.
 class TerminationSignal {
  public:
   // Throws invalid_argument for a signal that cannot be caught, failed_precondition if another
@@ -222,7 +222,7 @@ struct StepWatcherOptions {
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds min_interval = {};            // between two steps that next() returns
   std::optional<std::chrono::nanoseconds> timeout = {};  // of one call of next(); none: no limit
-  // Asked after the timeout, and from then on with every poll: whether to give up. Null: yes.
+  // Called after the timeout, and then with every poll. Returns whether to give up. Null: yes.
   std::function<bool()> gives_up = {};
 };
 

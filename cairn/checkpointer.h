@@ -73,7 +73,7 @@ class AsyncCheckpointer {
  public:
   AsyncCheckpointer();
   explicit AsyncCheckpointer(PyTreeCheckpointHandlerOptions options);
-  // Waits for a running save. An error that nobody has asked for reaches the observer only.
+  // Waits for a running save. An error that nobody has asked for reaches only the observer.
   ~AsyncCheckpointer();
   AsyncCheckpointer(const AsyncCheckpointer&) = delete;
   AsyncCheckpointer& operator=(const AsyncCheckpointer&) = delete;

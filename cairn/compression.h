@@ -49,7 +49,8 @@ struct Compression {
   constexpr Compression(Method chosen, int at_level) : method(chosen), level(at_level) {}
 };
 
-// What Compression::kAuto decided in a save, and why. A save with another method leaves it empty.
+// The decision of Compression::kAuto in a save, and its reason. A save with another method leaves
+// it empty.
 struct CompressionReport {
   std::uint64_t compressed_bytes = 0;      // bytes of the elements in compressed chunks
   std::uint64_t compressed_size = 0;       // bytes of these chunks as stored

@@ -24,7 +24,7 @@ namespace cairn::inline v0 {
 
 // ---- transforming ----
 
-// What transform_checkpoint() made.
+// The report of transform_checkpoint().
 struct TransformReport {
   // (key, what it is made of) for each leaf that the rules make; unchanged leaves are omitted.
   std::vector<std::pair<std::string, std::string>> made;
@@ -102,11 +102,11 @@ struct ConvertOptions {
   // (regular expression, replacement) pairs, applied to each name in order. Syntax and meaning are
   // those of Python's re.sub: every match is replaced; \1 is the first group, \g<0> the whole
   // match. The name has its keys joined with '.'. If no name of the source has a '/', and the
-  // expression changes nothing, '/' stands for '.', too, in it and in the replacement.
+  // expression changes nothing, a '/' in it and in the replacement also stands for '.'.
   std::vector<std::pair<std::string, std::string>> rename = {};
-  // Called with each name after `rename` (its keys joined with '.'); returns the new name, which is
-  // taken as it is. In a job of several processes, it
-  // must return the same names in all of them. Null: none.
+  // Called with each name after `rename` (its keys joined with '.'). Returns the new name, which
+  // convert() uses unchanged. In a job of several processes, it must return the same names in all
+  // of them. Null: none.
   std::function<std::string(std::string_view)> rename_fn = {};
   // Splits each key of a dict at this separator, so that flat names become a nested tree: with ".",
   // the leaf "a.b" becomes the leaf "b" of the dict "a". For formats that hold trees (Orbax and
@@ -132,7 +132,7 @@ struct ConvertOptions {
   // larger than both a process's share and 4 MiB are split.
   MultiprocessingOptions multiprocessing = {};
 };
-// What convert() wrote.
+// The report of convert().
 struct ConvertReport {
   std::string format;                                        // format written
   std::vector<std::string> files;                            // paths of the files written
@@ -147,8 +147,8 @@ struct ConvertReport {
   // (item or file of the source, reason) for everything beside the leaves that the options select,
   // but that the target cannot hold
   std::vector<std::pair<std::string, std::string>> left_out;
-  // What Compression::kAuto decided, for the bytes that this process wrote. Empty for other methods
-  // and formats.
+  // The decision of Compression::kAuto for the bytes that this process wrote. Empty for other
+  // methods and formats.
   CompressionReport compression;
 };
 // Writes `source` to the local path `target`. No leaf is lost silently. Throws invalid_argument,
@@ -190,7 +190,7 @@ struct ReshardOptions {
   ProgressFn progress = {};
   MultiprocessingOptions multiprocessing = {};  // as in ConvertOptions
 };
-// What reshard() wrote.
+// The report of reshard().
 struct ReshardReport {
   // A resharded array.
   struct Leaf {

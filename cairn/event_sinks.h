@@ -26,8 +26,8 @@ struct JsonLinesOptions {
 // stays open as long as the observer or a copy of it exists. Each line is written with one call of
 // the system and is in the file when the observer returns, so a killed process loses none; a
 // machine that loses its power may lose the last ones. Processes may append to one file of a local
-// file system. A line that was torn, by a full disk or a killed process, stays alone on its line.
-// Throws io if the file cannot be opened, not_found if its directory is missing.
+// file system. An incomplete line, from a full disk or a killed process, stays on a line of its
+// own. Throws io if the file cannot be opened, not_found if its directory is missing.
 Observer json_lines_sink(const std::string& path, JsonLinesOptions options = {});
 
 }  // namespace cairn::inline v0

@@ -142,7 +142,7 @@ class ItemReader {
   [[nodiscard]] virtual std::optional<std::string> sharding(const std::string& name) const = 0;
   // Implementation of the typed PRNG key whose data the array holds; "" for other arrays.
   [[nodiscard]] virtual std::string random_key_impl(const std::string& name) const = 0;
-  // What the metadata file of an array that was described says. nullopt: unknown.
+  // The content of the metadata file of a described array. nullopt: unknown.
   [[nodiscard]] virtual std::optional<ZarrMetadata> zarr_metadata(
       const std::string& /*name*/) const {
     return std::nullopt;

@@ -17,7 +17,7 @@ namespace cairn::inline v0 {
 
 // Whether clean_leftovers() only reports, or also removes and restores.
 enum class CleanMode : std::uint8_t { kShow, kRemove };
-// What clean_leftovers() did with a path, or would do with kShow.
+// How clean_leftovers() treated a path, or would treat it with kShow.
 enum class CleanOutcome : std::uint8_t {
   kRemoved,  // the leftover was removed
   // The leftover was complete and its target was missing: it now has the target's name. With kShow:

@@ -81,7 +81,7 @@ Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = 
 // A leaf of a tree to be written whose values are fetched when they are needed
 // (Tree(SourceLeaf{...})).
 struct SourceLeaf {
-  // What the source becomes.
+  // The leaf that the source becomes.
   enum class As : std::uint8_t { kArray, kBytes };
   std::size_t index = 0;  // index into the sources
   As as = As::kArray;     // kBytes: a bytes object made of the source's bytes

@@ -42,8 +42,9 @@ struct OcdbtCommit {
 // manifest only if nobody else has. In a local folder both libraries use the same lock file for
 // this. All data is durable before the manifest refers to it, as far as the base store syncs.
 //
-// Of two changes to one key the later one counts. Use a transaction from one thread at a time.
-// Destruction without commit() discards the changes and removes the data files they have made.
+// If one key is changed twice, the later change counts. Use a transaction from one thread at a
+// time. Destruction without commit() discards the changes and removes the data files they have
+// made.
 class OcdbtTransaction {
  public:
   // Begins changes to the database whose files are the keys of `base`. Throws data_loss for a

@@ -77,12 +77,12 @@ struct SaveOptions {
   Resources resources = {};
   Observer observer = {};    // told about warnings and durations; null: nobody
   ProgressFn progress = {};  // null: none
-  // A save that takes longer ends soon after this time, with the error deadline_exceeded, as if
-  // somebody had asked it to stop. With several processes, each measures its own time, and one that
-  // is late fails all. None: no limit. Throws invalid_argument if it is not positive.
+  // A save that takes longer ends soon after this time, with the error deadline_exceeded, as if the
+  // caller had asked it to stop. With several processes, each measures its own time, and one late
+  // process fails all. None: no limit. Throws invalid_argument if it is not positive.
   std::optional<std::chrono::milliseconds> save_timeout = {};
-  // A request to stop ends the save soon, with the error cancelled. What is left is what an
-  // interrupted save may leave. After the commit the request has no effect.
+  // A request to stop ends the save soon, with the error cancelled. It leaves at most the files
+  // that an interrupted save may leave. After the commit the request has no effect.
   std::stop_token cancel = {};
 };
 

@@ -65,7 +65,7 @@ struct SavedArrayMetadata {
 using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMetadata>& first,
                                                   const std::vector<SavedArrayMetadata>& other)>;
 
-// What is recorded of a tree beside its leaves.
+// Which metadata of a tree is recorded beside its leaves.
 struct PyTreeMetadataOptions {
   // Tuples and named tuples are recorded as such and restored without a target.
   bool support_rich_types = false;
@@ -105,7 +105,7 @@ struct PyTreeCheckpointHandlerOptions {
   // handler takes precedence.
   IsPrioritizedKeyFn is_prioritized_key_fn = {};
   // The processes that save together. All call save (or async_save) in the same way, with trees of
-  // the same sharded arrays. Each writes its own pieces; of all other leaves, the primary's values
+  // the same sharded arrays. Each writes its own pieces; for all other leaves, the primary's values
   // are saved. An error in one process fails all of them: the others throw its text ("process 2:
   // ..."); if a process has died, they throw unavailable within the timeout.
   MultiprocessingOptions multiprocessing_options = {};
@@ -122,7 +122,7 @@ struct PyTreeCheckpointHandlerOptions {
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   // With kCommitMarker: a checkpoint without the marker counts, too, unless its metadata say that
   // it is unfinished. Orbax before 0.12.3 renamed checkpoints and wrote no markers. Do not set it
-  // while Orbax saves there, because it tells less of a save in progress than Cairn does.
+  // while Orbax saves there, because Orbax records less about a save in progress than Cairn does.
   bool allow_legacy_atomic_rename = false;
   // As SaveOptions::save_timeout. Orbax's AsyncOptions.timeout_secs.
   std::optional<std::chrono::milliseconds> save_timeout = {};
@@ -137,7 +137,7 @@ struct PyTreeCheckpointHandlerOptions {
   Observer observer = {};  // told about warnings, durations and sizes; null: nobody
 };
 
-// What to save.
+// The tree to save, and how.
 struct PyTreeSaveArgs {
   Tree item;  // the tree
   // SaveArgs or None in place of each leaf of the item; none: defaults.
@@ -187,7 +187,7 @@ struct StoredStructure {
 using LegacyTransformFn =
     std::function<StoredStructure(const Tree& item, const StoredStructure& stored)>;
 
-// What to restore.
+// The tree to restore, and how.
 struct PyTreeRestoreArgs {
   // The target: its structure, and values to be replaced. None: as stored.
   std::optional<Tree> item = {};

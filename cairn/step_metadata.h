@@ -16,7 +16,7 @@ namespace cairn::inline v0 {
 // The metadata of a checkpoint: of a step of a manager, or of one at a path of its own.
 struct StepMetadata {
   // Nanoseconds since 1970: when the save began, and when it was committed. None if the checkpoint
-  // does not say it, as those of old versions.
+  // does not record it, as those of old versions.
   std::optional<std::int64_t> init_timestamp_ns = {};
   std::optional<std::int64_t> commit_timestamp_ns = {};
   // The name of the handler by the name of the item; by "" for a checkpoint that is one tree.
@@ -30,7 +30,7 @@ struct StepMetadata {
   std::optional<Metrics> metrics = {};
   std::string custom_metadata = {};  // a JSON object; "" for none or an empty one
 };
-// Reads the metadata of the checkpoint at `path`. What is not recorded stays empty. Throws
+// Reads the metadata of the checkpoint at `path`. Members that are not recorded stay empty. Throws
 // not_found if the path is missing, invalid_argument if it is a file or a directory of steps,
 // data_loss if the metadata is damaged.
 StepMetadata read_step_metadata(const std::string& path);

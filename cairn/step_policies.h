@@ -39,14 +39,14 @@ enum class BestMode : std::uint8_t { kMax, kMin };
 
 // ---- which steps are saved ----
 
-// What a SavePolicy decides on.
+// The facts on which a SavePolicy decides.
 struct SaveQuestion {
   std::int64_t step = 0;
   std::span<const StepInfo> saved = {};  // the steps that are there, in the order of their saves
   bool is_saving = false;                // the save of an earlier step is in progress
   bool is_preempted = false;             // the process has been asked to end
 };
-// The saved steps of which a policy looks at the times and metrics.
+// The saved steps whose times and metrics a policy needs.
 enum class StepDetails : std::uint8_t { kOfNone, kOfLast, kOfAll };
 
 // Decides whether to save a step. A function of your own is one, too.
@@ -92,7 +92,7 @@ struct KeepPolicy {
   // Receives the steps in the order of their saves, the new one last. Returns one decision for
   // each.
   Select select;
-  // Whether it looks at times and metrics. Reading them takes two files for each older step.
+  // Whether it needs times and metrics. Reading them takes two files for each older step.
   bool needs_details = true;
 };
 
@@ -111,8 +111,9 @@ KeepPolicy every_n_steps_closest(std::int64_t interval,
                                  std::optional<std::size_t> max_to_keep = {});
 // The first step, and each that was saved at least `interval` after the one kept before it.
 KeepPolicy every(std::chrono::nanoseconds interval);
-// The `count` best steps. Of equally good ones, the later in kMax and kMin alike. If there are more
-// steps than `count`, those without metrics are kept or not, as `keep_without_metrics` says.
+// The `count` best steps. The later step counts as the better of two equally good ones, in kMax and
+// in kMin. If there are more steps than `count`, those without metrics are kept or not, as
+// `keep_without_metrics` says.
 KeepPolicy best(std::size_t count, MetricFn metric, BestMode mode = BestMode::kMax,
                 bool keep_without_metrics = true);
 // These steps.

@@ -20,8 +20,8 @@ struct StepRecord {
   // Nanoseconds since 1970; none if the step does not say it.
   std::optional<std::int64_t> committed_at_ns = {};
   std::uint64_t nbytes = 0;  // of the step's files; a file with several names counts once
-  // Of the files that no other step has: what its removal frees. 0 for a step that is a symbolic
-  // link: it is never removed.
+  // Bytes of the files that no other step has, which the removal of the step frees. 0 for a step
+  // that is a symbolic link: it is never removed.
   std::uint64_t unique_nbytes = 0;
   std::vector<std::string> items = {};  // names, sorted; none for a step that is one tree
   std::optional<Metrics> metrics = {};  // members that are numbers
@@ -46,7 +46,7 @@ struct PruneOptions {
   BestMode best_mode = BestMode::kMax;          // what "best" means
   bool dry_run = false;                         // remove nothing
 };
-// What happened to a step.
+// The outcome for a step.
 enum class PruneOutcome : std::uint8_t {
   kKept,
   kRemoved,  // in a dry run: would be removed

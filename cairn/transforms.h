@@ -51,7 +51,7 @@ using Transforms = std::vector<std::pair<std::string, Transform>>;
 // invalid_argument for any other leaf.
 Transforms flatten_transforms(const Tree& tree);
 
-// What an output key gets that no transform matches. Orbax's transforms_default_to_original.
+// The value of an output key that no transform matches. Orbax's transforms_default_to_original.
 enum class UnmentionedKeys : std::uint8_t {
   // The stored value, if there is one. use_fallback then gives the target's value.
   kStored,
@@ -121,7 +121,7 @@ Tree apply_transforms(const Tree& stored, const Tree& target, Transforms transfo
 
 // ---- trees by their paths ----
 
-// All leaves of the trees; of two leaves with one path, that of the later tree. With a target, its
+// All leaves of the trees; if two leaves have one path, that of the later tree. With a target, its
 // structure; else a dict for each level, also for lists. Empty nodes are left out. Throws not_found
 // if the target has a leaf that no tree has, invalid_argument if a path is a leaf in one tree and
 // has members in another.
