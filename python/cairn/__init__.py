@@ -8,8 +8,8 @@
     rows = cairn.open("ckpt")["params"]["w"][0:8]                 # reads only these rows
 
 Reads Orbax, safetensors, TensorFlow, flax msgpack, npz and Zarr; writes Orbax, safetensors, npz and
-msgpack, and through convert() TensorFlow. JAX, PyTorch and TensorFlow are never imported by this
-package; their arrays are taken and returned where the program has imported them.
+msgpack, and through convert() TensorFlow. This package never imports JAX, PyTorch or TensorFlow; it
+takes and returns their arrays where the program has imported them.
 """
 
 from cairn._cairn import CorruptionError

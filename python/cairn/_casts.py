@@ -13,7 +13,7 @@ def conversion(stored: str, dtype: Any) -> str:
     """The name of the type to which a read converts elements of the type `stored`; "": to none.
 
     It converts floating-point numbers to such numbers, with the same results as astype() of NumPy.
-    `dtype`: a type of NumPy, or None. What it does not convert is left to astype().
+    `dtype`: a type of NumPy, or None. Other conversions are left to astype().
     """
     if dtype is None or not is_float(stored):
         return ""

@@ -39,7 +39,7 @@ def open(
       path: a directory or file; `file:///path` works, too.
       step: the step to open below a directory of steps; None: the latest complete one.
       item: the item to open of a checkpoint that has several.
-      allow_uncommitted: open what an interrupted save has left, too.
+      allow_uncommitted: open a checkpoint that an interrupted save has left, too.
       metadata_key: the name of the files with the arrays' metadata, where it is not the usual one.
       generation: the version of the database to read, by its number; None: the newest.
       commit_time_ns: the newest version at that time, in nanoseconds since 1970.
@@ -341,7 +341,7 @@ class Tensor:
     def read_into(self, out: Any) -> Any:
         """Reads the array into an array of NumPy or a tensor of PyTorch; returns that.
 
-        Of a DTensor, each rank reads its part.
+        For a DTensor, each rank reads its part.
         """
         torch = sys.modules.get("torch")
         destination = out

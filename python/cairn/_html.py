@@ -40,5 +40,5 @@ def drawn(checkpoint: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Text of a file, safe to show: no markup, no characters that nobody sees."""
+    """Text of a file, safe to show: no markup, no invisible characters."""
     return escape("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))

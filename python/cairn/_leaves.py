@@ -95,7 +95,7 @@ def key_text(key: Any) -> str:
 
 
 def empty_namedtuple() -> Any:
-    """A named tuple without fields. A checkpoint does not tell the name of its class."""
+    """A named tuple without fields. A checkpoint does not record the name of its class."""
     return namedtuple_type("", "EmptyNamedTuple", [])()
 
 

@@ -102,8 +102,8 @@ class CheckpointManager:
         return bool(self._native.should_save(step))
 
     def reached_preemption(self) -> bool:
-        """Whether is_preempted has said yes to a save, in any of the processes: all get the same
-        answer after the same save, so that all can end together."""
+        """Whether is_preempted has returned True for a save, in any of the processes. All get the
+        same answer after the same save, so that all can end together."""
         return bool(self._native.reached_preemption())
 
     def delete(self, step: int) -> None:
@@ -111,7 +111,7 @@ class CheckpointManager:
         self._native.remove(step)
 
     def reload(self) -> None:
-        """Looks again which steps there are."""
+        """Lists the directory again."""
         self._native.reload()
 
     def wait_until_finished(self) -> None:

@@ -6,7 +6,7 @@ A coordinator is an object with
     all_gather(name: str, value: bytes, timeout: float) -> list[bytes]
 
 all_gather returns the values of all processes, in their order. All processes call it with the same
-name, and no name comes twice. It raises OSError if they do not arrive within `timeout` seconds.
+name, and no name is used twice. It raises OSError if they do not arrive within `timeout` seconds.
 Threads of the library call it, for several names at once. The object may also have
 
     abort(name: str, why: str): makes the all_gather of that name fail in all processes

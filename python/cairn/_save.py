@@ -29,7 +29,7 @@ def save(
     timeout: float = 300,
     **options: Any,
 ) -> None:
-    """Saves a tree of arrays. The checkpoint appears complete or not at all, and is durable then.
+    """Saves a tree of arrays. The checkpoint appears complete or not at all, and is then durable.
 
     Containers are dicts, lists, tuples, named tuples, dataclasses, and what JAX's registry knows
     (flax, optax, equinox). Leaves are arrays of NumPy, JAX and PyTorch, numbers, str and None.
@@ -37,7 +37,7 @@ def save(
 
     Args:
       path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack.
-      tree: what to save. A file of safetensors or npz holds its arrays under names like "a.b.c".
+      tree: a tree. A file of safetensors or npz holds its arrays under names like "a.b.c".
       format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path.
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).

@@ -20,7 +20,7 @@ def flatten(target: Any) -> tuple[list[Path], list[Any], Callable[[list[Any]], A
 
     By JAX's registry, if the program has imported JAX, and dataclasses and mappings that it lacks.
     Else dicts, lists, tuples, named tuples and dataclasses are nodes. None and empty containers are
-    no leaves.
+    not leaves.
     """
     jax = sys.modules.get("jax")
     if jax is not None:

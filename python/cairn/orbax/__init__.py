@@ -4,8 +4,8 @@
 
 The names, arguments, results and errors are those of orbax.checkpoint 0.12.8, and so are the files:
 each restores what the other has saved. Version 1 of the API is cairn.orbax.v1. Needs JAX for trees.
-It is for local directories, and for one process or those of jax.distributed. What is missing raises
-AttributeError or NotImplementedError, and says what to use instead.
+It is for local directories, and for one process or those of jax.distributed. A name or option that
+is missing raises AttributeError or NotImplementedError, and the message says what to use instead.
 """
 
 import importlib

@@ -32,7 +32,7 @@ class AggregateHandler(abc.ABC):
 class MsgpackHandler(AggregateHandler):
     """Trees as msgpack: dicts, lists, numbers, str, bytes, None and arrays.
 
-    primary_host: the process that writes; None: each. Rich types (pytree_metadata_options) are a
+    primary_host: the process that writes; None: each. Rich types (pytree_metadata_options) raise a
     NotImplementedError, as in Orbax: the file has tuples as lists. Needs the package msgpack.
     """
 

@@ -53,9 +53,9 @@ def wait_for_new_checkpoint(
     Args:
       checkpoint_dir: of the steps; it may be missing.
       until_step: the least step.
-      seconds_to_sleep: between two looks.
+      seconds_to_sleep: between two checks.
       timeout: seconds until it gives up; None: never.
-      timeout_fn: asked after the timeout, and from then on with every look; True: give up.
+      timeout_fn: called after the timeout, and then with every check; True: give up.
       step_prefix: of the names of steps.
       step_format_fixed_length: digits of the names of steps.
       step_name_format: in place of both.

@@ -26,7 +26,7 @@ def get_key_name(key: Any) -> Any:
 
 
 def tuple_path_from_keypath(keypath: "tuple[Any, ...]") -> "tuple[str, ...]":
-    """The texts of the keys of a path."""
+    """The keys of a path as strings."""
     return tuple(key_text(key) for key in keypath)
 
 
@@ -86,7 +86,7 @@ def serialize_tree(tree: Any, keep_empty_nodes: bool = False) -> Any:
 
 
 def _child_by_key(node: Any, key: Any) -> Any:
-    """The child of a node that is no dict, list or tuple. KeyError if it has none of this key."""
+    """The child of a node that is not a dict, list or tuple. KeyError if it has no such child."""
     import jax
 
     try:
@@ -123,7 +123,7 @@ def to_flat_dict(
     keep_empty_nodes: bool = False,
     is_leaf: "Callable[[Any], bool] | None" = None,
 ) -> "dict[Any, Any]":
-    """The leaves by their path: a tuple of texts, or one text with separators."""
+    """The leaves by their path: a tuple of strings, or one string with separators."""
     import jax
 
     chosen = is_leaf or (is_empty_or_leaf if keep_empty_nodes else None)

@@ -82,7 +82,7 @@ class TemporaryPath:
         return self._final
 
     async def create(self) -> Any:
-        """Makes the directory. What an interrupted save has left there is removed."""
+        """Makes the directory. Removes what an interrupted save has left there."""
         # A checkpoint is replaced in place only, as in Orbax.
         in_place = self.IS_IN_PLACE
         self._native = _cairn.CheckpointDirectory(

@@ -292,8 +292,8 @@ class AsyncCheckpointer(Checkpointer):
         """Asks the save in the background to stop. Does not wait.
 
         wait_until_finished() then raises nothing, and there is no checkpoint, unless it has been
-        complete before. Of several processes, one that cancels ends the save of all, and the others
-        raise an error.
+        complete before. If one of several processes cancels, it ends the save of all, and the
+        others raise an error.
         """
         if self._thread is None:
             return

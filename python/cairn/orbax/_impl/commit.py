@@ -50,7 +50,7 @@ class Commit:
             raise ValueError(f"Destination {self.final} already exists.")
 
     def create(self) -> None:
-        """Makes the directory to write to. What a save before has left there is removed."""
+        """Makes the directory to write to. Removes what an earlier save has left there."""
         self._native = _cairn.CheckpointDirectory(
             os.fspath(self.final),
             self._force,

@@ -37,7 +37,7 @@ class StandardLogger(AbstractLogger):
 
 
 class CompositeLogger(AbstractLogger):
-    """Passes entries to several loggers. Leaves out what is no AbstractLogger, with a warning."""
+    """Passes entries to several loggers. Warns of other objects, and leaves them out."""
 
     def __init__(self, *loggers: AbstractLogger) -> None:
         self._known_loggers: list[AbstractLogger] = []

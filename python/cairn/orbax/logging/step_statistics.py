@@ -65,7 +65,7 @@ class EmergencyRestoreStepStatistics:
 
 @contextlib.contextmanager
 def timed(statistics: Any, part: str) -> Iterator[None]:
-    """Fills in PART_start_time, and PART_duration_secs if the block comes to its end."""
+    """Fills in PART_start_time, and PART_duration_secs if the block completes."""
     start = time.time()
     setattr(statistics, f"{part}_start_time", start)
     yield

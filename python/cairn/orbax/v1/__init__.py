@@ -3,8 +3,9 @@
     import cairn.orbax.v1 as ocp   # in place of: from orbax.checkpoint import v1 as ocp
 
 The names, arguments, results and errors are those of orbax.checkpoint.v1 of 0.12.8, and so are the
-files: each loads what the other has saved. It is for one process and local directories. What is
-missing raises AttributeError or NotImplementedError, and says what to use instead.
+files: each loads what the other has saved. It is for one process and local directories. A name or
+option that is missing raises AttributeError or NotImplementedError, and the message says what to
+use instead.
 """
 
 import importlib

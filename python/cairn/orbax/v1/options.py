@@ -107,7 +107,7 @@ class PyTreeOptions(_Options):
     loading: _PyTreeLoading = dataclasses.field(default_factory=_PyTreeLoading)
 
 
-# The names by which Orbax's texts show them.
+# The names by which Orbax prints them.
 _PyTreeSaving.__qualname__ = "PyTreeOptions.Saving"
 _PyTreeLoading.__qualname__ = "PyTreeOptions.Loading"
 

@@ -79,7 +79,7 @@ def construct_restore_args(
     """A tree of RestoreArgs and ArrayRestoreArgs that restores a tree like the target.
 
     Args:
-      target: a tree of arrays, numbers, texts, jax.ShapeDtypeStruct, or what metadata() returns.
+      target: a tree of arrays, numbers, strings, jax.ShapeDtypeStruct, or what metadata() returns.
       sharding_tree: shardings in place of the target's.
       set_global_shape: whether the arguments have the shapes of the target.
       support_layout: whether the arrays get the target's layouts in the devices' memory, too.

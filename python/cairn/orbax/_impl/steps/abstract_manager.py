@@ -24,7 +24,7 @@ class AbstractCheckpointManager:
         raise NotImplementedError
 
     def reload(self) -> None:
-        """Looks again which steps there are."""
+        """Lists the directory again."""
         raise NotImplementedError
 
     def reached_preemption(self, step: int) -> bool:

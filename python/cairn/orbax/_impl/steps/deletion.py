@@ -1,4 +1,4 @@
-"""Removes steps, and what unfinished saves have left. Other directories are never removed."""
+"""Removes steps, and what unfinished saves have left. It never removes other directories."""
 
 import os
 import threading

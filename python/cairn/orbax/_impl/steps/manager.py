@@ -129,7 +129,7 @@ class CheckpointManager(AbstractCheckpointManager):
         return measured[-1].step if measured else None
 
     def reload(self) -> None:
-        """Looks again which steps there are."""
+        """Lists the directory again."""
         self._infos = self._load_infos(False)
 
     def _load_infos(self, light: bool) -> "list[CheckpointInfo]":
@@ -189,7 +189,7 @@ class CheckpointManager(AbstractCheckpointManager):
           step: its number.
           items: an object, or a dict of them, for the manager's handlers; better: args.
           save_kwargs: their arguments.
-          metrics: what best_fn looks at; stored if there is a best_fn.
+          metrics: the values for best_fn; stored if there is a best_fn.
           force: save although the options say no.
           args: arguments of the item, or args.Composite with those of several.
           custom_metadata: a dict for JSON, stored with the step.
@@ -369,7 +369,7 @@ class CheckpointManager(AbstractCheckpointManager):
         self._infos = [info for info in self._infos if info.step != step]
 
     def _remove_steps(self, steps: "list[int]") -> None:
-        """Of several processes, the primary one removes."""
+        """The primary one of several processes removes."""
         if self._group.is_primary():
             self._removal.remove(steps)
 

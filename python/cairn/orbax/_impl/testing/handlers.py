@@ -72,7 +72,7 @@ class ErrorRestoreArgs(pytree_handler.PyTreeRestoreArgs):
 
 @contextmanager
 def global_type_handler_registry_context() -> "Iterator[None]":
-    """After the block, the types that trees have without further ado have their handlers again."""
+    """After the block, the types that trees have by default have their handlers again."""
     before = [(kind, copy.copy(handler)) for kind, handler in default_types()]
     try:
         yield

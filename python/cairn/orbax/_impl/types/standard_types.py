@@ -139,7 +139,7 @@ class SingleReplicaArrayHandler(ArrayHandler):
     """Arrays of JAX whose replicas are those of a mesh; the values are those of ArrayHandler.
 
     Each process reads the parts of its devices, which the file system of all has: no replica reads
-    for the others, and nothing is broadcast. So the options of Orbax's class have nothing to do:
+    for the others, and nothing is broadcast. So the options of Orbax's class have no effect:
     the axis and number of the replica that would read, and the memory of the broadcast. Others are
     those of ArrayHandler.
     """

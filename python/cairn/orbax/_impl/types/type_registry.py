@@ -77,7 +77,7 @@ def create_type_handler_registry(*handlers: "tuple[Any, TypeHandler]") -> TypeHa
 
 
 def default_types() -> "list[tuple[Any, TypeHandler]]":
-    """The types that trees have without further ado."""
+    """The types that trees have by default."""
     import jax
     import numpy as np
 

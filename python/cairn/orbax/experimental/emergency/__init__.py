@@ -1,7 +1,7 @@
 """Names of Orbax's emergency managers, so that programs can import them without using them.
 
 These managers keep checkpoints on the local disks of each slice of accelerators, and restore a
-slice that has failed from another one. cairn.orbax has no such managers: making one is a
+slice that has failed from another one. cairn.orbax has no such managers: making one raises a
 NotImplementedError. Options can be made.
 """
 

@@ -85,7 +85,7 @@ class ArrayOptions(Options):
     loading: _Loading = dataclasses.field(default_factory=_Loading)
 
 
-# The names by which Orbax's texts show them.
+# The names by which Orbax prints them.
 _StorageOptions.__qualname__ = "ArrayOptions.Saving.StorageOptions"
 _Saving.__qualname__ = "ArrayOptions.Saving"
 _Loading.__qualname__ = "ArrayOptions.Loading"

@@ -30,8 +30,8 @@ def delete(
 ) -> bool:
     """Deletes a checkpoint, or one of its parts. Returns whether there was something to delete.
 
-    A deletion of a part that is interrupted is ended by another call with the same arguments. What
-    holds anything besides a checkpoint is not deleted.
+    A deletion of a part that is interrupted is ended by another call with the same arguments. A
+    directory that holds anything besides a checkpoint is not deleted.
 
     Args:
       path: a checkpoint.

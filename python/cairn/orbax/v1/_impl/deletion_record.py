@@ -1,7 +1,7 @@
 """The file that a deletion of one checkpointable leaves until it is done.
 
-Whoever finds it knows what is not to be read, and can end the deletion: the file holds the metadata
-of the checkpoint before and after it.
+A program that finds it knows what it must not read, and can end the deletion: the file holds the
+metadata of the checkpoint before and after it.
 """
 
 import contextlib

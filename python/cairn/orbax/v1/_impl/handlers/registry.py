@@ -144,7 +144,7 @@ def local_registry(
     *,
     include_global_registry: bool = True,
 ) -> CheckpointableHandlerRegistry:
-    """A new registry with the entries of the global one (unless you say no) and of another."""
+    """A new registry with the entries of the global one (by default) and of another."""
     result = _Registry()
     if include_global_registry:
         _copy(global_registry(), result)
@@ -169,7 +169,7 @@ def register_handler(
 ) -> _Class:
     """Adds a class of handlers to the global registry. Also a decorator.
 
-    Of several classes that can handle an object, the one that was registered last does.
+    If several classes can handle an object, the one that was registered last does.
     """
     global_registry().add(
         cls, checkpointable_name=checkpointable_name, secondary_typestrs=secondary_typestrs

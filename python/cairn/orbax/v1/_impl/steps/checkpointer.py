@@ -107,7 +107,7 @@ class Checkpointer(StepSaves, OlderNames):
         return found[-1] if found else None
 
     def reload(self) -> None:
-        """Looks again which steps there are."""
+        """Lists the directory again."""
         self._wait_for_deletion()
         self._steps.reload()
 
