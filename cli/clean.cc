@@ -65,8 +65,8 @@ void setup_clean(CLI::App& app, int& status) {
   command->footer(
       "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"
       "killed, both Orbax's and Cairn's, and folders whose save in place never ended (no\n"
-      "commit_success.txt). Of a finished checkpoint, it removes only what a killed deletion of\n"
-      "an item has left in it (.orbax-delete-*).\n"
+      "commit_success.txt). In a finished checkpoint, it removes only the files that a killed\n"
+      "deletion of an item has left (.orbax-delete-*).\n"
       "\n"
       "  came back    The checkpoint lacked only its name, and now has it.\n"
       "  refused      The folder also holds files of something else. Exit status 3.\n"

@@ -59,7 +59,7 @@ bool stdout_is_terminal();
 // Columns of the terminal on standard output; a large number if standard output is not a terminal.
 std::size_t terminal_width();
 
-// Escape sequences, or empty texts if there is no colour. --color decides, then NO_COLOR (no),
+// Escape sequences, or empty strings if there is no colour. --color decides, then NO_COLOR (no),
 // CLICOLOR_FORCE (yes) and CLICOLOR=0 (no), then whether it is a terminal and TERM is not "dumb".
 struct Style {
   std::string_view bold, dim, red, green, yellow, cyan, reset;

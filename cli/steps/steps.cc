@@ -124,7 +124,7 @@ void setup_steps(CLI::App& app, int& status) {
       ->excludes(json);
   command->footer(
       "Shows each step's time, size, metrics and items, and why a step is not complete. `unique`\n"
-      "is the size of the files that no other step shares: what the step's removal frees.\n"
+      "is the size of the files that no other step shares: the step's removal frees them.\n"
       "Unfinished saves are listed, too. Reads no arrays; cairn verify does.\n"
       "\n"
       "Examples:\n"
