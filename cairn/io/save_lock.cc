@@ -21,10 +21,8 @@ namespace {
 // attempts, if other processes create and remove the file in between
 constexpr int kLockAttempts = 1000;
 
-std::string target_of(const std::string& lock) { return std::string(temporary_target(lock)); }
-
-[[noreturn]] void refuse_held(const std::string& lock, const std::string& holder) {
-  throw Error(Code::kUnavailable, target_of(lock) + ": another save to this path is in progress" +
+[[noreturn]] void refuse_held(const std::string& target, const std::string& holder) {
+  throw Error(Code::kUnavailable, target + ": another save to this path is in progress" +
                                       (holder.empty() ? "" : " (process " + holder + ")") +
                                       "; wait until it ends");
 }
@@ -64,8 +62,8 @@ int open_existing(const std::string& path) {
       [&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
 }
 
-// Removes a lock file that a crash has left. Throws if a live process holds it.
-void remove_leftover(const std::string& path) {
+// Removes the lock file at `path` that a crash has left. Throws if a live process holds it.
+void remove_leftover(const std::string& path, const std::string& target) {
   const int fd = open_existing(path);
   if (fd < 0) {
     if (errno == ENOENT) return;  // its holder has just removed it
@@ -76,23 +74,23 @@ void remove_leftover(const std::string& path) {
   // While this process holds the lock, no other process removes the file or locks a newer one.
   if (result == 0 && names(path, fd)) unlink(path.c_str());
   close(fd);
-  if (result == EWOULDBLOCK) refuse_held(path, holder);
+  if (result == EWOULDBLOCK) refuse_held(target, holder);
   if (result != 0)
     throw Error(
         Code::kUnavailable,
-        target_of(path) +
+        target +
             ": another save to this path is in progress, or was interrupted (process " + holder +
             "): this file system does not support locks; if that save has ended, remove " + path);
 }
 
 }  // namespace
 
-std::string SaveLock::file_for(const std::string& path) { return temporary_name(path, "0"); }
+std::string SaveLock::file_for(const std::string& path) { return lock_name(path); }
 
 SaveLock::SaveLock(const std::string& path) : path_(file_for(path)) {
   for (int i = 0; i < kLockAttempts; ++i)
     if (try_take(path)) return;
-  refuse_held(path_, "");
+  refuse_held(path, "");
 }
 
 // Returns false if the file was another process's leftover, or if another process took it for a
@@ -107,7 +105,7 @@ bool SaveLock::try_take(const std::string& target) {
   });
   if (fd < 0) {
     if (error != EEXIST) fail_to_create(target, path_, error);
-    remove_leftover(path_);
+    remove_leftover(path_, target);
     return false;
   }
   const int result = try_flock(fd);

@@ -1,7 +1,7 @@
 // save_lock.h -- allows only one save at a time to a path.
 //
-//   <path>.cairn-tmp-0    locked (flock) by the process that saves to <path>; unlocked: left by a
-//                         crash
+//   .<name>.cairn-tmp-0   beside <name>: locked (flock) by the process that saves to it;
+//                         unlocked: left by a crash
 //
 // The lock ends with its process. A lock file without a lock is therefore a leftover, and the next
 // save takes it over.

@@ -8,6 +8,7 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::string_view kMark = ".cairn-tmp-";
+constexpr std::string_view kLockTag = "0";
 
 }  // namespace
 
@@ -18,6 +19,11 @@ std::string temporary_name(std::string_view path, std::string_view tag) {
   return name;
 }
 
+std::string lock_name(std::string_view path) {
+  return temporary_name(std::string(folder_prefix(path)).append(".").append(name_of(path)),
+                        kLockTag);
+}
+
 bool is_temporary_name(std::string_view name) {
   const auto at = name.rfind(kMark);
   if (at == std::string_view::npos || at == 0) return false;
@@ -25,7 +31,9 @@ bool is_temporary_name(std::string_view name) {
 }
 
 std::string_view temporary_target(std::string_view name) {
-  return name.substr(0, name.rfind(kMark));
+  const auto at = name.rfind(kMark);
+  const bool is_lock = name.starts_with('.') && name.substr(at + kMark.size()) == kLockTag;
+  return is_lock ? name.substr(1, at - 1) : name.substr(0, at);
 }
 
 bool is_temporary_of(std::string_view name, std::string_view final_name) {

@@ -222,6 +222,16 @@ TEST(AtomicFile, OnlyItsOwnNamesAreTemporary) {
   EXPECT_TRUE(is_temporary_name("f.cairn-tmp-0123456789abcdef"));
 }
 
+TEST(AtomicFile, ALockDoesNotBeginWithTheNameOfItsTarget) {
+  EXPECT_EQ(lock_name("f"), ".f.cairn-tmp-0");
+  EXPECT_EQ(lock_name("/a/.f"), "/a/..f.cairn-tmp-0");
+  for (const char* target : {"f", ".f", "..f", "f.cairn-tmp-0"}) {
+    EXPECT_TRUE(is_temporary_name(lock_name(target))) << target;
+    EXPECT_EQ(temporary_target(lock_name(target)), target);
+    EXPECT_EQ(temporary_target(temporary_name(target, "12")), target);
+  }
+}
+
 TEST(AtomicFile, LeavesNothingWithoutACommit) {
   const TempDir dir;
   put_file(dir / "f", "old");

@@ -3,7 +3,7 @@
 // CommitProtocol::kCommitMarker (in_place.h) it writes it at the target, makes it durable, and then
 // adds the marker.
 //
-//   <target>.cairn-tmp-0                 locked while a save to the target is under way
+//   .<target>.cairn-tmp-0                locked while a save to the target is under way
 //                                        (io/save_lock.h)
 //   <target>.orbax-checkpoint-tmp        being written, or left behind by a crash; after a
 //                                        replacement: the old checkpoint

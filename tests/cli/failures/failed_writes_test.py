@@ -101,7 +101,7 @@ def test_a_killed_conversion_leaves_what_says_what_it_is(big, tmp_path, replaces
             break
         target.unlink(missing_ok=True)
     assert process.returncode == -9, "it was done before it could be killed"
-    lock = {"out.safetensors": "out.safetensors.index.json", "out.npz": "out.npz"}[name] + ".cairn-tmp-0"
+    lock = "." + {"out.safetensors": "out.safetensors.index.json", "out.npz": "out.npz"}[name] + ".cairn-tmp-0"
     leftovers = [p.name for p in tmp_path.iterdir() if p != target]
     assert len(leftovers) == 2 and lock in leftovers and all(".cairn-tmp-" in left for left in leftovers)
     assert target.exists() == replaces
