@@ -43,7 +43,8 @@ class Checkpointer {
   Checkpointer();
   explicit Checkpointer(PyTreeCheckpointHandlerOptions options);
 
-  // Saves the tree. The checkpoint is durable when the call returns.
+  // Saves the tree. The checkpoint is durable when the call returns, unless the handler's option
+  // durability is kUnsynced.
   void save(const std::string& path, const PyTreeSaveArgs& args,
             const CheckpointerSaveOptions& options = {});
   // Saves several items. options.item must not be given.

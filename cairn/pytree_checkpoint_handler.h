@@ -93,6 +93,10 @@ struct PyTreeCheckpointHandlerOptions {
   bool use_zarr3 = false;                        // Zarr v3; false: Zarr v2
   bool use_compression = true;                   // false: store raw bytes
   Compression compression = {};                  // the method, if use_compression is set
+  // As SaveOptions::chunk_bytes. SaveArgs::chunk_byte_size of a leaf takes precedence.
+  std::optional<std::int64_t> chunk_bytes = {};
+  // As SaveOptions::durability, for the files and for the commit of a checkpointer.
+  Durability durability = Durability::kSynced;
   // Null: default_type_handler_registry().
   std::shared_ptr<const TypeHandlerRegistry> type_handler_registry = {};
   PyTreeMetadataOptions pytree_metadata_options = {};

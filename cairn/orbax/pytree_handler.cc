@@ -108,6 +108,8 @@ SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
   out.use_ocdbt = options.use_ocdbt;
   out.use_zarr3 = options.use_zarr3;
   out.compression = options.use_compression ? options.compression : Compression(Compression::kNone);
+  out.chunk_bytes = options.chunk_bytes;
+  out.durability = options.durability;
   out.target_file_bytes = args.ocdbt_target_data_file_size.value_or(kDefaultFileBytes);
   out.custom_metadata = args.custom_metadata;
   return out;
@@ -142,6 +144,8 @@ struct PyTreeCheckpointHandler::State {
                                 "restore_concurrent");
     if (options.resources.memory == 0)
       throw Error(Code::kInvalidArgument, "'memory' is 0 bytes; it must be positive");
+    if (options.chunk_bytes && *options.chunk_bytes <= 0)
+      refuse_limit("chunk_bytes", *options.chunk_bytes);
     if (options.aggregate_filename.empty() ||
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
@@ -376,7 +380,7 @@ void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
   if (!directory_exists(path))
     throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
   state_->finalize(path);
-  sync_tree(path);
+  if (state_->options.durability != Durability::kUnsynced) sync_tree(path);
 }
 
 std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::string& path,
@@ -386,6 +390,7 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
   SaveOptions directory;
   directory.if_exists = args.if_exists;
   directory.commit_protocol = state->options.commit_protocol;
+  directory.durability = state->options.durability;
   directory.observer = state->options.observer;
   directory.save_timeout = state->options.save_timeout;
   directory.cancel = args.cancel;

@@ -99,8 +99,8 @@ def save_async(
 ) -> PendingSave:
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
 
-    Arguments as those of save(). The options chunk_bytes and durability are not available, and the
-    format is "orbax": a path that ends in .safetensors, .npz or .msgpack is a ValueError.
+    Arguments as those of save(). The format is "orbax": a path that ends in .safetensors, .npz or
+    .msgpack is a ValueError.
 
     One more option: background_copy_bytes, the most bytes that are copied before the call returns.
     A save with more copies none, and the call returns when the arrays are written.
@@ -128,6 +128,9 @@ def processes(coordinator: Any, timeout: float) -> Any:
 def _options(
     overwrite: bool, metadata: Any, options: dict[str, Any], coordinator: Any, timeout: float
 ) -> dict[str, Any]:
+    for name, argument in (("if_exists", "overwrite"), ("custom_metadata", "metadata")):
+        if name in options:
+            raise ValueError(f"{name} is not an option; use {argument}")
     chosen: dict[str, Any] = {"support_rich_types": True}
     chosen["processes"] = processes(coordinator, timeout)
     chosen.update(options)

@@ -18,6 +18,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -43,24 +44,34 @@ void take(nb::dict options, const char* name, T& into) {
                                             " is of a type that the option does not take");
 }
 
+// Options of a single save that a manager does not have, and what it has in their place.
+constexpr std::array<std::pair<const char*, const char*>, 4> kOfOneSave = {
+    {{"reuse_from", "a manager shares with its latest step; give reuse_unchanged"},
+     {"item", "a manager saves a tree as the item 'default' of its step"},
+     {"custom_metadata", "give metadata to save()"},
+     {"if_exists", "a manager replaces no step; delete it first"}}};
+
+std::chrono::nanoseconds duration_of(const char* name, double seconds) {
+  constexpr double kLongest = 9e9;  // nanoseconds in 64 bits end at 9.2e9 seconds
+  if (!(seconds > 0 && seconds < kLongest))
+    throw Error(Code::kInvalidArgument, std::string(name) + ": " + std::to_string(seconds) +
+                                            " is not a positive number of seconds");
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(seconds));
+}
+
 // Takes the options of CheckpointManagerOptions under their names; those that remain are options of
-// the saves.
-CheckpointManagerOptions manager_options(nb::dict options) {
+// the saves, of which `target_file_bytes` belongs to each save.
+CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_file_bytes) {
   CheckpointManagerOptions result;
   take(options, "save_interval_steps", result.save_interval_steps);
   take(options, "save_on_steps", result.save_on_steps);
   take(options, "is_preempted", result.is_preempted);
-  std::int64_t count = -1;
-  take(options, "max_to_keep", count);
-  if (count >= 0) result.max_to_keep = static_cast<std::size_t>(count);
-  std::int64_t period = 0;
-  take(options, "keep_period", period);
-  if (period != 0) result.keep_period = period;
-  double seconds = 0;
+  take(options, "max_to_keep", result.max_to_keep);
+  take(options, "keep_period", result.keep_period);
+  std::optional<double> seconds;
   take(options, "keep_time_interval", seconds);
-  if (seconds != 0)
-    result.keep_time_interval = std::chrono::duration_cast<std::chrono::nanoseconds>(
-        std::chrono::duration<double>(seconds));
+  if (seconds) result.keep_time_interval = duration_of("keep_time_interval", *seconds);
   std::string best_metric;
   take(options, "best_metric", best_metric);
   if (!best_metric.empty()) result.best_fn = metric(best_metric);
@@ -85,10 +96,12 @@ CheckpointManagerOptions manager_options(nb::dict options) {
   take(options, "prevent_write_metrics", result.prevent_write_metrics);
   bool reuse = false;
   take(options, "reuse_unchanged", reuse);
-  if (options.contains("reuse_from"))
-    throw Error(Code::kInvalidArgument,
-                "reuse_from: a manager shares with its latest step; give reuse_unchanged");
-  result.handler = handler_options(save_options(options));
+  for (const auto& [name, instead] : kOfOneSave)
+    if (options.contains(name))
+      throw Error(Code::kInvalidArgument, std::string(name) + ": " + instead);
+  const SaveChoices choices = save_options(options);
+  target_file_bytes = choices.target_file_bytes;
+  result.handler = handler_options(choices);
   result.handler.reuse = reuse ? Reuse::kUnchanged : Reuse::kNone;
   return result;
 }
@@ -102,7 +115,7 @@ class Manager {
     job_ = Job::take(options);
     CheckpointManagerOptions chosen;
     const auto prepare = [&] {
-      chosen = manager_options(options);
+      chosen = manager_options(options, target_file_bytes_);
       if (job_) chosen.handler.multiprocessing_options = job_->options();
     };
     run_prepared(job_, prepare, [&](const CallControl&) {
@@ -120,6 +133,7 @@ class Manager {
             const std::string& custom_metadata) {
     manager_.check_is_here("the manager");
     PyTreeSaveArgs args;
+    args.ocdbt_target_data_file_size = target_file_bytes_;
     bool saved = false;
     run_prepared(
         job_, [&] { args.item = tree_from(tree); },
@@ -146,6 +160,7 @@ class Manager {
 
  private:
   std::optional<Job> job_;
+  std::int64_t target_file_bytes_ = 0;
   OwnedByProcess<CheckpointManager> manager_;
 };
 

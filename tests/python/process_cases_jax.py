@@ -189,7 +189,7 @@ def host_local(path):
 
 def wrong_options(path):
     return [raised(cairn.save, path, {}, **options) for options in
-            ({"coordinator": "mpi"}, {"coordinator": object()}, {"timeout": 0}, {"progress": print}, {"chunk_bytes": 5}, {"durability": "unsynced"})]
+            ({"coordinator": "mpi"}, {"coordinator": object()}, {"timeout": 0}, {"progress": print}, {"chunk_bytes": 0}, {"if_exists": "replace"})]
 
 
 class Dies:

@@ -79,8 +79,32 @@ def test_its_error_is_raised_once_by_wait(tmp_path):
     (tmp_path / "c" / "mine").write_text("x")
     with pytest.raises(FileExistsError):
         cairn.save_async(tmp_path / "c", {"a": np.ones(2)}).wait()
-    with pytest.raises(ValueError, match="no option"):
-        cairn.save_async(tmp_path / "d", {"a": np.ones(2)}, durability="unsynced")
+    with pytest.raises(ValueError, match="no such option"):
+        cairn.save_async(tmp_path / "d", {"a": np.ones(2)}, v1=True, item="state")
+
+
+def test_it_has_the_options_of_a_save(tmp_path):
+    """Each option that changes the stored files changes them in the same way."""
+    tree = {"a": np.arange(1 << 16), "b": np.random.default_rng(0).random(1 << 16)}
+    options = dict(chunk_bytes=1 << 12, target_file_bytes=1 << 16, durability="unsynced", compression="none")
+    cairn.save(tmp_path / "c", tree, **options)
+    cairn.save_async(tmp_path / "d", tree, **options).wait()
+    with cairn.CheckpointManager(tmp_path / "run", **options) as manager:
+        manager.save(1, tree)
+    wanted = [cairn.open(tmp_path / "c")[name].chunk_shape for name in "ab"]
+    assert wanted == [(512,), (512,)]
+    files = len(list((tmp_path / "c/d").iterdir()))
+    assert files > 10
+    for path in (tmp_path / "d", tmp_path / "run/1/default"):
+        assert [cairn.open(path)[name].chunk_shape for name in "ab"] == wanted
+        assert len(list((path / "d").iterdir())) == files
+
+
+def test_other_words_for_an_argument_are_refused(tmp_path):
+    for name, argument in (("if_exists", "overwrite"), ("custom_metadata", "metadata")):
+        for save in (cairn.save, cairn.save_async):
+            with pytest.raises(ValueError, match=f"{name} is not an option; use {argument}"):
+                save(tmp_path / "c", {"a": np.ones(2)}, **{name: "replace"})
 
 
 def test_many_at_once_from_many_threads(tmp_path):
@@ -236,7 +260,10 @@ def test_the_manager_knows_of_a_preemption(tmp_path):
 
 def test_wrong_options_of_the_manager(tmp_path):
     for options, match in [({"max_to_kep": 1}, "unknown option 'max_to_kep'"), ({"best_mode": "most"}, "best_mode"),
-                           ({"save_interval_steps": "2"}, "save_interval_steps")]:
+                           ({"save_interval_steps": "2"}, "save_interval_steps"), ({"max_to_keep": -3}, "max_to_keep"),
+                           ({"max_to_keep": 1, "keep_period": 0}, "interval"), ({"keep_time_interval": -1.0}, "positive number of seconds"),
+                           ({"item": "state"}, "item: a manager"), ({"custom_metadata": "{}"}, "give metadata to save"),
+                           ({"if_exists": "replace"}, "if_exists: a manager"), ({"reuse_from": "x"}, "reuse_from: a manager")]:
         with pytest.raises(ValueError, match=match):
             cairn.CheckpointManager(tmp_path / "run", **options)
     with pytest.raises(FileNotFoundError):

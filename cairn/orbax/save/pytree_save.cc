@@ -37,7 +37,7 @@ SavingProcess saving_process(const distributed::ProcessGroup& group) {
   return {.index = group.index(),
           .count = group.count(),
           .is_primary = group.is_primary(),
-          .is_apart = group.writes_separately()};
+          .writes_separately = group.writes_separately()};
 }
 
 // Returns the settings that must be equal in all processes, in addition to the arrays. Processes
@@ -48,6 +48,9 @@ std::string describe(const std::string& directory, const SaveContext& context) {
   const std::string& earlier = context.reuse.from;
   return std::string(options.use_ocdbt ? "an OCDBT database" : "a folder for each array") +
          ", Zarr v" + (options.use_zarr3 ? "3" : "2") +
+         (options.chunk_bytes ? ", chunks of " + std::to_string(*options.chunk_bytes) + " bytes"
+                              : "") +
+         (options.durability == Durability::kUnsynced ? ", unsynced" : "") +
          (group.writes_separately() ? "" : ", in " + directory) +
          (group.writes_separately() || earlier.empty() ? "" : ", sharing with " + earlier);
 }
