@@ -1,38 +1,20 @@
 // open.cc -- opens the store of a URL, and the store that adds a prefix to each key.
 #include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
+#include <cairn/kvstore/routing_store.h>
 #include <cairn/kvstore/url.h>
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
 namespace cairn::inline v0 {
 namespace {
 
-class PrefixStore : public KvStore {
+class PrefixStore : public RoutingStore {
  public:
   PrefixStore(StorePtr base, std::string prefix)
       : base_(std::move(base)), prefix_(std::move(prefix)) {}
 
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    return base_->read(full(key), range);
-  }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
-    return base_->read_at_most(full(key), most);
-  }
-  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    return base_->read_into(full(key), offset, out);
-  }
-  std::optional<SharedBytes> map(std::string_view key) const override {
-    return base_->map(full(key));
-  }
-  std::optional<std::uint64_t> size(std::string_view key) const override {
-    return base_->size(full(key));
-  }
-  std::optional<Location> locate(std::string_view key) const override {
-    return base_->locate(full(key));
-  }
   std::vector<ListEntry> list(std::string_view prefix) const override {
     std::vector<ListEntry> entries = base_->list(prefix_ + std::string(prefix));
     for (auto& entry : entries) entry.key.erase(0, prefix_.size());
@@ -41,24 +23,17 @@ class PrefixStore : public KvStore {
     if (!entries.empty() && entries.front().key.empty()) entries.erase(entries.begin());
     return entries;
   }
-  void write(std::string_view key, ByteView value) override { base_->write(full(key), value); }
-  void remove(std::string_view key) override { base_->remove(full(key)); }
-  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
-    return base_->replace_if(full(key), expected, value);
-  }
-  std::unique_ptr<Appender> append(std::string_view key) override {
-    return base_->append(full(key));
-  }
   std::string describe(std::string_view key) const override {
     return base_->describe(prefix_ + std::string(key));
   }
 
- private:
-  [[nodiscard]] std::string full(std::string_view key) const {
+ protected:
+  [[nodiscard]] Target find(std::string_view key) const override {
     check_not_empty(key);
-    return prefix_ + std::string(key);
+    return {base_.get(), prefix_ + std::string(key)};
   }
 
+ private:
   StorePtr base_;
   std::string prefix_;
 };

@@ -2,6 +2,7 @@
 #include <cairn/kvstore/renamed.h>
 
 #include <cairn/base/text.h>
+#include <cairn/kvstore/routing_store.h>
 
 #include <algorithm>
 #include <functional>
@@ -21,34 +22,16 @@ typename Map::const_iterator find_above(const Map& names, std::string_view key) 
   return found;
 }
 
-class RenamedStore : public KvStore {
+class RenamedStore : public RoutingStore {
  public:
   RenamedStore(StorePtr base, const std::map<std::string, std::string>& folders)
-      : base_(std::move(base)) {
+      : RoutingStore("a T5X checkpoint is read-only"), base_(std::move(base)) {
     for (const auto& [name, folder] : folders) {
       names_.emplace(folder, name);
       folders_.emplace(name, folder);
     }
   }
 
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    return base_->read(inside(key), range);
-  }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
-    return base_->read_at_most(inside(key), most);
-  }
-  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    return base_->read_into(inside(key), offset, out);
-  }
-  std::optional<SharedBytes> map(std::string_view key) const override {
-    return base_->map(inside(key));
-  }
-  std::optional<std::uint64_t> size(std::string_view key) const override {
-    return base_->size(inside(key));
-  }
-  std::optional<Location> locate(std::string_view key) const override {
-    return base_->locate(inside(key));
-  }
   std::vector<ListEntry> list(std::string_view prefix) const override {
     std::vector<ListEntry> entries;
     const auto add = [&](std::string key, std::uint64_t size) {
@@ -70,17 +53,15 @@ class RenamedStore : public KvStore {
               [](const ListEntry& a, const ListEntry& b) { return a.key < b.key; });
     return entries;
   }
-  void write(std::string_view key, ByteView) override { refuse(key); }
-  void remove(std::string_view key) override { refuse(key); }
-  std::string describe(std::string_view key) const override { return base_->describe(inside(key)); }
+
+ protected:
+  [[nodiscard]] Target find(std::string_view key) const override {
+    const auto name = find_above(folders_, key);
+    if (name == folders_.end()) return {base_.get(), std::string(key)};
+    return {base_.get(), name->second + std::string(key.substr(name->first.size()))};
+  }
 
  private:
-  // The key in the base store.
-  std::string inside(std::string_view key) const {
-    const auto name = find_above(folders_, key);
-    if (name == folders_.end()) return std::string(key);
-    return name->second + std::string(key.substr(name->first.size()));
-  }
   // The prefixes of all keys of the base store that may appear with this prefix. None of them is a
   // prefix of another.
   std::vector<std::string> base_prefixes(std::string_view prefix) const {
@@ -97,9 +78,6 @@ class RenamedStore : public KvStore {
     for (std::string& one : all)
       if (kept.empty() || !one.starts_with(kept.back())) kept.push_back(std::move(one));
     return kept;
-  }
-  [[noreturn]] void refuse(std::string_view key) const {
-    throw Error(Code::kUnimplemented, describe(key) + ": a T5X checkpoint is read-only");
   }
 
   StorePtr base_;

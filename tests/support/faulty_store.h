@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/kvstore.h>
+#include <cairn/kvstore/routing_store.h>
 
 #include <atomic>
 #include <memory>
@@ -13,33 +14,17 @@
 
 namespace cairn::testing {
 
-class ForwardingStore : public KvStore {
+class ForwardingStore : public RoutingStore {
  public:
   explicit ForwardingStore(StorePtr base) : base_(std::move(base)) {}
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    return base_->read(key, range);
-  }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
-    return base_->read_at_most(key, most);
-  }
-  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    return base_->read_into(key, offset, out);
-  }
-  std::optional<SharedBytes> map(std::string_view key) const override { return base_->map(key); }
-  std::optional<std::uint64_t> size(std::string_view key) const override {
-    return base_->size(key);
-  }
-  std::optional<Location> locate(std::string_view key) const override { return base_->locate(key); }
   std::vector<ListEntry> list(std::string_view prefix) const override {
     return base_->list(prefix);
   }
-  void write(std::string_view key, ByteView value) override { base_->write(key, value); }
-  void remove(std::string_view key) override { base_->remove(key); }
-  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
-    return base_->replace_if(key, expected, value);
+
+ protected:
+  [[nodiscard]] Target find(std::string_view key) const override {
+    return {base_.get(), std::string(key)};
   }
-  std::unique_ptr<Appender> append(std::string_view key) override { return base_->append(key); }
-  std::string describe(std::string_view key) const override { return base_->describe(key); }
 
  private:
   StorePtr base_;

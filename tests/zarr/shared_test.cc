@@ -8,6 +8,8 @@
 #include <functional>
 #include <random>
 
+#include "tests/support/faulty_store.h"
+
 namespace cairn::zarr {
 namespace {
 
@@ -16,42 +18,24 @@ using testing::BuiltArray;
 using testing::Packing;
 
 // Counts how often values are asked for, and may keep their places to itself.
-class CountingStore : public KvStore {
+class CountingStore : public cairn::testing::ForwardingStore {
  public:
-  CountingStore(StorePtr inner, bool locates) : inner_(std::move(inner)), locates_(locates) {}
+  CountingStore(StorePtr inner, bool locates)
+      : ForwardingStore(std::move(inner)), locates_(locates) {}
 
-  std::optional<Bytes> read(std::string_view key, ByteRange range) const override {
-    return inner_->read(key, range);
-  }
-  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override {
-    return inner_->read_at_most(key, most);
-  }
-  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
-    return inner_->read_into(key, offset, out);
-  }
   std::optional<SharedBytes> map(std::string_view key) const override {
     ++maps;
-    return inner_->map(key);
-  }
-  std::optional<std::uint64_t> size(std::string_view key) const override {
-    return inner_->size(key);
+    return ForwardingStore::map(key);
   }
   std::optional<Location> locate(std::string_view key) const override {
     ++locations;
-    return locates_ ? inner_->locate(key) : std::nullopt;
+    return locates_ ? ForwardingStore::locate(key) : std::nullopt;
   }
-  std::vector<ListEntry> list(std::string_view prefix) const override {
-    return inner_->list(prefix);
-  }
-  void write(std::string_view key, ByteView value) override { inner_->write(key, value); }
-  void remove(std::string_view key) override { inner_->remove(key); }
-  std::string describe(std::string_view key) const override { return inner_->describe(key); }
 
   mutable std::atomic<int> maps = 0;
   mutable std::atomic<int> locations = 0;
 
  private:
-  StorePtr inner_;
   bool locates_;
 };
 
