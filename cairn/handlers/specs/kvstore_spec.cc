@@ -10,6 +10,7 @@
 // The manifest is not.
 #include <cairn/handlers/specs/kvstore_spec.h>
 
+#include <cairn/base/base64.h>
 #include <cairn/handlers/specs/spec_path.h>
 
 #include <algorithm>
@@ -174,20 +175,6 @@ void set_limit(const char* resource, std::optional<std::int64_t> limit, Json& co
   context.set(resource, object({{"limit", *limit}}));
 }
 
-std::string url_safe_base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, text.size() - i);
-    unsigned group = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      group = group << 8U | (k < n ? static_cast<unsigned char>(text[i + k]) : 0U);
-    for (std::size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[group >> (18 - 6 * k) & 63U] : '=';
-  }
-  return out;
-}
-
 }  // namespace
 
 std::int64_t default_data_file_size(const Json& ocdbt_spec) {
@@ -252,9 +239,10 @@ std::string get_sharding_tensorstore_spec(const std::string& directory,
                                           std::string_view param_name) {
   Json store =
       handlers::kvstore_spec({.directory = directory, .name = "_sharding", .use_ocdbt = false});
-  return to_text(handlers::object({{"driver", "json"},
-                                   {"kvstore", std::move(store)},
-                                   {"json_pointer", "/" + handlers::url_safe_base64(param_name)}}));
+  return to_text(handlers::object(
+      {{"driver", "json"},
+       {"kvstore", std::move(store)},
+       {"json_pointer", "/" + encode_base64(as_bytes(param_name), Base64::kUrlSafe)}}));
 }
 
 std::string get_ts_context(const TsContextOptions& options) {

@@ -1,6 +1,7 @@
 // metadata.cc -- parses the small JSON files of an Orbax checkpoint.
 #include <cairn/orbax/layout/metadata.h>
 
+#include <cairn/base/base64.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/io/file.h>
@@ -90,31 +91,15 @@ StoredArrayMetadata scan_array_metadata(JsonScanner& in) {
   return out;
 }
 
-// URL-safe base64 with padding.
-std::string decode_base64(std::string_view text) {
-  const auto digit = [](char c) -> int {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '-' ? 62 : c == '_' ? 63 : -1;
-  };
-  std::string out;
-  std::uint32_t bits = 0;
-  int count = 0;
+// The name of a parameter in _sharding: URL-safe base64 with padding.
+std::string decode_name(std::string_view text) {
   std::string_view body = text;
   while (body.ends_with('=') && text.size() - body.size() < 2) body.remove_suffix(1);
   if (text.size() % 4 != 0)
     data_loss("'" + std::string(text) + "' is not base64: its length is not a multiple of 4");
-  for (const char c : body) {
-    const int value = digit(c);
-    if (value < 0) data_loss("'" + std::string(text) + "' is not URL-safe base64");
-    bits = (bits << 6U) | static_cast<std::uint32_t>(value);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>((bits >> static_cast<unsigned>(count)) & 0xffU);
-  }
-  return out;
+  const auto bytes = decode_base64(body, Base64::kUrlSafe);
+  if (!bytes) data_loss("'" + std::string(text) + "' is not URL-safe base64");
+  return std::string(as_text(*bytes));
 }
 
 // Escapes one token of a JSON pointer: '~' becomes ~0, '/' becomes ~1.
@@ -232,7 +217,7 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
   std::string_view name;
   in.begin_object();
   while (in.next_member(name)) {
-    auto& [parameter, sharding] = out.emplace_back(decode_base64(name), std::string());
+    auto& [parameter, sharding] = out.emplace_back(decode_name(name), std::string());
     in.string(sharding);
   }
   in.finish();

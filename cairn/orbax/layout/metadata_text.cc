@@ -1,6 +1,7 @@
 // metadata_text.cc -- writes the small JSON files of an Orbax checkpoint. The formatting matches
 // the writer of each file in Orbax: Python (", " and ": ", ASCII) or TensorStore's JSON driver
 // (compact, sorted members, UTF-8).
+#include <cairn/base/base64.h>
 #include <cairn/base/text.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -23,22 +24,6 @@ Json handlers_json(const std::vector<std::pair<std::string, std::string>>& handl
 }
 
 Json shape_json(const Shape& shape) { return JsonArray(shape.begin(), shape.end()); }
-
-// URL-safe, with padding.
-std::string encode_base64(std::string_view bytes) {
-  static constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      bits = bits << 8U | (k < count ? static_cast<unsigned char>(bytes[i + k]) : 0U);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += k <= count ? kDigits[bits >> (18 - 6 * k) & 0x3fU] : '=';
-  }
-  return out;
-}
 
 // A node of _strings.json: a string, or members.
 struct Node {
@@ -119,7 +104,7 @@ std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays)
 std::string shardings_text(const std::vector<std::pair<std::string, std::string>>& shardings) {
   std::map<std::string, std::string> sorted;
   for (const auto& [name, sharding] : shardings)
-    sorted.insert_or_assign(encode_base64(name), sharding);
+    sorted.insert_or_assign(encode_base64(as_bytes(name), Base64::kUrlSafe), sharding);
   JsonObject members;
   for (const auto& [name, sharding] : sorted) members.emplace_back(name, sharding);
   return to_text(members, JsonStyle::kCompact);

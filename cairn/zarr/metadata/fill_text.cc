@@ -3,6 +3,7 @@
 #include <cairn/zarr/metadata/fill_text.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/base64.h>
 #include <cairn/error.h>
 #include <cairn/zarr/metadata/fill_value.h>
 
@@ -29,18 +30,7 @@ std::string hex_text(ByteView element) {
 }
 
 std::string base64_text(ByteView bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text = "\"";
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto byte = [&](std::size_t k) {
-      return i + k < bytes.size() ? std::to_integer<unsigned>(bytes[i + k]) : 0U;
-    };
-    const unsigned group = byte(0) << 16U | byte(1) << 8U | byte(2);
-    for (unsigned k = 0; k < 4; ++k)
-      text += i + k > bytes.size() ? '=' : kDigits[group >> (18 - 6 * k) & 63U];
-  }
-  return text + '"';
+  return '"' + encode_base64(bytes, Base64::kStandard) + '"';
 }
 
 double value_of(ByteView element, DType dtype) {

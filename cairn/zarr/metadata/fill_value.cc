@@ -14,6 +14,7 @@
 #include <cairn/zarr/metadata/fill_value.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/base64.h>
 #include <cairn/base/utf8.h>
 #include <cairn/error.h>
 
@@ -52,34 +53,10 @@ Bytes low_bytes(std::uint64_t value, std::size_t size) {
 
 // ---- text encodings ----
 
-// Takes any padding, as zarr-python takes too much of it. Bits behind the last whole byte do not
-// count, but a character that is alone does not make a byte.
-std::optional<Bytes> decode_base64(std::string_view text) {
+// Takes any padding, as zarr-python takes too much of it.
+std::optional<Bytes> decode_any_padding(std::string_view text) {
   while (!text.empty() && text.back() == '=') text.remove_suffix(1);
-  if (text.size() % 4 == 1) return std::nullopt;
-  Bytes out;
-  std::uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    std::uint32_t value = 0;
-    if (c >= 'A' && c <= 'Z') {
-      value = static_cast<std::uint32_t>(c - 'A');
-    } else if (c >= 'a' && c <= 'z') {
-      value = static_cast<std::uint32_t>(c - 'a') + 26;
-    } else if (c >= '0' && c <= '9') {
-      value = static_cast<std::uint32_t>(c - '0') + 52;
-    } else if (c == '+' || c == '/') {
-      value = c == '+' ? 62 : 63;
-    } else {
-      return std::nullopt;
-    }
-    bits = (bits << 6U) | value;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out.push_back(static_cast<std::byte>((bits >> static_cast<unsigned>(count)) & 0xffU));
-  }
-  return out;
+  return decode_base64(text, Base64::kStandard);
 }
 
 // Encodes (valid) UTF-8 as UTF-32, four bytes a code point, in the byte order of the type name:
@@ -201,7 +178,8 @@ Bytes float_fill(const Json& fill, DType dtype, Format format, const ElementType
     return float_from(*number, dtype, size);
   }
   if (dtype == DType::kFloat4E2m1fn && format == Format::kV2)
-    if (auto bytes = decode_base64(*text); bytes && bytes->size() == 1) return *std::move(bytes);
+    if (auto bytes = decode_any_padding(*text); bytes && bytes->size() == 1)
+      return *std::move(bytes);
   bad_fill(fill, type);
 }
 
@@ -219,7 +197,7 @@ Bytes complex_fill(const Json& fill, Format format, const ElementType& type) {
     out.resize(type.size);
     return out;
   }
-  auto bytes = fill.as_string() ? decode_base64(*fill.as_string()) : std::nullopt;
+  auto bytes = fill.as_string() ? decode_any_padding(*fill.as_string()) : std::nullopt;
   if (!bytes || bytes->size() != type.size) bad_fill(fill, type);
   if (type.big_endian) {
     const auto half = static_cast<std::ptrdiff_t>(type.size / 2);
@@ -263,7 +241,7 @@ Bytes opaque_fill(const Json& fill, const ElementType& type) {
   const std::string* text = fill.as_string();
   if (!text) bad_fill(fill, type);
   std::optional<Bytes> bytes =
-      kind == 'U' ? utf32(*text, type.name[0] == '>') : decode_base64(*text);
+      kind == 'U' ? utf32(*text, type.name[0] == '>') : decode_any_padding(*text);
   if (!bytes || bytes->size() > type.size) bad_fill(fill, type);
   // A string may be shorter than its element. Other values have the full size, or are "" for all
   // zeros.
@@ -306,7 +284,7 @@ Bytes parse_object_fill(const Json& fill, ObjectCodec codec) {
   const std::string* text = fill.as_string();
   std::optional<Bytes> bytes;
   if (codec == ObjectCodec::kVlenBytes) {
-    if (text != nullptr) bytes = decode_base64(*text);
+    if (text != nullptr) bytes = decode_any_padding(*text);
     if (const auto* list = fill.as_array()) bytes = byte_list(*list);
   } else {
     // zarr-python 2 wrote integers, and zarr-python 3 reads them as their digits
