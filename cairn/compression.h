@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
@@ -48,6 +49,10 @@ struct Compression {
  private:
   constexpr Compression(Method chosen, int at_level) : method(chosen), level(at_level) {}
 };
+
+// Parses "auto", "reproducible", "smallest", "none", "zstd", "zstd:1" to "zstd:19", "blosc", or
+// "blosc:0" to "blosc:9". Throws invalid_argument for any other text.
+Compression compression_from_text(std::string_view text);
 
 // The decision of Compression::kAuto in a save, and its reason. A save with another method leaves
 // it empty.

@@ -106,8 +106,8 @@ void setup_bench(CLI::App& app, int& status) {
       ->default_str("");
   command->add_flag("--json", arguments->json, "Print one JSON object (docs/cli.md)");
   command->footer(
-      "Writes SIZE bytes of random numbers below DIR and reads them back, in every way that\n"
-      "matters. Then saves them as a checkpoint and restores it. All files are in\n"
+      "Writes SIZE bytes of random numbers below DIR and reads them back, past the page\n"
+      "cache and through it. Then saves them as a checkpoint and restores it. All files are in\n"
       "DIR/cairn-bench-PID. They are removed at the end, also after Ctrl-C.\n"
       "\n"
       "A save cannot be faster than the faster of the two ways to write. A restore cannot be\n"

@@ -46,9 +46,9 @@ void setup_compact(CLI::App& app, int& status) {
                                   "Step of a step root (default: the latest)"));
   command->add_option("--item", options->options.item,
                       "Item of a composite checkpoint (default: all of them)");
-  command->add_flag(
-      "--orphans", options->options.remove_orphans,
-      "Also remove data files that no version refers to; safe only while\nnobody writes");
+  command->add_flag("--orphans", options->options.remove_orphans,
+                    "Also remove data files that no version refers to; safe only while\nno program "
+                    "writes to the checkpoint");
   command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->footer(
       "Keeps the newest version and drops the older ones. A process that reads an older version\n"

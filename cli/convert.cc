@@ -1,4 +1,5 @@
 // convert.cc -- cairn convert: writes a checkpoint in another format.
+#include "arguments/orbax_target.h"
 #include "commands.h"
 #include "ranks.h"
 #include "screen/terminal.h"
@@ -20,9 +21,7 @@ struct ConvertArguments {
   std::vector<std::string> metadata;
   std::string dtype;
   std::string shard_bytes;
-  std::string compression = "auto";
-  std::string chunk_bytes;
-  std::string target_file_bytes;
+  OrbaxTargetArguments orbax;
   std::string transform;
   std::string dialect;
   bool json = false;
@@ -61,12 +60,7 @@ void finish_arguments(ConvertArguments& arguments) {
         parse_size(arguments.shard_bytes);
   }
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
-  options.orbax.compression = parse_compression(arguments.compression);
-  if (!arguments.chunk_bytes.empty())
-    options.orbax.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
-  if (!arguments.target_file_bytes.empty())
-    options.orbax.target_file_bytes =
-        static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+  finish_orbax_target(arguments.orbax, options.orbax);
   options.resources = {.threads = arguments.source.options.resources.threads,
                        .memory = buffer_memory(arguments.source)};
 }
@@ -206,9 +200,7 @@ void setup_convert(CLI::App& app, int& status) {
   command->add_option("--include", options.include, "Only names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  command->add_option("--exclude", options.exclude, "Skip names that match; may be repeated")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
+  add_exclude(*command, options.exclude);
   command
       ->add_option("--rename", arguments->rename,
                    "Replace what REGEX (as Python's re) matches in names;\n\\1 is its first group; "
@@ -256,26 +248,8 @@ void setup_convert(CLI::App& app, int& status) {
       "--no-latest", [&options] { options.tensorflow.name_latest = false; },
       "Write no save_counter and no file 'checkpoint', as\n"
       "Checkpoint.write() does instead of save() (TensorFlow)");
-  command
-      ->add_option(
-          "--compression", arguments->compression,
-          "For Orbax checkpoints: auto (compressed where that takes less\ntime), reproducible "
-          "(the same bytes each time), smallest,\nnone, zstd[:LEVEL], blosc[:LEVEL]")
-      ->type_name("METHOD")
-      ->capture_default_str();
-  check_not_empty(command
-                      ->add_option("--chunk-bytes", arguments->chunk_bytes,
-                                   "Split arrays into chunks of at most this size (Orbax)")
-                      ->type_name("SIZE"));
-  check_not_empty(command
-                      ->add_option("--target-file-bytes", arguments->target_file_bytes,
-                                   "Start a new data file at this size (Orbax; default: 2 GiB)")
-                      ->type_name("SIZE"));
-  command
-      ->add_option("--as-item", options.orbax.item,
-                   "Store the tree as this item of the checkpoint (default: items\nkeep their "
-                   "names); CheckpointManager needs the name 'default'")
-      ->type_name("NAME");
+  add_orbax_target(*command, arguments->orbax, options.orbax,
+                   "Split arrays into chunks of at most this size (Orbax)");
   command->add_flag("--skip-unsupported", options.skip_unsupported,
                     "Leave out leaves that the format cannot hold, and list them");
   command->add_flag_callback(

@@ -112,9 +112,7 @@ void setup_diff(CLI::App& app, int& status) {
   command->add_option("--include", options.include, "Only names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
-  command->add_option("--exclude", options.exclude, "Skip names that match; may be repeated")
-      ->type_name("GLOB")
-      ->allow_extra_args(false);
+  add_exclude(*command, options.exclude);
   check_not_empty(command
                       ->add_option("--rtol", options.rtol,
                                    "Relative tolerance: |a - b| <= atol + rtol * |b| is equal")

@@ -1,4 +1,5 @@
 // reshard.cc -- cairn reshard: rewrites a checkpoint in the pieces that other devices will read.
+#include "arguments/orbax_target.h"
 #include "commands.h"
 #include "ranks.h"
 #include "screen/terminal.h"
@@ -18,9 +19,7 @@ struct ReshardArguments {
   std::string target;
   std::string mesh;
   std::vector<std::string> specs;
-  std::string compression = "auto";
-  std::string chunk_bytes;
-  std::string target_file_bytes;
+  OrbaxTargetArguments orbax;
   bool json = false;
   ReshardOptions options;
 };
@@ -83,12 +82,7 @@ void finish_arguments(ReshardArguments& arguments) {
   ReshardOptions& options = arguments.options;
   if (!arguments.mesh.empty()) options.mesh = parse_mesh(arguments.mesh);
   for (const auto& text : arguments.specs) options.specs.push_back(parse_spec(text));
-  options.orbax.compression = parse_compression(arguments.compression);
-  if (!arguments.chunk_bytes.empty())
-    options.orbax.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
-  if (!arguments.target_file_bytes.empty())
-    options.orbax.target_file_bytes =
-        static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+  finish_orbax_target(arguments.orbax, options.orbax);
   options.resources = {.threads = arguments.source.options.resources.threads,
                        .memory = buffer_memory(arguments.source)};
 }
@@ -167,14 +161,6 @@ void setup_reshard(CLI::App& app, int& status) {
           "that matches counts ('/' also stands for '.'); may be repeated")
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
-  check_not_empty(
-      command
-          ->add_option(
-              "--chunk-bytes", arguments->chunk_bytes,
-              "The largest size of a chunk. With --mesh, chunks divide what a\ndevice reads; "
-              "without it, only the chunks "
-              "change")
-          ->type_name("SIZE"));
   command
       ->add_option("--to", options.format,
                    "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\nper parameter; "
@@ -182,22 +168,10 @@ void setup_reshard(CLI::App& app, int& status) {
       ->type_name("FORMAT");
   command->add_flag("--dry-run", options.dry_run,
                     "Show which box of each array a device will read; write nothing");
-  command
-      ->add_option(
-          "--compression", arguments->compression,
-          "auto (compressed where that takes less time), reproducible\n(the same bytes each "
-          "time), smallest, none, zstd[:LEVEL],\nblosc[:LEVEL]")
-      ->type_name("METHOD")
-      ->capture_default_str();
-  check_not_empty(command
-                      ->add_option("--target-file-bytes", arguments->target_file_bytes,
-                                   "Start a new data file at this size (default: 2 GiB)")
-                      ->type_name("SIZE"));
-  command
-      ->add_option("--as-item", options.orbax.item,
-                   "Store the tree as this item of the checkpoint (default: items\nkeep their "
-                   "names); CheckpointManager needs the name 'default'")
-      ->type_name("NAME");
+  add_orbax_target(
+      *command, arguments->orbax, options.orbax,
+      "The largest size of a chunk. With --mesh, chunks divide what a\ndevice reads; without it, "
+      "only the chunks change");
   command->add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
       "Replace an existing target");

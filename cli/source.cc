@@ -92,28 +92,10 @@ std::uint64_t parse_size(const std::string& text) {
 }
 
 Compression parse_compression(const std::string& text) {
-  const std::size_t colon = text.find(':');
-  const std::string method = text.substr(0, colon);
-  std::optional<int> level;
-  if (colon != std::string::npos) {
-    int number = 0;
-    const auto [end, error] =
-        std::from_chars(text.data() + colon + 1, text.data() + text.size(), number);
-    if (error == std::errc() && end == text.data() + text.size()) level = number;
-  }
-  const bool levelled = colon == std::string::npos || level;
-  if (method == "auto" && colon == std::string::npos) return Compression::kAuto;
-  if (method == "none" && colon == std::string::npos) return Compression::kNone;
-  if (method == "smallest" && colon == std::string::npos) return Compression::kSmallest;
-  if (method == "reproducible" && colon == std::string::npos) return Compression::kReproducible;
-  if (method == "zstd" && levelled && level.value_or(1) >= 1 && level.value_or(1) <= 19)
-    return Compression::zstd(level.value_or(1));
-  if (method == "blosc" && levelled && level.value_or(5) >= 0 && level.value_or(5) <= 9)
-    return Compression::blosc(level.value_or(5));
-  throw UsageError(
-      "--compression '" + text +
-      "': expected auto, reproducible, smallest, none, zstd, zstd:1 to zstd:19, blosc, or "
-      "blosc:0 to blosc:9");
+  return as_usage([&] {
+    return with_context([] { return std::string("--compression"); },
+                        [&] { return compression_from_text(text); });
+  });
 }
 
 std::uint64_t parse_time(const std::string& text) {

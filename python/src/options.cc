@@ -8,7 +8,6 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -120,28 +119,8 @@ const std::map<std::string, Setter, std::less<>>& setters() {
 }  // namespace
 
 Compression parse_compression(const std::string& text) {
-  const auto colon = text.find(':');
-  const std::string method = text.substr(0, colon);
-  std::optional<int> level;
-  if (colon != std::string::npos) {
-    int value = 0;
-    const char* end = text.data() + text.size();
-    const auto parsed = std::from_chars(text.data() + colon + 1, end, value);
-    if (parsed.ec != std::errc() || parsed.ptr != end)
-      throw Error(Code::kInvalidArgument, "compression: '" + text + "' has no level after ':'");
-    level = value;
-  }
-  if (method == "zstd") return Compression::zstd(level.value_or(1));
-  if (method == "blosc") return level ? Compression::blosc(*level) : Compression::blosc();
-  if (method == "auto" && !level) return Compression::kAuto;
-  if (method == "none" && !level) return Compression::kNone;
-  if (method == "smallest" && !level) return Compression::kSmallest;
-  if (method == "reproducible" && !level) return Compression::kReproducible;
-  throw Error(
-      Code::kInvalidArgument,
-      "compression: '" + text +
-          "' is not one of 'auto', 'reproducible', 'smallest', 'none', 'zstd', 'zstd:LEVEL', "
-          "'blosc', 'blosc:LEVEL'");
+  return with_context([] { return std::string("compression"); },
+                      [&] { return compression_from_text(text); });
 }
 
 SaveChoices save_options(nb::dict options) {
@@ -157,18 +136,16 @@ SaveChoices save_options(nb::dict options) {
 }
 
 PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options) {
-  if (options.v1 || options.durability != Durability::kSynced)
+  if (options.v1)
     throw Error(Code::kInvalidArgument,
-                "a save in the background or by several processes has no options 'v1' and "
-                "'durability'");
-  if (options.chunk_bytes)
-    throw Error(Code::kInvalidArgument,
-                "a save in the background or by several processes has no option 'chunk_bytes'");
+                "v1: a save in the background or by several processes has no such option");
   PyTreeCheckpointHandlerOptions result;
   result.use_ocdbt = options.use_ocdbt;
   result.use_zarr3 = options.use_zarr3;
   result.compression = options.compression;
   result.use_compression = options.compression.method != Compression::kNone;
+  result.chunk_bytes = options.chunk_bytes;
+  result.durability = options.durability;
   result.pytree_metadata_options.support_rich_types = options.support_rich_types;
   result.commit_protocol = options.commit_protocol;
   result.reuse = options.reuse;

@@ -12,7 +12,7 @@
 
 namespace cairn::python {
 
-// "auto", "none", "zstd", "zstd:3", "blosc", "blosc:5". Throws invalid_argument for any other text.
+// As compression_from_text(). An error names the option.
 Compression parse_compression(const std::string& text);
 
 // SaveOptions, and what only a save in the background has.
@@ -26,8 +26,9 @@ struct SaveChoices : SaveOptions {
 // reuse_from (a path), save_timeout (seconds), background_copy_bytes (int). None stands for the
 // default.
 SaveChoices save_options(nanobind::dict options);
-// The options of the same names for a save in the background. Throws invalid_argument for those
-// that it does not have (v1, durability).
+// The options of the same names for a save in the background or by several processes. The caller
+// passes on those that belong to one save: if_exists, item, custom_metadata, target_file_bytes,
+// reuse_from. Throws invalid_argument for v1.
 PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options);
 
 }  // namespace cairn::python

@@ -1,0 +1,40 @@
+// orbax_target.cc -- parses the options of an Orbax checkpoint that a command writes.
+#include "arguments/orbax_target.h"
+
+#include "source.h"
+
+#include <cstdint>
+
+namespace cairn::cli {
+
+void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxTarget& target,
+                      const std::string& chunk_bytes_help) {
+  command
+      .add_option(
+          "--compression", arguments.compression,
+          "For Orbax checkpoints: auto (compressed where that takes less\ntime), reproducible "
+          "(the same bytes each time), smallest,\nnone, zstd[:LEVEL], blosc[:LEVEL]")
+      ->type_name("METHOD")
+      ->capture_default_str();
+  check_not_empty(command.add_option("--chunk-bytes", arguments.chunk_bytes, chunk_bytes_help)
+                      ->type_name("SIZE"));
+  check_not_empty(command
+                      .add_option("--target-file-bytes", arguments.target_file_bytes,
+                                  "Start a new data file at this size (Orbax; default: 2 GiB)")
+                      ->type_name("SIZE"));
+  command
+      .add_option("--as-item", target.item,
+                  "Store the tree as this item of the checkpoint (default: items\nkeep their "
+                  "names); CheckpointManager needs the name 'default'")
+      ->type_name("NAME");
+}
+
+void finish_orbax_target(const OrbaxTargetArguments& arguments, OrbaxTarget& target) {
+  target.compression = parse_compression(arguments.compression);
+  if (!arguments.chunk_bytes.empty())
+    target.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+  if (!arguments.target_file_bytes.empty())
+    target.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
+}
+
+}  // namespace cairn::cli

@@ -1,0 +1,26 @@
+// orbax_target.h -- the options of commands that write an Orbax checkpoint.
+#pragma once
+
+#include <cairn/convert.h>
+
+#include <CLI/App.hpp>
+
+#include <string>
+
+namespace cairn::cli {
+
+// The values as they are given.
+struct OrbaxTargetArguments {
+  std::string compression = "auto";
+  std::string chunk_bytes;
+  std::string target_file_bytes;
+};
+
+// Adds --compression, --chunk-bytes (whose help the command gives), --target-file-bytes and
+// --as-item.
+void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxTarget& target,
+                      const std::string& chunk_bytes_help);
+// Parses the values into `target`. Throws UsageError.
+void finish_orbax_target(const OrbaxTargetArguments& arguments, OrbaxTarget& target);
+
+}  // namespace cairn::cli
