@@ -142,6 +142,8 @@ struct CheckpointInfo {
   // collects them without reading values: checksums where the format stores them beside the names,
   // else each file's size and modification time. Empty where `facts` suffice (Orbax).
   std::vector<std::pair<std::string, std::string>> revision;
+  // The `__metadata__` of a safetensors file, or of all files of a set together; else empty.
+  std::vector<std::pair<std::string, std::string>> file_metadata;
 };
 
 // An object of the program that saved a TensorFlow checkpoint: a layer, an optimizer, a variable.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from command import FAILURE, USAGE, bad, good
+from command import FAILURE, GOOD, USAGE, bad, good, run
 
 
 @pytest.fixture
@@ -33,6 +33,22 @@ def test_json(source, tmp_path):
     assert json.loads(good("reshard", tmp_path / "new", tmp_path / "again", "--chunk-bytes", "1K", "--json"))["format"] == "orbax-zarr3"
     good("reshard", source, tmp_path / "files", "--chunk-bytes", "1K", "--to", "orbax-files")
     assert json.loads(good("reshard", tmp_path / "files", tmp_path / "more", "--mesh", "x=2", "--json"))["format"] == "orbax-files"
+
+
+def test_the_layout_stays_where_no_metadata_records_it(source, tmp_path):
+    """The oldest checkpoints of Orbax have no _METADATA."""
+    good("reshard", source, tmp_path / "files", "--chunk-bytes", "1K", "--to", "orbax-files")
+    (tmp_path / "files/_METADATA").unlink()
+    done = run("reshard", tmp_path / "files", tmp_path / "new", "--chunk-bytes", "512", "--json")
+    assert done.returncode == GOOD and b"_METADATA is missing" in done.stderr
+    assert json.loads(done.stdout)["format"] == "orbax-files" and not (tmp_path / "new/manifest.ocdbt").exists()
+
+
+def test_the_layout_is_not_taken_from_the_name_of_an_item(source, tmp_path):
+    good("convert", source, tmp_path / "c", "--to", "orbax", "--as-item", "state")
+    (tmp_path / "c/use_ocdbt").mkdir()
+    (tmp_path / "c/use_ocdbt/metadata").write_text("false")
+    assert json.loads(good("reshard", tmp_path / "c", tmp_path / "new", "--chunk-bytes", "512", "--json"))["format"] == "orbax"
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,7 @@ std::string metadata_text(const std::vector<std::pair<std::string, std::string>>
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
-// The fact that shows the __metadata__ of a set's files.
-constexpr const char* kSetMetadata = "metadata of the files";
-
+// Where two files disagree about a key, the first file counts.
 void add_new_keys(const Metadata& from, Metadata& to) {
   for (const auto& entry : from)
     if (std::none_of(to.begin(), to.end(), [&](const auto& e) { return e.first == entry.first; }))
@@ -131,6 +129,7 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   OpenShard shard = open_shard(path);
   CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
   info.custom_metadata = metadata_text(shard.header.metadata);
+  info.file_metadata = std::move(shard.header.metadata);
   info.facts.emplace_back("header bytes", std::to_string(shard.data_start));
   RawCheckpoint::Contents contents;
   contents.leaves.reserve(shard.header.tensors.size());
@@ -224,7 +223,8 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
                       .path = path};
   info.custom_metadata = index.metadata;
   info.facts.emplace_back("shards", std::to_string(files.size()));
-  if (!metadata.empty()) info.facts.emplace_back(kSetMetadata, metadata_text(metadata));
+  if (!metadata.empty()) info.facts.emplace_back("metadata of the files", metadata_text(metadata));
+  info.file_metadata = std::move(metadata);
   return std::make_unique<RawCheckpoint>(options, std::move(info),
                                          RawCheckpoint::Contents{.files = std::move(files),
                                                                  .leaves = std::move(leaves),
@@ -249,22 +249,6 @@ std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const Open
   }
   return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)
                                                                         : open_file(path, options);
-}
-
-std::vector<std::pair<std::string, std::string>> safetensors_metadata(const CheckpointInfo& info) {
-  Metadata out;
-  if (info.format != "safetensors") return out;
-  const auto of_set = std::find_if(info.facts.begin(), info.facts.end(),
-                                   [](const auto& fact) { return fact.first == kSetMetadata; });
-  const bool is_set = std::any_of(info.facts.begin(), info.facts.end(),
-                                  [](const auto& fact) { return fact.first == "shards"; });
-  const std::string text = of_set != info.facts.end() ? of_set->second
-                           : is_set                   ? ""
-                                                      : info.custom_metadata;
-  if (text.empty()) return out;
-  const Json json = parse_json(text);
-  for (const auto& [key, value] : *json.as_object()) out.emplace_back(key, *value.as_string());
-  return out;
 }
 
 std::vector<Finding> check_safetensors_set(const std::string& path) {

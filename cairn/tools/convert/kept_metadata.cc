@@ -2,7 +2,6 @@
 #include <cairn/tools/convert/kept_types.h>
 
 #include <cairn/base/json/json.h>
-#include <cairn/formats/safetensors/set.h>
 #include <cairn/inspect.h>
 
 #include <algorithm>
@@ -32,7 +31,7 @@ std::string joined(const std::vector<std::string>& names) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointInfo& info) {
-  if (info.format == "safetensors") return safetensors_metadata(info);
+  if (info.format == "safetensors") return info.file_metadata;
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& [key, value] : custom_members(info))
     if (value.as_string() != nullptr) out.emplace_back(key, *value.as_string());
@@ -42,7 +41,7 @@ std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointI
 std::string tree_metadata(const CheckpointInfo& info) {
   if (info.format != "safetensors") return info.custom_metadata;
   JsonObject entries;  // of a set, the index has no custom metadata
-  for (const auto& [key, value] : safetensors_metadata(info)) entries.emplace_back(key, value);
+  for (const auto& [key, value] : info.file_metadata) entries.emplace_back(key, value);
   return entries.empty() ? "" : to_text(Json(std::move(entries)));
 }
 
@@ -54,7 +53,7 @@ void report_lost_metadata(const Checkpoint& source,
   const bool from_safetensors = source.info().format == "safetensors";
   std::vector<std::string> lost;
   if (from_safetensors && !to_safetensors)
-    for (const auto& [key, value] : safetensors_metadata(source.info()))
+    for (const auto& [key, value] : source.info().file_metadata)
       if (key != kFramework) lost.push_back(key);
   if (!from_safetensors)
     for (const auto& [key, value] : custom_members(source.info())) {

@@ -4,6 +4,7 @@
 #include <cairn/inspect.h>
 
 #include <cairn/io/directory.h>
+#include <cairn/tools/convert/kept_items.h>
 #include <cairn/tools/convert/plan.h>
 #include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/report/json_text.h>
@@ -35,12 +36,18 @@ void check_options(const ReshardOptions& options) {
 // The format of the source, if Orbax or Cairn wrote it.
 std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
   if (!options.format.empty()) return options.format;
-  const auto has_fact = [&](std::string_view fact, std::string_view value) {
-    return std::any_of(source.info().facts.begin(), source.info().facts.end(),
-                       [&](const auto& f) { return f.first.ends_with(fact) && f.second == value; });
+  const orbax::OrbaxCheckpoint* from = orbax_source(source);
+  if (from == nullptr || from->info().format != "orbax") return "orbax";
+  const auto& items = from->opened_items();
+  const auto in_folders = [](const orbax::PytreeItem& item) {
+    return item.has_arrays ? item.storage == orbax::ArrayStorage::kFolders
+                           : item.metadata.use_ocdbt == false;
   };
-  if (has_fact("use_ocdbt", "false")) return "orbax-files";
-  return has_fact("use_zarr3", "true") ? "orbax-zarr3" : "orbax";
+  const auto in_zarr3 = [](const orbax::PytreeItem& item) {
+    return item.has_arrays ? item.zarr_format == 3 : item.metadata.use_zarr3;
+  };
+  if (std::ranges::any_of(items, in_folders)) return "orbax-files";
+  return std::ranges::any_of(items, in_zarr3) ? "orbax-zarr3" : "orbax";
 }
 
 // Chooses the sharding of each array.
