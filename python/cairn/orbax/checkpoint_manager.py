@@ -1,6 +1,7 @@
 """CheckpointManager under the name of Orbax's module, and names that it has from others."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.step_metadata import deserialize_root_metadata, serialize_root_metadata
@@ -25,6 +26,15 @@ DEFAULT_ITEM_NAME = "default"
 METRIC_ITEM_NAME = "metrics"
 METADATA_ITEM_NAME = "metadata"  # a directory beside the steps
 RESERVED_ITEM_NAMES: "list[str]" = []  # as in Orbax, which reserves none any more
+
+# In annotations, as in Orbax.
+PyTree: TypeAlias = Any
+ItemMetadata: TypeAlias = Any
+SaveParams: TypeAlias = Mapping[str, Any]
+RestoreParams: TypeAlias = Mapping[str, Any]
+CheckpointDirs: TypeAlias = tuple[str, str]
+CheckpointersDict: TypeAlias = Mapping[str, AbstractCheckpointer]
+CheckpointHandlersDict: TypeAlias = Mapping[str, CheckpointHandler]
 
 __getattr__ = _hints(__name__)
 

@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.leaves.restore_args import construct_restore_args
@@ -12,6 +12,8 @@ from cairn.orbax._impl.paths import as_path
 from cairn.orbax._impl.steps import step_names
 from cairn.orbax._impl.steps.snapshots import held, snapshot_of
 from cairn.orbax.multihost import process_count, process_index
+
+PyTree: TypeAlias = Any  # in annotations, as in Orbax
 
 _missing = _hints(__name__)
 

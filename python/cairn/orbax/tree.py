@@ -1,7 +1,7 @@
 """Trees as plain containers, and as flat dicts."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from cairn._leaves import key_text
 from cairn.orbax._impl.missing import hints as _hints
@@ -13,7 +13,13 @@ from cairn.orbax.arrays import to_shape_dtype_struct
 
 __getattr__ = _hints(__name__)
 
-PyTree: TypeAlias = Any  # in annotations, as in Orbax
+_Leaf = TypeVar("_Leaf")
+
+# In annotations, as in Orbax.
+PyTree: TypeAlias = Any
+PyTreeKey: TypeAlias = Any
+PyTreePath: TypeAlias = "tuple[Any, ...]"
+PyTreeOf: TypeAlias = Any | _Leaf  # PyTreeOf[jax.Array]
 JsonType: TypeAlias = "list[Any] | dict[str, Any]"
 
 

@@ -174,6 +174,13 @@ def test_transforms(ocp, tmp_path):
         },
     )
     assert many == {"sum": 3}
+    one = checkpointer.restore(
+        tmp_path / "c",
+        item={"twice": 0},
+        restore_args={"twice": ocp.RestoreArgs()},
+        transforms={"twice": ocp.RestoreTransform(original_key="a", value_fn=lambda value: value * 2)},
+    )
+    assert one == {"twice": 2}
     with pytest.raises(ValueError):
         checkpointer.restore(tmp_path / "c", transforms={})
 

@@ -153,7 +153,7 @@ def _apply(
             else:
                 value = _taken(origin, rule, match, key)
                 if rule.value_fn is not None:
-                    value = rule.value_fn(value, *extra)
+                    value = rule.value_fn(value)
         result.append(value)
     return treedef.unflatten(result)
 

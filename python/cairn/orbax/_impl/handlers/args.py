@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -47,9 +48,13 @@ def register_with_handler(
 def get_registered_handler_cls(arg: Any) -> "type[CheckpointHandler]":
     """The handler for arguments. TypeError for anything else, ValueError if none is known."""
     cls = arg if inspect.isclass(arg) else type(arg)
-    if not issubclass(cls, CheckpointArgs):
+    if not is_args_class(cls):
         raise TypeError(f"{cls} must be derived from CheckpointArgs")
-    found = _save_handlers.get(cls) or _restore_handlers.get(cls)
+    found: type[CheckpointHandler] | None
+    if issubclass(cls, CheckpointArgs):
+        found = _save_handlers.get(cls) or _restore_handlers.get(cls)
+    else:
+        found = _orbax_args().get_registered_handler_cls(cls)
     if found is None:
         raise ValueError(f"no CheckpointHandler is registered for {cls}; use register_with_handler")
     return found
@@ -58,6 +63,9 @@ def get_registered_handler_cls(arg: Any) -> "type[CheckpointHandler]":
 def get_registered_args_cls(handler: Any) -> "tuple[type[CheckpointArgs], type[CheckpointArgs]]":
     """The arguments of a handler: for saves, for restores. Raises ValueError if there are none."""
     cls = handler if inspect.isclass(handler) else type(handler)
+    if _is_registered_with_orbax(cls):
+        save, restore = _orbax_args().get_registered_args_cls(cls)
+        return save, restore
     found = []
     for purpose, known in (("save", _save_handlers), ("restore", _restore_handlers)):
         args = next((args for args, owner in known.items() if owner is cls), None)
@@ -79,6 +87,33 @@ def has_registered_args(handler: Any) -> bool:
 def handler_of_typestr(typestr: "str | None") -> "type[CheckpointHandler]":
     """The handler that a checkpoint names. Raises KeyError for an unknown one."""
     return _by_typestr[typestr or ""]
+
+
+# ---- what a library, such as grain, has registered with Orbax for its own objects ----
+
+
+def _orbax_args() -> Any:
+    """Orbax's module of arguments; None if nobody has imported it. Cairn does not."""
+    return sys.modules.get("orbax.checkpoint.checkpoint_args")
+
+
+def _is_of_orbax(cls: type) -> bool:
+    return cls.__module__.startswith("orbax.checkpoint")
+
+
+def is_args_class(cls: type) -> bool:
+    """Whether objects of the class are arguments: of Cairn, or of a library that knows Orbax."""
+    if issubclass(cls, CheckpointArgs):
+        return True
+    orbax = _orbax_args()
+    return orbax is not None and not _is_of_orbax(cls) and issubclass(cls, orbax.CheckpointArgs)
+
+
+def _is_registered_with_orbax(handler_cls: type) -> bool:
+    orbax = _orbax_args()
+    if orbax is None or _is_of_orbax(handler_cls) or issubclass(handler_cls, CheckpointHandler):
+        return False
+    return bool(orbax.has_registered_args(handler_cls))
 
 
 # ---- handlers without arguments of their own ----
@@ -138,8 +173,9 @@ def wrapped(handler: CheckpointHandler) -> CheckpointHandler:
 
 def construct(handler: CheckpointHandler, for_save: bool, args: Any, kwargs: Any) -> CheckpointArgs:
     """The arguments among those of a call, or made of them."""
+    value: CheckpointArgs
     for value in (*args, *kwargs.values()):
-        if isinstance(value, CheckpointArgs):
+        if is_args_class(type(value)):
             return value
     save, restore = get_registered_args_cls(handler)
     return (save if for_save else restore)(*args, **kwargs)

@@ -3,7 +3,11 @@
 from typing import Any
 
 from cairn.orbax._impl.checkpointer import Checkpointer
-from cairn.orbax._impl.handlers.args import CheckpointArgs, get_registered_args_cls
+from cairn.orbax._impl.handlers.args import (
+    CheckpointArgs,
+    get_registered_args_cls,
+    is_args_class,
+)
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs, CompositeCheckpointHandler
 from cairn.orbax._impl.steps.manager_setup import DEFAULT_ITEM
 
@@ -27,11 +31,11 @@ class ManagerItems:
 
     def check(self, items: Any, args: Any) -> None:
         """Raises ValueError for arguments of the wrong kind."""
-        if isinstance(items, CheckpointArgs):
+        if is_args_class(type(items)):
             raise ValueError("`items` are CheckpointArgs: give them as args=...")
         if args is None:
             return
-        if not isinstance(args, CheckpointArgs):
+        if not is_args_class(type(args)):
             raise ValueError(f"Expected args of type `CheckpointArgs`; found {type(args)}.")
         if self._single and isinstance(args, CompositeArgs):
             raise ValueError(
