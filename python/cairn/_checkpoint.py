@@ -326,17 +326,16 @@ class Tensor:
         return _torch.from_numpy(self.numpy())
 
     def jax(self, sharding: Any = None) -> Any:
-        """The whole array as an array of JAX. With a sharding, each device's part is read alone."""
+        """The whole array as an array of JAX. With a sharding, each part is read once."""
         import jax
 
         if sharding is None:
             return jax.numpy.asarray(self.numpy())
-        from cairn import _jax
+        from cairn._read_plan import ReadPlan
 
-        boxes = _jax.boxes(sharding, self.shape)
-        arrays = self._reader.read([(self._index, origin, shape) for _, origin, shape in boxes])
-        parts = [(device, array) for (device, _, _), array in zip(boxes, arrays, strict=True)]
-        return _jax.assemble(sharding, self.shape, parts)
+        plan = ReadPlan(self._reader)
+        plan.add_sharded(self._index, sharding, lambda array: array)
+        return plan.run(None)[0]
 
     def read_into(self, out: Any) -> Any:
         """Reads the array into an array of NumPy or a tensor of PyTorch; returns that.

@@ -6,16 +6,15 @@ import os
 import sys
 
 from cairn import _targets
-from cairn._casts import conversion, is_float
+from cairn._casts import is_float
 from cairn._checkpoint import Checkpoint, item_value, open
 from cairn._progress import shown
+from cairn._read_plan import ReadPlan, cast_array
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
-
-_Box = tuple[int, list[int], list[int]]
 
 
 def load(
@@ -83,101 +82,6 @@ def load(
         return _converted(opened, include, framework, dtype, sharding, callback)
 
 
-# ---- one plan of reads for many leaves ----
-
-
-class _Plan:
-    """Boxes to read, and what becomes of each leaf."""
-
-    def __init__(self, reader: Any) -> None:
-        self.reader = reader
-        self.boxes: list[_Box | int] = []
-        self.dtypes: list[str] = []  # of the boxes: the type to which they are converted, or ""
-        self.leaves: list[Callable[[list[Any]], Any] | None] = []
-        # of whole arrays: the numbers of the leaf and of its box, and finish()
-        self.arrays: list[tuple[int, int, Callable[[Any], Any] | None]] = []
-        self.casts: dict[Any, Callable[[Any], Any]] = {}
-
-    def add(self, index: int, finish: Callable[[Any], Any] | None, dtype: Any = None) -> None:
-        """Reads the whole array; finish() makes the leaf of it, or the array is the leaf.
-
-        Give the same function for many arrays: objects for each of them take time.
-        """
-        self.arrays.append((len(self.leaves), self._add(index, index, dtype), finish))
-        self.leaves.append(None)
-
-    def _add(self, box: _Box | int, index: int, dtype: Any) -> int:
-        """Reads a box, and converts it to the type if it can; returns its number."""
-        self.boxes.append(box)
-        self.dtypes.append(
-            "" if dtype is None else conversion(self.reader.tensor(index).dtype, dtype)
-        )
-        return len(self.boxes) - 1
-
-    def cast(self, dtype: Any) -> Callable[[Any], Any]:
-        """The function that converts an array to this type."""
-        if dtype not in self.casts:
-            self.casts[dtype] = lambda array: _cast(array, dtype)
-        return self.casts[dtype]
-
-    def add_box(
-        self,
-        index: int,
-        origin: list[int],
-        extents: list[int],
-        finish: Callable[[Any], Any],
-        dtype: Any = None,
-    ) -> None:
-        """Reads a part of the array; finish() makes the leaf of it."""
-        at = self._add((index, origin, extents), index, dtype)
-        self.leaves.append(lambda arrays: finish(arrays[at]))
-
-    def add_sharded(
-        self,
-        index: int,
-        sharding: Any,
-        finish: Callable[[Any], Any],
-        wrap: Callable[[Any], Any] = lambda array: array,
-        dtype: Any = None,
-    ) -> None:
-        """Reads each box of a sharding of JAX once; wrap() makes the leaf of the whole array."""
-        from cairn import _jax
-
-        shape = self.reader.tensor(index).shape
-        at: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-        wanted = []
-        for device, origin, extents in _jax.boxes(sharding, shape):
-            key = (tuple(origin), tuple(extents))
-            if key not in at:
-                at[key] = self._add((index, origin, extents), index, dtype)
-            wanted.append((device, at[key]))
-        self.leaves.append(
-            lambda arrays: wrap(
-                _jax.assemble(
-                    sharding, shape, [(device, finish(arrays[i])) for device, i in wanted]
-                )
-            )
-        )
-
-    def add_value(self, value: Any) -> None:
-        """A leaf that needs no array."""
-        self.leaves.append(lambda arrays: value)
-
-    def run(self, callback: Any) -> list[Any]:
-        arrays = self.reader.read(self.boxes, callback, self.dtypes)
-        made = [None if leaf is None else leaf(arrays) for leaf in self.leaves]
-        for leaf, box, finish in self.arrays:
-            made[leaf] = arrays[box] if finish is None else finish(arrays[box])
-        return made
-
-
-def _cast(array: Any, dtype: Any) -> Any:
-    import numpy as np
-
-    wanted = np.dtype(dtype)
-    return array if array.dtype == wanted else array.astype(wanted)
-
-
 # ---- without a target ----
 
 
@@ -227,7 +131,7 @@ def _read_leaves(
     sharding: Any,
     callback: Any,
 ) -> Any:
-    plan = _Plan(reader)
+    plan = ReadPlan(reader)
     of_framework = _of_framework(framework)
     wanted = None if dtype is None else _numpy_dtype(dtype)
     cast = None if wanted is None else plan.cast(wanted)
@@ -364,7 +268,7 @@ def _like(opened: Checkpoint, target: Any, partial: bool, callback: Any) -> Any:
     matched = dict(
         zip(needed, _match(opened, needed, partial or len(needed) < len(paths)), strict=True)
     )
-    plan = _Plan(opened.reader)
+    plan = ReadPlan(opened.reader)
     for path, leaf in zip(paths, leaves, strict=True):
         index = matched.get(path)
         if index is None:
@@ -377,7 +281,7 @@ def _like(opened: Checkpoint, target: Any, partial: bool, callback: Any) -> Any:
     return rebuild(plan.run(callback))
 
 
-def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
+def _add_like(plan: ReadPlan, index: int, leaf: Any) -> None:
     info = plan.reader.tensor(index)
     is_array = type(leaf).__name__ == "ndarray" and type(leaf).__module__ == "numpy"
     if is_array and info.kind == "array" and info.shape == leaf.shape:
@@ -404,7 +308,7 @@ def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
             index,
             origin,
             shape,
-            lambda array: _torch.like(leaf, _torch.from_numpy(_cast(array, wanted))),
+            lambda array: _torch.like(leaf, _torch.from_numpy(cast_array(array, wanted))),
             wanted,
         )
     elif jax is not None and isinstance(leaf, jax.Array | jax.ShapeDtypeStruct):
@@ -414,7 +318,7 @@ def _add_like(plan: _Plan, index: int, leaf: Any) -> None:
         is_scalar = _is_numpy_scalar(leaf)
         plan.add(
             index,
-            lambda array: _cast(array, leaf.dtype)[()] if is_scalar else _cast(array, leaf.dtype),
+            lambda array: cast_array(array, leaf.dtype)[() if is_scalar else ...],
         )
 
 
@@ -424,7 +328,7 @@ def _is_numpy_scalar(leaf: Any) -> bool:
     return isinstance(leaf, np.generic)
 
 
-def _add_jax(plan: _Plan, index: int, leaf: Any, jax: Any) -> None:
+def _add_jax(plan: ReadPlan, index: int, leaf: Any, jax: Any) -> None:
     from cairn import _jax
 
     info = plan.reader.tensor(index)
@@ -444,7 +348,7 @@ def _add_jax(plan: _Plan, index: int, leaf: Any, jax: Any) -> None:
         return
     _check_shape(info, leaf.shape)
     if sharding is None:
-        plan.add(index, lambda array: jax.numpy.asarray(_cast(array, leaf.dtype)), leaf.dtype)
+        plan.add(index, lambda array: jax.numpy.asarray(cast_array(array, leaf.dtype)), leaf.dtype)
     else:
         finish = plan.cast(leaf.dtype)
         plan.add_sharded(index, sharding, finish, dtype=leaf.dtype)

@@ -1,11 +1,13 @@
 """CheckpointManager: the same with both packages."""
 
 import datetime
+import os
 import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 from trees import arrays_tree, described
 
@@ -404,3 +406,16 @@ def test_an_interval_of_0_is_no_interval(tmp_path):
         for step in range(5):
             manager.save(step, args=ours.args.StandardSave({"a": step}))
         assert manager.all_steps() == [0, 3]
+
+
+def test_the_metadata_of_the_directory_appear_whole_or_not_at_all(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            orbax.CheckpointManager(tmp_path, metadata={"a": 1})
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == []
+    orbax.CheckpointManager(tmp_path, metadata={"a": 1}).close()
+    assert ocp.CheckpointManager(tmp_path).metadata().custom_metadata == {"a": 1}

@@ -41,8 +41,8 @@ def read_text(path: Any) -> str:
         raise ValueError(f"{path}: {error}") from None
 
 
-def write_whole(path: Any, content: bytes) -> None:
-    """Writes a file that appears complete or not at all. Not durable.
+def write_whole(path: Any, content: bytes, *, durable: bool = False) -> None:
+    """Writes a file that appears complete or not at all, also after a power failure if `durable`.
 
     Raises OSError; what is at the path, and beside it, then stays as it was.
     """
@@ -52,6 +52,9 @@ def write_whole(path: Any, content: bytes) -> None:
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

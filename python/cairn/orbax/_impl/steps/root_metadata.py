@@ -9,8 +9,8 @@ from cairn.orbax._impl.step_metadata import (
     ROOT_METADATA_FILE,
     RootMetadata,
     read_json,
-    write_file,
 )
+from cairn.orbax._impl.text_files import write_whole
 
 _FOLDER = "metadata"
 
@@ -30,7 +30,7 @@ class RootMetadataFile:
             return
         os.makedirs(self._folder, exist_ok=True)
         stored = {"internal_metadata": {}, "custom_metadata": dict(metadata)}
-        write_file(file, json.dumps(stored))
+        write_whole(file, json.dumps(stored).encode(), durable=True)
 
     def read(self) -> RootMetadata:
         """The metadata; empty if there is none."""

@@ -1,0 +1,105 @@
+"""One plan of reads for many leaves: each box is read once, and all of them in one call."""
+
+from __future__ import annotations
+
+from cairn._casts import conversion
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_Box = tuple[int, list[int], list[int]]  # the leaf's number, origin, shape
+
+
+class ReadPlan:
+    """Boxes to read, and what becomes of each leaf."""
+
+    def __init__(self, reader: Any) -> None:
+        self.reader = reader
+        self.boxes: list[_Box | int] = []
+        self.dtypes: list[str] = []  # of the boxes: the type to which they are converted, or ""
+        self.leaves: list[Callable[[list[Any]], Any] | None] = []
+        # of whole arrays: the numbers of the leaf and of its box, and finish()
+        self.arrays: list[tuple[int, int, Callable[[Any], Any] | None]] = []
+        self.casts: dict[Any, Callable[[Any], Any]] = {}
+
+    def add(self, index: int, finish: Callable[[Any], Any] | None, dtype: Any = None) -> None:
+        """Reads the whole array; finish() makes the leaf of it, or the array is the leaf.
+
+        Give the same function for many arrays: objects for each of them take time.
+        """
+        self.arrays.append((len(self.leaves), self._add(index, index, dtype), finish))
+        self.leaves.append(None)
+
+    def _add(self, box: _Box | int, index: int, dtype: Any) -> int:
+        """Reads a box, and converts it to the type if it can; returns its number."""
+        self.boxes.append(box)
+        self.dtypes.append(
+            "" if dtype is None else conversion(self.reader.tensor(index).dtype, dtype)
+        )
+        return len(self.boxes) - 1
+
+    def cast(self, dtype: Any) -> Callable[[Any], Any]:
+        """The function that converts an array to this type."""
+        if dtype not in self.casts:
+            self.casts[dtype] = lambda array: cast_array(array, dtype)
+        return self.casts[dtype]
+
+    def add_box(
+        self,
+        index: int,
+        origin: list[int],
+        extents: list[int],
+        finish: Callable[[Any], Any],
+        dtype: Any = None,
+    ) -> None:
+        """Reads a part of the array; finish() makes the leaf of it."""
+        at = self._add((index, origin, extents), index, dtype)
+        self.leaves.append(lambda arrays: finish(arrays[at]))
+
+    def add_sharded(
+        self,
+        index: int,
+        sharding: Any,
+        finish: Callable[[Any], Any],
+        wrap: Callable[[Any], Any] = lambda array: array,
+        dtype: Any = None,
+    ) -> None:
+        """Reads each box of a sharding of JAX once; wrap() makes the leaf of the whole array."""
+        from cairn import _jax
+
+        shape = self.reader.tensor(index).shape
+        at: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        wanted = []
+        for device, origin, extents in _jax.boxes(sharding, shape):
+            key = (tuple(origin), tuple(extents))
+            if key not in at:
+                at[key] = self._add((index, origin, extents), index, dtype)
+            wanted.append((device, at[key]))
+        self.leaves.append(
+            lambda arrays: wrap(
+                _jax.assemble(
+                    sharding, shape, [(device, finish(arrays[i])) for device, i in wanted]
+                )
+            )
+        )
+
+    def add_value(self, value: Any) -> None:
+        """A leaf that needs no array."""
+        self.leaves.append(lambda arrays: value)
+
+    def run(self, callback: Any) -> list[Any]:
+        arrays = self.reader.read(self.boxes, callback, self.dtypes)
+        made = [None if leaf is None else leaf(arrays) for leaf in self.leaves]
+        for leaf, box, finish in self.arrays:
+            made[leaf] = arrays[box] if finish is None else finish(arrays[box])
+        return made
+
+
+def cast_array(array: Any, dtype: Any) -> Any:
+    """The array with the type `dtype`; itself if it has it."""
+    import numpy as np
+
+    wanted = np.dtype(dtype)
+    return array if array.dtype == wanted else array.astype(wanted)
