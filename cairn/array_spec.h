@@ -183,8 +183,8 @@ class ArrayReadSpec {
 
 // Options of ArrayWriteSpec.
 struct ArrayWriteSpecOptions {
-  std::string directory;  // name of the parameter
-  std::string relative_array_filename;
+  std::string directory;                   // of the item
+  std::string relative_array_filename;     // the array's name below `directory`: the parameter
   Shape global_shape;                      // of the whole array
   Shape write_shape;                       // shape of the pieces that are written whole
   DType dtype = DType::kFloat32;           // type of the given values

@@ -1,4 +1,4 @@
-// cairn.h -- the umbrella: everything public.
+// cairn.h -- includes every public header but mpi.h, which needs MPI, and tensorstore_spec.h.
 #pragma once
 
 #include <cairn/aggregate_handler.h>

@@ -39,7 +39,7 @@ struct SavingProcess {
   std::size_t index = 0;   // index of the process
   std::size_t count = 1;   // number of processes
   bool is_primary = true;  // writes everything that is not split: host values, strings, metadata
-  bool is_apart = false;   // each process saves into a folder of its own
+  bool writes_separately = false;  // each process saves into a folder of its own
 };
 
 // A part of an array that one process stores.

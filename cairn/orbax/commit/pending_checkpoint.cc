@@ -15,12 +15,6 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-// Orbax's names for the handlers of such items.
-constexpr std::string_view kHandler =
-    "orbax.checkpoint._src.handlers.pytree_checkpoint_handler.PyTreeCheckpointHandler";
-constexpr std::string_view kV1Handler =
-    "orbax.checkpoint.experimental.v1._src.handlers.pytree_handler.PyTreeHandler";
-
 std::int64_t now_ns() {
   using namespace std::chrono;
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
@@ -92,7 +86,7 @@ void check_item_name(const std::string& name) {
     if (name == own) refuse("the item name '" + name + "' is that of a file of each checkpoint");
 }
 
-std::string_view pytree_handler_name(bool v1) { return v1 ? kV1Handler : kHandler; }
+std::string_view pytree_handler_name(bool v1) { return v1 ? kV1PyTreeHandler : kPyTreeHandler; }
 
 PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions& options,
                                      const CheckpointContent& content)

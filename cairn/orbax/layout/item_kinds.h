@@ -7,6 +7,10 @@
 namespace cairn::inline v0::orbax {
 
 // The names of handlers that _CHECKPOINT_METADATA records.
+inline constexpr std::string_view kPyTreeHandler =
+    "orbax.checkpoint._src.handlers.pytree_checkpoint_handler.PyTreeCheckpointHandler";
+inline constexpr std::string_view kV1PyTreeHandler =
+    "orbax.checkpoint.experimental.v1._src.handlers.pytree_handler.PyTreeHandler";
 inline constexpr std::string_view kStandardHandler =
     "orbax.checkpoint._src.handlers.standard_checkpoint_handler.StandardCheckpointHandler";
 inline constexpr std::string_view kArrayHandler =

@@ -125,7 +125,7 @@ class ItemAdder {
   }
 
   void operator()(const FilesItem& item) const {
-    if (item.handler.empty()) invalid_argument("has no name of a handler");
+    if (item.handler.empty()) invalid_argument("does not name its handler");
     if (!item.write) invalid_argument("has no function that writes it");
     args_.folders.emplace_back(name_, item.handler);
     args_.files.push_back({name_, item.write});

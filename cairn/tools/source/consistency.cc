@@ -55,11 +55,12 @@ void check_opened(std::span<const Bytes> messages, const distributed::Consistenc
     opened.check(messages, group, std::string(step) + ": other checkpoints", at);
   } catch (const Error& e) {
     if (e.code() != Code::kInvalidArgument) throw;
-    throw Error(Code::kFailedPrecondition,
-                e.message() +
-                    "; all processes must see the same files, and nobody may write them meanwhile "
-                    "(for a root that grows, give the step; copies on each host must keep the "
-                    "times of the files)");
+    throw Error(
+        Code::kFailedPrecondition,
+        e.message() +
+            "; all processes must see the same files, and no program may write to them meanwhile "
+            "(for a root that grows, give the step; copies on each host must keep the "
+            "times of the files)");
   }
 }
 

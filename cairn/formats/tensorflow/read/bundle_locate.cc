@@ -118,7 +118,7 @@ std::optional<CheckpointState> state_at(const std::string& path) {
 BundlePlace latest_of(const std::string& state_path, const CheckpointState& state) {
   const std::string folder = fs::path(state_path).parent_path().string();
   const std::string& latest = state.model_checkpoint_path;
-  if (latest.empty()) throw Error(Code::kNotFound, state_path + ": names no checkpoint");
+  if (latest.empty()) throw Error(Code::kNotFound, state_path + ": does not name a checkpoint");
   const std::string prefix = resolve_checkpoint_path(folder, latest);
   if (has_index(prefix)) return place_of(prefix, "the latest that its state file names");
   const auto others = prefixes_in(folder.empty() ? "." : folder);
