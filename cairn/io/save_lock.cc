@@ -78,9 +78,9 @@ void remove_leftover(const std::string& path, const std::string& target) {
   if (result != 0)
     throw Error(
         Code::kUnavailable,
-        target +
-            ": another save to this path is in progress, or was interrupted (process " + holder +
-            "): this file system does not support locks; if that save has ended, remove " + path);
+        target + ": another save to this path is in progress, or was interrupted (process " +
+            holder + "): this file system does not support locks; if that save has ended, remove " +
+            path);
 }
 
 }  // namespace
