@@ -5,13 +5,11 @@
 #include <cairn/io/file.h>
 #include <gmock/gmock.h>
 
-#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <string>
 
-#include "tests/support/fail_at.h"
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/same_bytes.h"
@@ -169,22 +167,6 @@ TEST(SaveDoors, ACheckpointerCutsChunksAsSaveDoes) {
   EXPECT_LE(element_count(open(dir / "checkpointer")->info("device").chunk_shape) * 4, 32);
   EXPECT_THAT([] { PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions{.chunk_bytes = 0}); },
               FailsWith(Code::kInvalidArgument, "chunk_bytes is 0; it must be positive"));
-}
-
-// Only a synced save calls the kernel's functions that wait for the disk.
-TEST(SaveDoors, ACheckpointerSyncsUnlessItIsToldNotTo) {
-  const auto syncs = [](Durability durability) {
-    const TempDir dir;
-    const auto calls = testing::recorded_calls([&] {
-      Checkpointer(PyTreeCheckpointHandlerOptions{.durability = durability})
-          .save(dir / "a", {.item = mixed_tree()});
-    });
-    return std::ranges::count_if(calls, [](const std::string& call) {
-      return call.starts_with("fsync(") || call.starts_with("fdatasync(");
-    });
-  };
-  EXPECT_GT(syncs(Durability::kSynced), 0);
-  EXPECT_EQ(syncs(Durability::kUnsynced), 0);
 }
 
 TEST(SaveDoors, SaveTakesTheDefaultRegistrysTypes) {

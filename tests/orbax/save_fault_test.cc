@@ -8,6 +8,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -306,6 +307,22 @@ TEST_P(CompactFault, KeepsTheCheckpointWhole) {
 INSTANTIATE_TEST_SUITE_P(Errors, CompactFault,
                          ::testing::Values(ENOSPC, EIO, EACCES, EDQUOT, EINTR, kShortWrite),
                          [](const auto& test) { return name_of_error(test.param); });
+
+// Only a synced save calls the functions of the kernel that wait for the disk.
+TEST(SaveCalls, ACheckpointerSyncsUnlessItIsToldNotTo) {
+  const auto syncs = [](Durability durability) {
+    const TempDir dir;
+    const auto calls = testing::recorded_calls([&] {
+      Checkpointer(PyTreeCheckpointHandlerOptions{.durability = durability})
+          .save(dir / "c", {.item = tree_of(1)});
+    });
+    return std::ranges::count_if(calls, [](const std::string& call) {
+      return call.starts_with("fsync(") || call.starts_with("fdatasync(");
+    });
+  };
+  EXPECT_GT(syncs(Durability::kSynced), 0);
+  EXPECT_EQ(syncs(Durability::kUnsynced), 0);
+}
 
 }  // namespace
 }  // namespace cairn::orbax
