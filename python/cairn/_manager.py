@@ -28,8 +28,8 @@ class CheckpointManager:
         prevent_write_metrics (False): metrics are for best_metric or best_fn only, not stored.
         enable_async_checkpointing (True): save() returns before the step is written.
         reuse_unchanged: arrays that have not changed share the files of the step before. And the
-        options of save_async(); with a coordinator of several processes, each has a manager with
-        the same options, and all call save() and delete() together.
+        options of save_async() except item and reuse_from. With a coordinator of several processes,
+        each has a manager with the same options, and all call save() and delete() together.
 
     An error of a save in the background is raised once, by the next call of save(), restore(),
     wait_until_finished() or close().

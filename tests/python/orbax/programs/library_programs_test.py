@@ -13,6 +13,8 @@ import orbax.checkpoint
 import pytest
 from flax.training import checkpoints
 
+import cairn.orbax as ours
+
 KILLED_DURING_A_SAVE = """
 import importlib, os, signal, sys
 import numpy as np
@@ -81,3 +83,29 @@ def test_arguments_of_a_library_that_nobody_registered(ocp, tmp_path):
 
     with ocp.CheckpointManager(tmp_path) as manager, pytest.raises(ValueError):
         manager.save(0, args=ocp.args.Composite(a=Unknown(1)))
+
+
+def test_cairn_in_the_place_of_orbax(tmp_path, monkeypatch):
+    """Programs may bind the names of Orbax's modules to those of cairn.orbax."""
+
+    class Plain:
+        def save(self, directory, item):
+            (directory / "x").write_text(str(item))
+
+        def restore(self, directory, item=None):
+            return (directory / "x").read_text()
+
+        def finalize(self, directory):
+            pass
+
+        def close(self):
+            pass
+
+        @classmethod
+        def typestr(cls):
+            return "plain"
+
+    monkeypatch.setitem(sys.modules, "orbax.checkpoint.checkpoint_args", ours.checkpoint_args)
+    with ours.Checkpointer(Plain()) as checkpointer:
+        checkpointer.save(tmp_path / "c", 5)
+        assert checkpointer.restore(tmp_path / "c") == "5"

@@ -93,8 +93,12 @@ def handler_of_typestr(typestr: "str | None") -> "type[CheckpointHandler]":
 
 
 def _orbax_args() -> Any:
-    """Orbax's module of arguments; None if nobody has imported it. Cairn does not."""
-    return sys.modules.get("orbax.checkpoint.checkpoint_args")
+    """Orbax's module of arguments; None if nobody has imported it. Cairn does not.
+
+    None, too, if a program has put cairn.orbax in its place.
+    """
+    module = sys.modules.get("orbax.checkpoint.checkpoint_args")
+    return None if getattr(module, "CheckpointArgs", CheckpointArgs) is CheckpointArgs else module
 
 
 def _is_of_orbax(cls: type) -> bool:
