@@ -32,7 +32,9 @@ bool is_temporary_name(std::string_view name) {
 
 std::string_view temporary_target(std::string_view name) {
   const auto at = name.rfind(kMark);
-  const bool is_lock = name.starts_with('.') && name.substr(at + kMark.size()) == kLockTag;
+  // A lock has a target: not "..cairn-tmp-0".
+  const bool is_lock =
+      at > 1 && name.starts_with('.') && name.substr(at + kMark.size()) == kLockTag;
   return is_lock ? name.substr(1, at - 1) : name.substr(0, at);
 }
 

@@ -230,6 +230,7 @@ TEST(AtomicFile, ALockDoesNotBeginWithTheNameOfItsTarget) {
     EXPECT_EQ(temporary_target(lock_name(target)), target);
     EXPECT_EQ(temporary_target(temporary_name(target, "12")), target);
   }
+  EXPECT_EQ(temporary_target("..cairn-tmp-0"), ".");
 }
 
 TEST(AtomicFile, LeavesNothingWithoutACommit) {
