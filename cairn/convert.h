@@ -50,13 +50,23 @@ Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> sourc
 
 // ---- converting ----
 
-// Names of the target formats: "safetensors", "npz", "msgpack", "tensorflow" (the target is a
-// prefix), "orbax" (OCDBT and Zarr v2), "orbax-zarr3" (OCDBT and Zarr v3), "orbax-files" (one
-// folder per parameter).
-std::span<const std::string_view> convert_formats();
-// The format that convert() writes to the path `target`: `format`, or if that is "" the format of
-// the target's extension. Throws invalid_argument if it is not one of convert_formats().
-std::string target_format(const std::string& target, const std::string& format);
+// What convert() can write.
+enum class TargetFormat : std::uint8_t {
+  kSafetensors,  // "safetensors"
+  kNpz,          // "npz"
+  kMsgpack,      // "msgpack"
+  kTensorFlow,   // "tensorflow": the target is the prefix of the files
+  kOrbax,        // "orbax": OCDBT and Zarr v2
+  kOrbaxZarr3,   // "orbax-zarr3": OCDBT and Zarr v3
+  kOrbaxFiles    // "orbax-files": one folder per parameter, Zarr v2
+};
+// The format's name, as in the list above.
+std::string_view target_format_name(TargetFormat format);
+// The format of that name. Throws invalid_argument for another name.
+TargetFormat parse_target_format(std::string_view name);
+// The format of the path's extension: .safetensors, .npz, .msgpack or .index (TensorFlow). Throws
+// invalid_argument for another one.
+TargetFormat target_format_of(std::string_view path);
 
 // Options of a safetensors target.
 struct SafetensorsTarget {
@@ -96,8 +106,7 @@ struct OrbaxTarget {
 
 // Options of convert(). An option that the target format does not have is invalid_argument.
 struct ConvertOptions {
-  // One of convert_formats(). "": chosen by the target's extension.
-  std::string format = {};
+  std::optional<TargetFormat> format = {};              // none: by the target's extension
   std::vector<std::string> include = {}, exclude = {};  // globs over names; empty include: all
   // (regular expression, replacement) pairs, applied to each name in order. Syntax and meaning are
   // those of Python's re.sub: every match is replaced; \1 is the first group, \g<0> the whole
@@ -134,7 +143,7 @@ struct ConvertOptions {
 };
 // The report of convert().
 struct ConvertReport {
-  std::string format;                                        // format written
+  TargetFormat format = {};                                  // format written
   std::vector<std::string> files;                            // paths of the files written
   std::uint64_t tensors = 0, bytes = 0;                      // number of tensors, and their bytes
   std::vector<std::pair<std::string, std::string>> skipped;  // (name, reason)
@@ -180,9 +189,8 @@ struct ReshardOptions {
   // counts. Device arrays (jax.Array) without a match are replicated; host arrays without a match
   // stay unchanged.
   std::vector<std::pair<std::string, PartitionSpec>> specs = {};
-  // One of the Orbax formats of convert_formats(). "": the format in which an Orbax source is
-  // stored, else "orbax".
-  std::string format = {};
+  // One of the Orbax formats. None: the format in which an Orbax source is stored, else kOrbax.
+  std::optional<TargetFormat> format = {};
   OrbaxTarget orbax = {};                // the chunk shape divides the box that a device reads
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
   bool dry_run = false;                  // decide and report, but write nothing

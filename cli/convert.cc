@@ -19,6 +19,7 @@ struct ConvertArguments {
   std::string target;
   std::vector<std::string> rename;
   std::vector<std::string> metadata;
+  std::string format;
   std::string dtype;
   std::string shard_bytes;
   OrbaxTargetArguments orbax;
@@ -48,6 +49,7 @@ void finish_arguments(ConvertArguments& arguments) {
     options.rename.push_back(parse_pair("--rename", text, "REGEX=TEXT"));
   for (const auto& text : arguments.metadata)
     options.safetensors.metadata.push_back(parse_pair("--metadata", text, "KEY=VALUE"));
+  if (!arguments.format.empty()) options.format = parse_target_format(arguments.format);
   if (!arguments.dtype.empty()) {
     options.dtype = dtype_from_name(arguments.dtype);
     if (!options.dtype)
@@ -55,8 +57,10 @@ void finish_arguments(ConvertArguments& arguments) {
                        "'; expected a name such as bfloat16 or float32");
   }
   if (!arguments.shard_bytes.empty()) {
-    const bool tensorflow = target_format(arguments.target, options.format) == "tensorflow";
-    (tensorflow ? options.tensorflow.max_shard_bytes : options.safetensors.max_shard_bytes) =
+    const TargetFormat format =
+        options.format ? *options.format : target_format_of(arguments.target);
+    (format == TargetFormat::kTensorFlow ? options.tensorflow.max_shard_bytes
+                                         : options.safetensors.max_shard_bytes) =
         parse_size(arguments.shard_bytes);
   }
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
@@ -192,7 +196,7 @@ void setup_convert(CLI::App& app, int& status) {
                                  "NAME.index (TensorFlow), or a folder for an Orbax checkpoint"))
       ->required();
   command
-      ->add_option("--to", options.format,
+      ->add_option("--to", arguments->format,
                    "safetensors, npz, msgpack, tensorflow (DST is the prefix),\n"
                    "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\n"
                    "per parameter; default: by the extension of DST)")

@@ -17,6 +17,7 @@ namespace {
 struct ReshardArguments {
   Source source;
   std::string target;
+  std::string format;
   std::string mesh;
   std::vector<std::string> specs;
   OrbaxTargetArguments orbax;
@@ -80,6 +81,7 @@ std::pair<std::string, PartitionSpec> parse_spec(const std::string& text) {
 
 void finish_arguments(ReshardArguments& arguments) {
   ReshardOptions& options = arguments.options;
+  if (!arguments.format.empty()) options.format = parse_target_format(arguments.format);
   if (!arguments.mesh.empty()) options.mesh = parse_mesh(arguments.mesh);
   for (const auto& text : arguments.specs) options.specs.push_back(parse_spec(text));
   finish_orbax_target(arguments.orbax, options.orbax);
@@ -122,8 +124,9 @@ int run_reshard(ReshardArguments& arguments) {
     text += fmt::format("devices  {}, each reads {}\n", arguments.options.mesh->device_ids.size(),
                         bytes_text(report.device_bytes));
   if (arguments.options.dry_run) {
-    text += fmt::format("would write {}, {} ({})\n", plural(report.written.tensors, "tensor"),
-                        bytes_text(report.written.bytes), report.written.format);
+    text +=
+        fmt::format("would write {}, {} ({})\n", plural(report.written.tensors, "tensor"),
+                    bytes_text(report.written.bytes), target_format_name(report.written.format));
   } else {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -162,7 +165,7 @@ void setup_reshard(CLI::App& app, int& status) {
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
   command
-      ->add_option("--to", options.format,
+      ->add_option("--to", arguments->format,
                    "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\nper parameter; "
                    "default: as CKPT)")
       ->type_name("FORMAT");

@@ -9,7 +9,7 @@ int main(int argc, char** argv) try {
   const auto source = cairn::open(argv[1]);
 
   const cairn::ConvertOptions options{
-      .format = "safetensors",
+      .format = cairn::TargetFormat::kSafetensors,
       .dtype = cairn::DType::kBfloat16,  // floating arrays only
       .skip_unsupported = true,          // strings and empty nodes
       .if_exists = cairn::IfExists::kReplace,

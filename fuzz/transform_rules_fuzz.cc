@@ -2,7 +2,7 @@
 // templates in them. If the first byte is 'x', the rest is an expression, a text and a template,
 // separated by newlines. Otherwise the rest is a set of rules.
 #include <cairn/error.h>
-#include <cairn/tools/convert/transform_rules.h>
+#include <cairn/tools/transform/transform_rules.h>
 #include <cairn/tree/transform/regex.h>
 
 #include <cstddef>

@@ -44,7 +44,7 @@ INSIDE = {
                 "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "files", "raw"]},
     "tools": {"report": [], "source": ["report"], "inspect": ["report", "source"], "diff": ["report", "source"],
-              "convert": ["report", "source"], "maintain": ["convert", "report", "source"],
+              "convert": ["report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
               "steps": ["report"]},
 }
 # public header -> the folder that implements it, whose row it obeys.

@@ -69,14 +69,14 @@ struct Conversion {
 
 std::string convert(const PathText& source, const PathText& target, Step step, Item item,
                     const Conversion& chosen, nb::handle progress) {
-  ConvertOptions options{.format = chosen.format,
-                         .include = chosen.include,
+  ConvertOptions options{.include = chosen.include,
                          .exclude = chosen.exclude,
                          .rename = chosen.rename,
                          .nest = chosen.nest,
                          .skip_unsupported = chosen.skip_unsupported,
                          .if_exists = chosen.replace ? IfExists::kReplace : IfExists::kFail,
                          .dry_run = chosen.dry_run};
+  if (!chosen.format.empty()) options.format = parse_target_format(chosen.format);
   if (chosen.dtype) {
     options.dtype = dtype_from_name(*chosen.dtype);
     if (!options.dtype)

@@ -127,7 +127,7 @@ TEST(SaveDoors, StoreTheSameBytes) {
     EXPECT_FALSE(open(dir / name)->verify({}).damaged());
   }
   ConvertOptions to_orbax;
-  to_orbax.format = "orbax";
+  to_orbax.format = TargetFormat::kOrbax;
   convert(*open(dir / "save"), dir / "converted", to_orbax);
   check_mixed(Checkpointer().restore(dir / "converted"));
 }

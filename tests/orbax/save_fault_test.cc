@@ -195,7 +195,8 @@ TEST_P(SaveFault, IsToldAndLeavesTheTargetAbsentOrWhole) {
     const Faulted result = run_and_fail_at(n, error(), [&] { way().write(dir.path(), 2); });
     SCOPED_TRACE(std::to_string(n) + ": " + result.call);
     if (!result.injected) {
-      EXPECT_EQ(way().read(dir.path()), 2);
+      EXPECT_EQ(way().read(dir.path()), 2)
+          << (result.error ? result.error->message() : "the child ended without a report");
       break;
     }
     failed.insert(result.call.substr(0, result.call.find('(')));

@@ -111,7 +111,7 @@ TEST(Agree, ProcessesThatConvertOtherwiseAreTold) {
         {"name_latest", [](C& o) { o.tensorflow.name_latest = false; }},
         {"tensorflow.max_shard_bytes", [](C& o) { o.tensorflow.max_shard_bytes = 8; }}}},
       {"orbax",
-       {{"format", [](C& o) { o.format = "orbax-zarr3"; }},
+       {{"format", [](C& o) { o.format = TargetFormat::kOrbaxZarr3; }},
         {"compression", [](C& o) { o.orbax.compression = Compression::kNone; }},
         {"chunk_bytes", [](C& o) { o.orbax.chunk_bytes = 4; }},
         {"target_file_bytes", [](C& o) { o.orbax.target_file_bytes = 1000; }},
@@ -121,7 +121,7 @@ TEST(Agree, ProcessesThatConvertOtherwiseAreTold) {
       expect_refused(Code::kInvalidArgument, change.first + ": process 2 has ",
                      [&](bool is_odd, const MultiprocessingOptions& job) {
                        C options;
-                       options.format = of_format.first;
+                       options.format = parse_target_format(of_format.first);
                        options.multiprocessing = job;
                        if (is_odd) change.second(options);
                        convert(*open(dir / "source"), dir / "target", options);
@@ -148,7 +148,7 @@ TEST(Agree, ProcessesThatReshardOtherwiseAreTold) {
          o.specs = {{"w", {}}};
        }},
       {"chunk_bytes", [](R& o) { o.orbax.chunk_bytes = 4; }},
-      {"format", [](R& o) { o.format = "orbax-files"; }},
+      {"format", [](R& o) { o.format = TargetFormat::kOrbaxFiles; }},
       {"compression", [](R& o) { o.orbax.compression = Compression::zstd(3); }},
       {"target_file_bytes", [](R& o) { o.orbax.target_file_bytes = 1000; }},
       {"item", [](R& o) { o.orbax.item = "default"; }},

@@ -68,7 +68,7 @@ class ConvertItems : public ::testing::Test {
   [[nodiscard]] std::string target() const { return dir_ / "new"; }
   ConvertReport convert_to(const std::string& format, ConvertOptions options = {},
                            const OpenOptions& open_options = {}) const {
-    options.format = format;
+    options.format = parse_target_format(format);
     return convert(*open(source(), open_options), target(), options);
   }
 
@@ -178,7 +178,7 @@ TEST_F(ConvertItems, CopiesFoldersButFollowsNoLoops) {
   convert_to("orbax");
   EXPECT_EQ(text_of(target() + "/config/deep/er/data.bin").size(), (3U << 20U) + 1);
   std::filesystem::create_directory_symlink("..", source() + "/config/deep/up");
-  EXPECT_THAT([&] { convert(*open(source()), dir_ / "other", {.format = "orbax"}); },
+  EXPECT_THAT([&] { convert(*open(source()), dir_ / "other", {.format = TargetFormat::kOrbax}); },
               FailsWith(Code::kFailedPrecondition, "is reached twice"));
   EXPECT_FALSE(file_exists(dir_ / "other"));
 }
@@ -187,7 +187,7 @@ TEST_F(ConvertItems, AFailedCopyLeavesTheOldCheckpoint) {
   convert_to("orbax");
   const auto opened = open(source());
   const auto plan = [&] {
-    ConvertOptions options{.format = "orbax", .if_exists = IfExists::kReplace};
+    ConvertOptions options{.format = TargetFormat::kOrbax, .if_exists = IfExists::kReplace};
     // The leaves are renamed before anything is written, so the copy finds another file.
     options.rename_fn = [&](std::string_view name) {
       std::filesystem::remove(source() + "/config/metadata");

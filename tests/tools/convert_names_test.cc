@@ -47,14 +47,14 @@ TEST_F(ConvertNames, NestSplitsFlatNames) {
   add("head");
   for (const char* format : {"orbax", "msgpack"}) {
     const ConvertReport report =
-        convert(checkpoint_, target(format), {.format = format, .nest = "."});
+        convert(checkpoint_, target(format), {.format = parse_target_format(format), .nest = "."});
     EXPECT_TRUE(report.renamed.empty());
     EXPECT_THAT(
         paths_of(*open(target(format))),
         ::testing::UnorderedElementsAre("['head']", "['model']['0']['b']", "['model']['0']['w']"))
         << format;
   }
-  convert(checkpoint_, target("flat"), {.format = "orbax"});
+  convert(checkpoint_, target("flat"), {.format = TargetFormat::kOrbax});
   EXPECT_THAT(paths_of(*open(target("flat"))),
               ElementsAre("['head']", "['model.0.b']", "['model.0.w']"));
 }
@@ -62,7 +62,8 @@ TEST_F(ConvertNames, NestSplitsFlatNames) {
 TEST_F(ConvertNames, NestTakesAnySeparatorAndFollowsRename) {
   add("a::b");
   add("x/c");
-  const ConvertOptions options{.format = "orbax", .rename = {{"/", "::"}}, .nest = "::"};
+  const ConvertOptions options{
+      .format = TargetFormat::kOrbax, .rename = {{"/", "::"}}, .nest = "::"};
   convert(checkpoint_, target("new"), options);
   EXPECT_THAT(paths_of(*open(target("new"))), ElementsAre("['a']['b']", "['x']['c']"));
 }
@@ -71,15 +72,17 @@ TEST_F(ConvertNames, ALeafCannotContainLeaves) {
   add("a.b.c");
   add("a.b");
   add("a.b0");  // sorts between them as text
-  EXPECT_THAT([&] { convert(checkpoint_, target("new"), {.format = "orbax", .nest = "."}); },
-              FailsWith(Code::kInvalidArgument,
-                        "'a.b' would be a leaf and a container of leaves at once: a.b and a.b.c"));
+  EXPECT_THAT(
+      [&] { convert(checkpoint_, target("new"), {.format = TargetFormat::kOrbax, .nest = "."}); },
+      FailsWith(Code::kInvalidArgument,
+                "'a.b' would be a leaf and a container of leaves at once: a.b and a.b.c"));
   EXPECT_FALSE(file_exists(target("new")));
   checkpoint_.add("t.b", make_array<float>(DType::kFloat32, {1}, {1}));
   checkpoint_.add("t.c.d", make_array<float>(DType::kFloat32, {1}, {1}));
   EXPECT_THAT(
       [&] {
-        convert(checkpoint_, target("new"), {.format = "orbax", .rename = {{"^t.b", "t.c"}}});
+        convert(checkpoint_, target("new"),
+                {.format = TargetFormat::kOrbax, .rename = {{"^t.b", "t.c"}}});
       },
       FailsWith(Code::kInvalidArgument, "'t.c' would be a leaf and a container"));
 }
@@ -87,16 +90,18 @@ TEST_F(ConvertNames, ALeafCannotContainLeaves) {
 TEST_F(ConvertNames, NestedNamesMayCollide) {
   add("a/b");
   add("a.b");
-  EXPECT_THAT([&] { convert(checkpoint_, target("new"), {.format = "orbax", .nest = "/"}); },
-              FailsWith(Code::kInvalidArgument, "both be named 'a.b': a/b and a.b"));
+  EXPECT_THAT(
+      [&] { convert(checkpoint_, target("new"), {.format = TargetFormat::kOrbax, .nest = "/"}); },
+      FailsWith(Code::kInvalidArgument, "both be named 'a.b': a/b and a.b"));
 }
 
 TEST_F(ConvertNames, ASlashAtTheEndMakesNoOtherArray) {
   add("a");
   add("a/");
   for (const char* format : {"orbax", "orbax-zarr3", "orbax-files"})
-    EXPECT_THAT([&] { convert(checkpoint_, target(format), {.format = format}); },
-                FailsWith(Code::kInvalidArgument, "'a' and 'a/' mean the same place"))
+    EXPECT_THAT(
+        [&] { convert(checkpoint_, target(format), {.format = parse_target_format(format)}); },
+        FailsWith(Code::kInvalidArgument, "'a' and 'a/' mean the same place"))
         << format;
 }
 
@@ -107,7 +112,7 @@ TEST_F(ConvertNames, AFolderCannotHaveTheNameOfAFileOfOrbax) {
     checkpoint.add(name, make_array<float>(DType::kFloat32, {1}, {1})).path = {
         {name, KeyType::kDict}};
     EXPECT_THAT(
-        [&] { convert(checkpoint, target("files"), {.format = "orbax-files"}); },
+        [&] { convert(checkpoint, target("files"), {.format = TargetFormat::kOrbaxFiles}); },
         FailsWith(Code::kInvalidArgument, std::string("orbax-files cannot hold 1 leaf: ") + name))
         << name;
   }
@@ -116,7 +121,7 @@ TEST_F(ConvertNames, AFolderCannotHaveTheNameOfAFileOfOrbax) {
 TEST_F(ConvertNames, ASlashAloneIsTheRootOfADatabase) {
   add("/");
   for (const char* format : {"orbax", "orbax-zarr3"}) {
-    convert(checkpoint_, target(format), {.format = format});
+    convert(checkpoint_, target(format), {.format = parse_target_format(format)});
     const auto checkpoint = open(target(format));
     ASSERT_EQ(checkpoint->tensors()[0].name, "/") << format;
     EXPECT_EQ(checkpoint->read<float>("/")[0], 1) << format;
@@ -126,8 +131,11 @@ TEST_F(ConvertNames, ASlashAloneIsTheRootOfADatabase) {
 TEST_F(ConvertNames, FlatFormatsCannotNest) {
   add("a.b");
   for (const char* format : {"safetensors", "npz", "tensorflow"})
-    EXPECT_THAT([&] { convert(checkpoint_, target("x"), {.format = format, .nest = "."}); },
-                FailsWith(Code::kInvalidArgument, std::string(format) + " has no nested dicts"));
+    EXPECT_THAT(
+        [&] {
+          convert(checkpoint_, target("x"), {.format = parse_target_format(format), .nest = "."});
+        },
+        FailsWith(Code::kInvalidArgument, std::string(format) + " has no nested dicts"));
 }
 
 TEST_F(ConvertNames, ASlashInAnExpressionStandsForADot) {
@@ -194,7 +202,7 @@ TEST_F(ConvertNames, SoDoesASet) {
 TEST_F(ConvertNames, OtherFormatsHaveNoSuchMetadata) {
   add("a");
   for (const char* format : {"npz", "orbax", "msgpack", "tensorflow"}) {
-    ConvertOptions options{.format = format};
+    ConvertOptions options{.format = parse_target_format(format)};
     options.safetensors.metadata = {{"format", "pt"}};
     EXPECT_THAT([&] { convert(checkpoint_, target("x"), options); },
                 FailsWith(Code::kInvalidArgument, format));

@@ -65,7 +65,7 @@ TEST_F(Convert, CopiesEveryByteWhateverTheMemory) {
     options.resources.memory = memory;
     options.if_exists = IfExists::kReplace;
     const ConvertReport report = convert(checkpoint_, target(), options);
-    EXPECT_EQ(report.format, "safetensors");
+    EXPECT_EQ(report.format, TargetFormat::kSafetensors);
     EXPECT_EQ(report.tensors, 4U);
     EXPECT_EQ(report.bytes, 4 * 3300 + 4 * 6 + 8 + 8U);
     EXPECT_EQ(report.scalars, (std::vector<std::string>{"step", "lr"}));
@@ -88,8 +88,9 @@ TEST_F(Convert, OneThreadDoesAllTheWork) {
       ++calls;
       if (std::this_thread::get_id() != here) ++others;
     };
-    convert(checkpoint_, target(format),
-            {.format = format, .resources = {.threads = 1}, .progress = count});
+    convert(
+        checkpoint_, target(format),
+        {.format = parse_target_format(format), .resources = {.threads = 1}, .progress = count});
     EXPECT_GT(calls, 0) << format;
     if (std::string_view(format) != "orbax") {  // a display thread calls it there
       EXPECT_EQ(others, 0) << format;
@@ -97,27 +98,35 @@ TEST_F(Convert, OneThreadDoesAllTheWork) {
   }
 }
 
+TEST(TargetFormats, HaveNames) {
+  for (const char* name :
+       {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"})
+    EXPECT_EQ(target_format_name(parse_target_format(name)), name);
+  EXPECT_EQ(target_format_of("a/b.index"), TargetFormat::kTensorFlow);
+}
+
 TEST_F(Convert, OptionsOfOtherFormatsAreRefused) {
-  const auto refused = [&](const ConvertOptions& options) {
+  const auto refused = [&](const char* format, ConvertOptions options) {
+    options.format = parse_target_format(format);
     EXPECT_THAT([&] { convert(checkpoint_, target("x"), options); },
-                FailsWith(Code::kInvalidArgument, options.format));
+                FailsWith(Code::kInvalidArgument, format));
   };
   for (const char* format : {"npz", "orbax", "msgpack"})
-    refused({.format = format, .safetensors = {.max_shard_bytes = 1000}});
+    refused(format, {.safetensors = {.max_shard_bytes = 1000}});
   for (const char* format : {"npz", "orbax", "msgpack", "safetensors"})
-    refused({.format = format, .tensorflow = {.max_shard_bytes = 1000}});
-  refused({.format = "tensorflow", .safetensors = {.max_shard_bytes = 1000}});
+    refused(format, {.tensorflow = {.max_shard_bytes = 1000}});
+  refused("tensorflow", {.safetensors = {.max_shard_bytes = 1000}});
   for (const char* format : {"npz", "orbax", "tensorflow", "safetensors"})
-    refused({.format = format, .msgpack = {.dialect = MsgpackDialect::kOrbax}});
+    refused(format, {.msgpack = {.dialect = MsgpackDialect::kOrbax}});
   for (const char* format : {"npz", "orbax", "msgpack", "safetensors"}) {
-    refused({.format = format, .tensorflow = {.plain_names = true}});
-    refused({.format = format, .tensorflow = {.name_latest = false}});
+    refused(format, {.tensorflow = {.plain_names = true}});
+    refused(format, {.tensorflow = {.name_latest = false}});
   }
   for (const char* format : {"npz", "tensorflow", "msgpack", "safetensors"}) {
-    refused({.format = format, .orbax = {.chunk_bytes = 1000}});
-    refused({.format = format, .orbax = {.compression = Compression::kNone}});
-    refused({.format = format, .orbax = {.target_file_bytes = 1000}});
-    refused({.format = format, .orbax = {.item = "default"}});
+    refused(format, {.orbax = {.chunk_bytes = 1000}});
+    refused(format, {.orbax = {.compression = Compression::kNone}});
+    refused(format, {.orbax = {.target_file_bytes = 1000}});
+    refused(format, {.orbax = {.item = "default"}});
   }
 }
 
@@ -182,10 +191,10 @@ TEST_F(Convert, RefusesCollisionsAndBadOptions) {
   options = {};
   EXPECT_THAT([&] { convert(checkpoint_, target("out.bin"), options); },
               FailsWith(Code::kInvalidArgument, "extension"));
-  options.format = "hdf5";
-  EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
-              FailsWith(Code::kInvalidArgument, "unknown target format 'hdf5'"));
-  options = {};
+  EXPECT_THAT([] { parse_target_format("hdf5"); },
+              FailsWith(Code::kInvalidArgument,
+                        "unknown target format 'hdf5': expected one of safetensors, npz, msgpack, "
+                        "tensorflow, orbax, orbax-zarr3, orbax-files"));
   convert(checkpoint_, target(), options);
   EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
               FailsWith(Code::kAlreadyExists, target()));
@@ -207,7 +216,7 @@ TEST_F(Convert, RefusesToWriteNothing) {
   options.include = {"typo*", "x"};
   for (const char* format :
        {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"}) {
-    options.format = format;
+    options.format = parse_target_format(format);
     EXPECT_THAT([&] { convert(checkpoint_, target("out"), options); },
                 FailsWith(Code::kNotFound,
                           "nothing is selected: no leaf matches 'typo*', 'x'; nothing is written"));
@@ -242,7 +251,7 @@ TEST_F(Convert, ReplacesRegularFilesAlone) {
   std::filesystem::create_symlink("precious", target("link"));
   std::filesystem::create_directory(target("folder"));
   for (const char* format : {"safetensors", "npz", "msgpack"}) {
-    options.format = format;
+    options.format = parse_target_format(format);
     EXPECT_THAT([&] { convert(checkpoint_, "/dev/null", options); },
                 FailsWith(Code::kAlreadyExists, "/dev/null: is a device"));
     EXPECT_THAT([&] { convert(checkpoint_, target("link"), options); },

@@ -84,7 +84,7 @@ class MultiprocessTensorFlow : public ::testing::TestWithParam<Case> {
   MultiprocessTensorFlow() : seed_(std::random_device()()), random_(seed_) {}
   [[nodiscard]] std::string trace() const { return "seed " + std::to_string(seed_); }
   [[nodiscard]] ConvertOptions random_options() {
-    ConvertOptions options{.format = "tensorflow"};
+    ConvertOptions options{.format = TargetFormat::kTensorFlow};
     if (random_() % 2 == 0) options.tensorflow.max_shard_bytes = 100'000 + random_() % 1'000'000;
     if (random_() % 2 == 0) options.resources.memory = 200'000;
     return options;
@@ -134,7 +134,7 @@ TEST_P(MultiprocessTensorFlow, IsReadAsByOneProcess) {
     mine.multiprocessing = job;
     convert(*opened, dir_ / "together/ckpt", mine);
     convert(*opened, dir_ / "together/x.msgpack", {.multiprocessing = job});
-    convert(*opened, dir_ / "orbax", {.format = "orbax", .multiprocessing = job});
+    convert(*opened, dir_ / "orbax", {.format = TargetFormat::kOrbax, .multiprocessing = job});
     EXPECT_THAT(verify(source, {.multiprocessing = job}).findings, ::testing::IsEmpty());
     EXPECT_TRUE(diff(*opened, *open(dir_ / "together/ckpt"), {.multiprocessing = job}).equal());
   });

@@ -138,7 +138,7 @@ TEST_P(Multiprocess, CheckpointsHoldTheSame) {
        std::vector<std::string>{"orbax", "orbax-zarr3", "orbax-files"}) {
     SCOPED_TRACE(format);
     ConvertOptions options;
-    options.format = format;
+    options.format = parse_target_format(format);
     if (random_.below(2) == 0) options.resources.memory = 1'000'000;
     if (random_.below(3) == 0) options.orbax.item = "default";
     if (random_.below(2) == 0) options.orbax.chunk_bytes = 50'000;
@@ -186,7 +186,7 @@ TEST_P(Multiprocess, ALargeChunkIsCutForProcesses) {
              Tree(Tree::Dict{{"w", Tree(random_.array(DType::kInt32, {3001, 1000}))}}));
   const auto errors = together([&](const MultiprocessingOptions& job) {
     ConvertOptions options;
-    options.format = "orbax";
+    options.format = TargetFormat::kOrbax;
     options.multiprocessing = job;
     convert(*open(path("source")), path("new"), options);
   });
@@ -310,7 +310,7 @@ TEST_P(Multiprocess, AFailureInOneFailsAllAndLeavesNothing) {
       source.add("w", large, "np.ndarray");
       source.broken = coordinator->process_index() == last;
       ConvertOptions options;
-      if (name.starts_with("orbax")) options.format = name;
+      if (name.starts_with("orbax")) options.format = parse_target_format(name);
       options.multiprocessing = job_of(coordinator);
       convert(source, path(name), options);
     });

@@ -2,7 +2,7 @@
 // little memory; and rules that are wrong.
 #include <cairn/base/json/json.h>
 #include <cairn/cairn.h>
-#include <cairn/tools/convert/transform_rules.h>
+#include <cairn/tools/transform/transform_rules.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -208,7 +208,7 @@ TEST(TransformRules, ASmallLeafOfALargeCheckpointCostsItsBytes) {
       rules(
           R"j({"rename": "small", "to": "s"}, {"drop": "large"}, {"cast": "s", "dtype": "bfloat16"})j"));
   ConvertOptions options;
-  options.format = "orbax";
+  options.format = TargetFormat::kOrbax;
   convert(*made.checkpoint, dir.path() + "/out", options);
   EXPECT_LT(bytes_read() - before, std::uint64_t{1} << 20U);
   EXPECT_EQ(made.report.read_bytes, 4096 * sizeof(float));

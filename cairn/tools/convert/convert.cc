@@ -11,6 +11,7 @@
 #include <cairn/io/output_file.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/plan.h>
+#include <cairn/tools/convert/target_format.h>
 #include <cairn/tools/convert/to_msgpack.h>
 #include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/convert/to_tensorflow.h>
@@ -126,7 +127,7 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
 void add_values(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
                 const ConvertOptions& options, ToolConsistencyCheck& check) {
   check.options.add("the target", absolute_path(target));
-  check.options.add("format", plan.report.format);
+  check.options.add("format", format_text(plan.report.format));
   // The memory determines which parts of files each process writes. Orbax checkpoints use the least
   // memory of all processes, so there it may differ.
   if (!is_orbax_format(plan.report.format))
@@ -138,9 +139,9 @@ void add_values(const Checkpoint& source, const std::string& target, const Conve
   add_opened(source, "", check.opened);
 }
 
-bool is_single_file(std::string_view format, const ConvertOptions& options) {
-  return format == "npz" || format == "msgpack" ||
-         (format == "safetensors" && !options.safetensors.max_shard_bytes);
+bool is_single_file(TargetFormat format, const ConvertOptions& options) {
+  return format == TargetFormat::kNpz || format == TargetFormat::kMsgpack ||
+         (format == TargetFormat::kSafetensors && !options.safetensors.max_shard_bytes);
 }
 
 // A new file may replace the whole source if the user named it as the target, but not one of
@@ -175,6 +176,46 @@ JsonArray reasons_json(const std::vector<std::pair<std::string, std::string>>& e
   return out;
 }
 
+void write_as_npz(const ConvertPlan& plan, const std::string& target, const FetchFn& fetch,
+                  const ConvertOptions& options) {
+  NpzWriteOptions write;
+  write.if_exists = options.if_exists;
+  write.multiprocessing = options.multiprocessing;
+  write.resources = {.threads = options.resources.threads, .memory = plan.memory};
+  write.progress = options.progress;
+  write_npz(target, plan.targets, fetch, write);
+}
+
+std::vector<std::string> write_as_safetensors(const PlannedSource& from, const std::string& target,
+                                              const FetchFn& fetch, const ConvertOptions& options) {
+  SafetensorsWriteOptions write;
+  write.metadata = text_metadata(from.source.info());
+  set_metadata(options.safetensors.metadata, write.metadata);
+  write.if_exists = options.if_exists;
+  write.multiprocessing = options.multiprocessing;
+  write.max_shard_bytes = options.safetensors.max_shard_bytes;
+  write.resources = {.threads = options.resources.threads, .memory = from.plan.memory};
+  write.progress = options.progress;
+  return write_safetensors(target, from.plan.targets, fetch, write);
+}
+
+// Writes a format that is not Orbax. Returns the paths of the files.
+std::vector<std::string> write_files(const PlannedSource& from, const std::string& target,
+                                     const FetchFn& fetch, const ConvertOptions& options) {
+  switch (from.plan.report.format) {
+    case TargetFormat::kTensorFlow:
+      return write_as_tensorflow(from, target, fetch, options);
+    case TargetFormat::kSafetensors:
+      return write_as_safetensors(from, target, fetch, options);
+    case TargetFormat::kMsgpack:
+      write_as_msgpack(from, target, fetch, options);
+      return {target};
+    default:
+      write_as_npz(from.plan, target, fetch, options);
+      return {target};
+  }
+}
+
 }  // namespace
 
 ConvertReport convert(const Checkpoint& source, const std::string& target,
@@ -199,30 +240,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
   const Workers workers(options.resources.threads);
   Fetcher fetcher(source, plan, workers.executor());
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
-  if (plan.report.format == "npz") {
-    NpzWriteOptions write;
-    write.if_exists = options.if_exists;
-    write.multiprocessing = options.multiprocessing;
-    write.resources = {.threads = options.resources.threads, .memory = plan.memory};
-    write.progress = options.progress;
-    write_npz(target, plan.targets, fetch, write);
-    plan.report.files = {target};
-  } else if (plan.report.format == "msgpack") {
-    write_as_msgpack({source, plan}, target, fetch, options);
-    plan.report.files = {target};
-  } else if (plan.report.format == "tensorflow") {
-    plan.report.files = write_as_tensorflow({source, plan}, target, fetch, options);
-  } else {
-    SafetensorsWriteOptions write;
-    write.metadata = text_metadata(source.info());
-    set_metadata(options.safetensors.metadata, write.metadata);
-    write.if_exists = options.if_exists;
-    write.multiprocessing = options.multiprocessing;
-    write.max_shard_bytes = options.safetensors.max_shard_bytes;
-    write.resources = {.threads = options.resources.threads, .memory = plan.memory};
-    write.progress = options.progress;
-    plan.report.files = write_safetensors(target, plan.targets, fetch, write);
-  }
+  plan.report.files = write_files({source, plan}, target, fetch, options);
   return std::move(plan.report);
 }
 
@@ -230,7 +248,7 @@ std::string convert_json(const ConvertReport& report) {
   JsonArray renamed;
   for (const auto& [from, to] : report.renamed)
     renamed.push_back(JsonObject{{"from", text_json(from)}, {"to", text_json(to)}});
-  const Json out = JsonObject{{"format", report.format},
+  const Json out = JsonObject{{"format", format_text(report.format)},
                               {"files", strings_json(report.files)},
                               {"tensors", report.tensors},
                               {"bytes", report.bytes},

@@ -5,6 +5,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/derived_checkpoint.h>
 #include <cairn/tools/source/name_match.h>
 
 #include <algorithm>

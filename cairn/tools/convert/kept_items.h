@@ -14,12 +14,6 @@
 
 namespace cairn::inline v0 {
 
-// A checkpoint that is computed from another one.
-class DerivedCheckpoint : public Checkpoint {
- public:
-  [[nodiscard]] virtual const Checkpoint& source() const = 0;
-};
-
 // The Orbax checkpoint that `checkpoint` is or is derived from; null if there is none.
 const orbax::OrbaxCheckpoint* orbax_source(const Checkpoint& checkpoint);
 // The opened pytree item that has the leaf; null if there is none.

@@ -3,6 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/inspect.h>
+#include <cairn/tools/convert/target_format.h>
 
 #include <algorithm>
 
@@ -49,7 +50,7 @@ void report_lost_metadata(const Checkpoint& source,
                           const std::vector<std::pair<std::string, std::string>>& set,
                           ConvertReport& report) {
   if (is_orbax_format(report.format)) return;
-  const bool to_safetensors = report.format == "safetensors";
+  const bool to_safetensors = report.format == TargetFormat::kSafetensors;
   const bool from_safetensors = source.info().format == "safetensors";
   std::vector<std::string> lost;
   if (from_safetensors && !to_safetensors)
@@ -62,10 +63,10 @@ void report_lost_metadata(const Checkpoint& source,
       if (!kept || (!to_safetensors && key != kFramework)) lost.push_back(key);
     }
   if (lost.empty()) return;
-  report.left_out.emplace_back(from_safetensors ? "__metadata__" : "custom metadata",
-                               to_safetensors
-                                   ? "safetensors holds only strings: " + joined(lost)
-                                   : report.format + " has no place for " + joined(lost));
+  report.left_out.emplace_back(
+      from_safetensors ? "__metadata__" : "custom metadata",
+      to_safetensors ? "safetensors holds only strings: " + joined(lost)
+                     : format_text(report.format) + " has no place for " + joined(lost));
 }
 
 }  // namespace cairn::inline v0

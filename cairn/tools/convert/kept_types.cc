@@ -1,6 +1,7 @@
 // kept_types.cc -- compares the recorded types of containers with the leaves of a conversion.
 #include <cairn/tools/convert/kept_types.h>
 
+#include <cairn/tools/convert/target_format.h>
 #include <cairn/tree/metadata/rich_types.h>
 
 #include <map>

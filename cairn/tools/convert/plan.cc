@@ -3,17 +3,15 @@
 #include <cairn/tools/convert/plan.h>
 
 #include <cairn/inspect.h>
-#include <cairn/safetensors.h>
-#include <cairn/tensorflow.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
+#include <cairn/tools/convert/target_format.h>
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/source_files.h>
 #include <cairn/tools/source/stream.h>
 #include <cairn/tools/source/tree_name.h>
 
 #include <algorithm>
-#include <array>
 
 namespace cairn::inline v0 {
 namespace {
@@ -21,43 +19,6 @@ namespace {
 constexpr std::size_t kMaxNamed = 20;  // leaves or globs listed in one error
 // buffers in the writer's memory: it fills one while it writes the other
 constexpr std::uint64_t kBuffers = 2;
-
-constexpr std::array<std::string_view, 7> kFormats = {
-    "safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
-
-bool holds_trees(std::string_view format) { return is_orbax_format(format) || format == "msgpack"; }
-
-void check_options(const ConvertOptions& options, const std::string& format) {
-  if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
-    throw Error(Code::kInvalidArgument,
-                "floating arrays can be cast only to a floating type, not to " +
-                    std::string(dtype_name(*options.dtype)));
-  const bool has_shards = format == "safetensors" || format == "tensorflow";
-  if (!has_shards && (options.safetensors.max_shard_bytes || options.tensorflow.max_shard_bytes))
-    throw Error(Code::kInvalidArgument, format + " files cannot be split into shards");
-  if (options.tensorflow != TensorFlowTarget() && format != "tensorflow")
-    throw Error(
-        Code::kInvalidArgument,
-        "plain names, naming the latest checkpoint and tensorflow.max_shard_bytes are options of "
-        "TensorFlow, not of " +
-            format);
-  if (options.safetensors != SafetensorsTarget() && format != "safetensors")
-    throw Error(Code::kInvalidArgument,
-                "metadata (--metadata) and safetensors.max_shard_bytes are options of safetensors "
-                "files, not of " +
-                    format);
-  if (!options.nest.empty() && !holds_trees(format))
-    throw Error(Code::kInvalidArgument,
-                format + " has no nested dicts: nesting (--nest) is for Orbax and msgpack");
-  if (options.msgpack != MsgpackTarget() && format != "msgpack")
-    throw Error(Code::kInvalidArgument,
-                "a dialect is an option of msgpack files, not of " + format);
-  if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
-    throw Error(
-        Code::kInvalidArgument,
-        "compression, chunks, data files and items are options of Orbax checkpoints, not of " +
-            format);
-}
 
 // "a (why), b (why) and 7 more"
 std::string list_text(const std::vector<std::pair<std::string, std::string>>& leaves) {
@@ -107,43 +68,20 @@ void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_o
     return tensors[i].is_array() || tensors[i].is_string();
   };
   if (!plan.targets.empty() || std::none_of(left_out.begin(), left_out.end(), holds_data)) return;
-  throw Error(Code::kInvalidArgument,
-              plan.report.format + " cannot hold any of the " + std::to_string(left_out.size()) +
-                  " selected leaves: " + list_text(plan.report.skipped) + "; nothing is written");
-}
-
-// Why the target cannot hold this leaf; "" if it can.
-std::string obstacle(const TensorInfo& t, DType dtype, const std::string& format) {
-  if (!t.error.empty()) return t.error;
-  if (format == "tensorflow" && t.is_string()) return "";
-  if (t.is_string() && !t.shape.empty()) return "an array of strings";
-  if (t.is_string() && t.dtype_name == "bytes") return "a string of bytes";
-  if (is_orbax_format(format))
-    return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
-  if (t.typestr == "placeholder") return "a placeholder without data";
-  if (format == "msgpack")
-    return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
-  if (t.is_string()) return "a string";
-  if (!t.is_array()) return "an empty node (" + t.typestr + ")";
-  if (format == "tensorflow" && dtype != DType::kOpaque)
-    return tensorflow_dtype(dtype) ? "" : "elements of type " + std::string(dtype_name(dtype));
-  if (dtype == DType::kOpaque) return "elements of type " + t.dtype_name;
-  if (format == "safetensors" && !safetensors_dtype(dtype))
-    return "elements of type " + t.dtype_name;
-  if (format == "safetensors" && dtype == DType::kFloat4E2m1fn && element_count(t.shape) % 2 != 0)
-    return "an odd number of elements of type " + t.dtype_name +
-           ", of which it packs two in a byte";
-  return "";
+  throw Error(Code::kInvalidArgument, format_text(plan.report.format) + " cannot hold any of the " +
+                                          std::to_string(left_out.size()) + " selected leaves: " +
+                                          list_text(plan.report.skipped) + "; nothing is written");
 }
 
 // What holds the names of leaves. `keeps_keys`: keys are those of a TensorFlow source.
 NameHolder name_holder(const TensorInfo& t, const ConvertPlan& plan, const ConvertOptions& options,
                        bool keeps_keys) {
-  const std::string& format = plan.report.format;
-  if (format == "npz") return NameHolder::kZipMember;
-  if (keeps_keys || (format == "tensorflow" && options.tensorflow.plain_names))
+  const TargetFormat format = plan.report.format;
+  if (format == TargetFormat::kNpz) return NameHolder::kZipMember;
+  if (keeps_keys || (format == TargetFormat::kTensorFlow && options.tensorflow.plain_names))
     return NameHolder::kBytes;
-  return format == "orbax-files" && t.is_array() ? NameHolder::kFolder : NameHolder::kText;
+  return format == TargetFormat::kOrbaxFiles && t.is_array() ? NameHolder::kFolder
+                                                             : NameHolder::kText;
 }
 
 bool is_scalar(const TensorInfo& t) {
@@ -183,6 +121,111 @@ KeyPath with_item(const TensorInfo& t) {
   return path;
 }
 
+// Goes through the selected leaves and decides what becomes of each.
+class Planner {
+ public:
+  Planner(const Checkpoint& source, TargetFormat format, const ConvertOptions& options)
+      : source_(source),
+        options_(options),
+        keeps_keys_(format == TargetFormat::kTensorFlow && has_keys(source)),
+        names_(options, std::ranges::any_of(source.tensors(), [&](const TensorInfo& t) {
+                 return stored_name(t).find('/') != std::string::npos;
+               })) {
+    plan_.report.format = format;
+    plan_.items = choose_items(source, options, is_orbax_format(format), plan_.report);
+  }
+
+  ConvertPlan plan() {
+    for (const std::size_t index : select_tensors(source_, options_.include, options_.exclude))
+      add(index);
+    check_leaves();
+    ConvertReport& report = plan_.report;
+    report.skipped = std::move(unsupported_);
+    check_kept(source_, left_out_, plan_);
+    report.tensors = plan_.targets.size();
+    if (plan_.items) finish_items(source_, options_, *plan_.items, report);
+    keep_types(source_, plan_);
+    report_lost_metadata(source_, options_.safetensors.metadata, report);
+    if (!is_orbax_format(report.format)) plan_memory(source_, options_.resources.memory, plan_);
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] std::string stored_name(const TensorInfo& t) const {
+    return keeps_keys_ ? t.name : tree_name(source_, t);
+  }
+
+  void add(std::size_t index) {
+    const TensorInfo& t = source_.tensors()[index];
+    KeptTree* tree = nullptr;  // the item that the leaf stays in
+    if (plan_.items) {
+      tree = tree_of(source_, t, *plan_.items);
+      if (tree == nullptr) return;  // its item is copied
+      tree->selected = true;
+    }
+    if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
+    // it is not a leaf, but describes which objects the leaves belong to
+    if (t.typestr == "object_graph") return;
+    const DType dtype = target_dtype(t, options_);
+    if (std::string why = obstacle(t, dtype, plan_.report.format);
+        !why.empty() && !(keeps_keys_ && t.error.empty()))
+      return leave_out(index, std::move(why));
+    const bool prefixed = t.item && tree == nullptr;
+    const KeyPath path = prefixed ? with_item(t) : t.path;
+    LeafNames::Name named = names_.rename(prefixed ? param_name(path) : stored_name(t), path);
+    if (std::string why = name_obstacle(named, name_holder(t, plan_, options_, keeps_keys_));
+        !why.empty())
+      return leave_out(index, std::move(why));
+    names_.take(tree != nullptr ? tree->name : "", named, t.full_name());
+    if (named.renamed || (!prefixed && !named.nested && named.name != t.name))
+      plan_.report.renamed.emplace_back(prefixed ? t.full_name() : t.name, named.name);
+    plan_.nested = plan_.nested || named.nested;
+    if (tree != nullptr) tree->leaves.push_back(plan_.indices.size());
+    keep(index, std::move(named), dtype);
+  }
+
+  void leave_out(std::size_t index, std::string why) {
+    unsupported_.emplace_back(source_.tensors()[index].full_name(), std::move(why));
+    left_out_.push_back(index);
+  }
+
+  void keep(std::size_t index, LeafNames::Name named, DType dtype) {
+    const TensorInfo& t = source_.tensors()[index];
+    ConvertReport& report = plan_.report;
+    if (is_scalar(t) && !holds_trees(report.format)) report.scalars.push_back(named.name);
+    if (dtype != t.dtype) ++report.cast;
+    const bool cast = t.is_array() && dtype != t.dtype;
+    report.bytes = saturating_add(
+        report.bytes, cast ? saturating_multiply(static_cast<std::uint64_t>(element_count(t.shape)),
+                                                 dtype_size(dtype))
+                           : t.nbytes);
+    plan_.indices.push_back(index);
+    plan_.paths.push_back(std::move(named.path));
+    plan_.targets.push_back({std::move(named.name), dtype, t.shape, 0});
+  }
+
+  // Throws if the target cannot hold what is selected.
+  void check_leaves() const {
+    const std::size_t unsupported = unsupported_.size();
+    if (unsupported > 0 && !options_.skip_unsupported)
+      throw Error(Code::kInvalidArgument,
+                  format_text(plan_.report.format) + " cannot hold " + std::to_string(unsupported) +
+                      (unsupported == 1 ? " leaf: " : " leaves: ") + list_text(unsupported_) +
+                      "; leave them out with --skip-unsupported, or name them with --exclude");
+    if (holds_trees(plan_.report.format)) names_.check_containers();
+    const std::size_t copies = plan_.items ? plan_.items->copies.size() : 0;
+    check_selected(source_, options_, plan_.targets.size() + unsupported + copies);
+  }
+
+  const Checkpoint& source_;
+  const ConvertOptions& options_;
+  bool keeps_keys_;  // between two TensorFlow checkpoints, keys and types do not change
+  LeafNames names_;
+  ConvertPlan plan_;
+  std::vector<std::pair<std::string, std::string>> unsupported_;  // (leaf, reason)
+  std::vector<std::size_t> left_out_;                             // indices of the same leaves
+};
+
 }  // namespace
 
 void check_capacity(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
@@ -194,106 +237,12 @@ void check_capacity(const Checkpoint& source, const std::string& target, const C
   for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
 }
 
-std::span<const std::string_view> convert_formats() { return kFormats; }
-
-std::string target_format(const std::string& target, const std::string& format) {
-  if (std::find(kFormats.begin(), kFormats.end(), format) != kFormats.end()) return format;
-  if (!format.empty()) {
-    std::string known;
-    for (const auto name : kFormats) known.append(known.empty() ? "" : ", ").append(name);
-    throw Error(Code::kInvalidArgument,
-                "unknown target format '" + format + "': expected one of " + known);
-  }
-  if (target.ends_with(".safetensors")) return "safetensors";
-  if (target.ends_with(".npz")) return "npz";
-  if (target.ends_with(".msgpack")) return "msgpack";
-  if (target.ends_with(".index")) return "tensorflow";
-  throw Error(Code::kInvalidArgument,
-              target +
-                  ": unknown file extension: expected .safetensors, .npz, .msgpack or "
-                  ".index, or --to FORMAT (orbax makes a folder)");
-}
-
-bool is_orbax_format(std::string_view format) { return format.starts_with("orbax"); }
-
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                             const ConvertOptions& options) {
   check_outside_source(source, target);
-  ConvertPlan plan;
-  plan.report.format = target_format(target, options.format);
-  check_options(options, plan.report.format);
-  plan.items = choose_items(source, options, is_orbax_format(plan.report.format), plan.report);
-  // Between two TensorFlow checkpoints, keys and types do not change.
-  const bool of_one_kind = plan.report.format == "tensorflow" && has_keys(source);
-  const auto stored_name = [&](const TensorInfo& t) {
-    return of_one_kind ? t.name : tree_name(source, t);
-  };
-  LeafNames names(options, std::ranges::any_of(source.tensors(), [&](const TensorInfo& t) {
-                    return stored_name(t).find('/') != std::string::npos;
-                  }));
-  std::vector<std::pair<std::string, std::string>> unsupported;
-  std::vector<std::size_t> left_out;  // indices of the same leaves
-  for (const std::size_t index : select_tensors(source, options.include, options.exclude)) {
-    const TensorInfo& t = source.tensors()[index];
-    KeptTree* tree = nullptr;  // the item that the leaf stays in
-    if (plan.items) {
-      tree = tree_of(source, t, *plan.items);
-      if (tree == nullptr) continue;  // its item is copied
-      tree->selected = true;
-    }
-    if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
-    // it is not a leaf, but describes which objects the leaves belong to
-    if (t.typestr == "object_graph") continue;
-    const DType dtype = target_dtype(t, options);
-    if (std::string why = obstacle(t, dtype, plan.report.format);
-        !why.empty() && !(of_one_kind && t.error.empty())) {
-      unsupported.emplace_back(t.full_name(), std::move(why));
-      left_out.push_back(index);
-      continue;
-    }
-    const bool prefixed = t.item && tree == nullptr;
-    const std::string stored = stored_name(t);
-    const KeyPath path = prefixed ? with_item(t) : t.path;
-    LeafNames::Name named = names.rename(prefixed ? param_name(path) : stored, path);
-    if (std::string why = name_obstacle(named, name_holder(t, plan, options, of_one_kind));
-        !why.empty()) {
-      unsupported.emplace_back(t.full_name(), std::move(why));
-      left_out.push_back(index);
-      continue;
-    }
-    names.take(tree != nullptr ? tree->name : "", named, t.full_name());
-    if (named.renamed || (!prefixed && !named.nested && named.name != t.name))
-      plan.report.renamed.emplace_back(prefixed ? t.full_name() : t.name, named.name);
-    plan.nested = plan.nested || named.nested;
-    if (is_scalar(t) && !holds_trees(plan.report.format)) plan.report.scalars.push_back(named.name);
-    if (dtype != t.dtype) ++plan.report.cast;
-    if (tree != nullptr) tree->leaves.push_back(plan.indices.size());
-    plan.indices.push_back(index);
-    plan.paths.push_back(std::move(named.path));
-    plan.targets.push_back({std::move(named.name), dtype, t.shape, 0});
-    const bool cast = t.is_array() && dtype != t.dtype;
-    plan.report.bytes = saturating_add(
-        plan.report.bytes,
-        cast ? saturating_multiply(static_cast<std::uint64_t>(element_count(t.shape)),
-                                   dtype_size(dtype))
-             : t.nbytes);
-  }
-  if (!unsupported.empty() && !options.skip_unsupported)
-    throw Error(Code::kInvalidArgument,
-                plan.report.format + " cannot hold " + std::to_string(unsupported.size()) +
-                    (unsupported.size() == 1 ? " leaf: " : " leaves: ") + list_text(unsupported) +
-                    "; leave them out with --skip-unsupported, or name them with --exclude");
-  if (holds_trees(plan.report.format)) names.check_containers();
-  const std::size_t copies = plan.items ? plan.items->copies.size() : 0;
-  check_selected(source, options, plan.targets.size() + unsupported.size() + copies);
-  plan.report.skipped = std::move(unsupported);
-  check_kept(source, left_out, plan);
-  plan.report.tensors = plan.targets.size();
-  if (plan.items) finish_items(source, options, *plan.items, plan.report);
-  keep_types(source, plan);
-  report_lost_metadata(source, options.safetensors.metadata, plan.report);
-  if (!is_orbax_format(plan.report.format)) plan_memory(source, options.resources.memory, plan);
-  return plan;
+  const TargetFormat format = options.format ? *options.format : target_format_of(target);
+  check_options(options, format);
+  return Planner(source, format, options).plan();
 }
 
 }  // namespace cairn::inline v0

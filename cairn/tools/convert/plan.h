@@ -36,9 +36,6 @@ struct ConvertPlan {
   std::uint64_t memory = 0;  // for the writer; casts get the rest of the given memory
 };
 
-// Whether the name of a format is one of Orbax's.
-bool is_orbax_format(std::string_view format);
-
 // Plans a conversion. Throws invalid_argument for an unknown format, a bad regular expression,
 // names that collide, and leaves that the target cannot hold (it names all of them;
 // skip_unsupported skips some kinds). Throws not_found if include and exclude select nothing of a

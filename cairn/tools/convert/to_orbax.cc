@@ -80,8 +80,8 @@ void cut_for(const distributed::ProcessGroup& group, std::uint64_t share_bytes,
 
 SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options) {
   SaveOptions save;
-  save.use_ocdbt = plan.report.format != "orbax-files";
-  save.use_zarr3 = plan.report.format == "orbax-zarr3";
+  save.use_ocdbt = plan.report.format != TargetFormat::kOrbaxFiles;
+  save.use_zarr3 = plan.report.format == TargetFormat::kOrbaxZarr3;
   save.compression = options.orbax.compression;
   save.chunk_bytes = options.orbax.chunk_bytes;
   if (options.orbax.target_file_bytes) save.target_file_bytes = *options.orbax.target_file_bytes;

@@ -6,6 +6,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/tools/convert/kept_items.h>
 #include <cairn/tools/convert/plan.h>
+#include <cairn/tools/convert/target_format.h>
 #include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/consistency.h>
@@ -22,8 +23,9 @@ void check_options(const ReshardOptions& options) {
     refuse("specs need a mesh: give the devices that will read the arrays");
   if (!options.mesh && !options.orbax.chunk_bytes)
     refuse("nothing to do: give a mesh, a size of chunks, or both");
-  if (!options.format.empty() && !is_orbax_format(options.format))
-    refuse("'" + options.format + "' has no chunks; only Orbax checkpoints can be resharded");
+  if (options.format && !is_orbax_format(*options.format))
+    refuse("'" + format_text(*options.format) +
+           "' has no chunks; only Orbax checkpoints can be resharded");
   if (!options.mesh) return;
   check_sharding({*options.mesh, {}});
   for (const auto& [glob, spec] : options.specs)
@@ -34,10 +36,10 @@ void check_options(const ReshardOptions& options) {
 }
 
 // The format of the source, if Orbax or Cairn wrote it.
-std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
-  if (!options.format.empty()) return options.format;
+TargetFormat format_of(const Checkpoint& source, const ReshardOptions& options) {
+  if (options.format) return *options.format;
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
-  if (from == nullptr || from->info().format != "orbax") return "orbax";
+  if (from == nullptr || from->info().format != "orbax") return TargetFormat::kOrbax;
   const auto& items = from->opened_items();
   const auto in_folders = [](const orbax::PytreeItem& item) {
     return item.has_arrays ? item.storage == orbax::ArrayStorage::kFolders
@@ -46,8 +48,8 @@ std::string format_of(const Checkpoint& source, const ReshardOptions& options) {
   const auto in_zarr3 = [](const orbax::PytreeItem& item) {
     return item.has_arrays ? item.zarr_format == 3 : item.metadata.use_zarr3;
   };
-  if (std::ranges::any_of(items, in_folders)) return "orbax-files";
-  return std::ranges::any_of(items, in_zarr3) ? "orbax-zarr3" : "orbax";
+  if (std::ranges::any_of(items, in_folders)) return TargetFormat::kOrbaxFiles;
+  return std::ranges::any_of(items, in_zarr3) ? TargetFormat::kOrbaxZarr3 : TargetFormat::kOrbax;
 }
 
 // Chooses the sharding of each array.
@@ -157,13 +159,13 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         check_options(options);
         convert.format = format_of(source, options);
         plan = plan_conversion(source, target, convert);
-        if (plan.items) plan.items->as_stored = options.format.empty();
+        if (plan.items) plan.items->as_stored = !options.format;
         report = place_all(source, options, plan);
         if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
       [&](ToolConsistencyCheck& check) {
         check.options.add("the target", absolute_path(target));
-        check.options.add("format", convert.format);
+        check.options.add("format", format_text(plan.report.format));
         add_options(options, check.options);
         add_orbax_options(options.orbax, check.options);
         add_opened(source, "", check.opened);
@@ -185,7 +187,7 @@ std::string reshard_json(const ReshardReport& report) {
                    {"shape", shape_json(leaf.shape)},
                    {"box", shape_json(leaf.box)},
                    {"sharding", leaf.sharding.empty() ? Json() : Json(leaf.sharding)}});
-  const Json out = JsonObject{{"format", report.written.format},
+  const Json out = JsonObject{{"format", format_text(report.written.format)},
                               {"files", strings_json(report.written.files)},
                               {"tensors", report.written.tensors},
                               {"bytes", report.written.bytes},

@@ -1,6 +1,6 @@
 // transform_leaves.cc -- applies rules one after another; each sees the results of the rules before
 // it.
-#include <cairn/tools/convert/transform_leaves.h>
+#include <cairn/tools/transform/transform_leaves.h>
 
 #include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
@@ -192,11 +192,12 @@ class Leaves {
     array_of(at(key));
     const TransformedLeaf leaf = take(key);
     const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
-    constexpr std::int64_t kMost = 1'000'000;
+    constexpr std::int64_t kMostArrays = 1'000'000;
     const std::int64_t count = leaf.array->shape()[axis];
-    if (count > kMost)
+    if (count > kMostArrays)
       invalid_argument("the axis has " + std::to_string(count) +
-                       " elements; one axis makes at most " + std::to_string(kMost) + " arrays");
+                       " elements; one axis makes at most " + std::to_string(kMostArrays) +
+                       " arrays");
     for (std::int64_t i = 0; i < count; ++i)
       add_made(std::string(to).replace(at_index, kIndexMark.size(), std::to_string(i)), leaf.source,
                lazy_element(leaf.array, axis, i));

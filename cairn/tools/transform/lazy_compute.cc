@@ -1,6 +1,6 @@
 // lazy_compute.cc -- arrays whose elements are computed: casts, and matrices with a low-rank
 // product added. They are computed in pieces that fit the memory.
-#include <cairn/tools/convert/lazy_array.h>
+#include <cairn/tools/transform/lazy_array.h>
 
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>

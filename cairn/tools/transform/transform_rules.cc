@@ -1,7 +1,7 @@
 // transform_rules.cc -- parses rules from JSON. Anything that is not in the table below is an
 // error, so that no typing mistake goes unnoticed.
 
-#include <cairn/tools/convert/transform_rules.h>
+#include <cairn/tools/transform/transform_rules.h>
 
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>

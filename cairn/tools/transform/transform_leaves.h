@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cairn/checkpoint.h>
-#include <cairn/tools/convert/lazy_array.h>
-#include <cairn/tools/convert/transform_rules.h>
+#include <cairn/tools/transform/lazy_array.h>
+#include <cairn/tools/transform/transform_rules.h>
 
 #include <optional>
 #include <string>

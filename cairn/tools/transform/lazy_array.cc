@@ -1,6 +1,6 @@
 // lazy_array.cc -- arrays whose elements are only moved: maps a box of the whole to boxes of the
 // parts and views of the destination.
-#include <cairn/tools/convert/lazy_array.h>
+#include <cairn/tools/transform/lazy_array.h>
 
 #include <cairn/base/errors.h>
 

@@ -6,8 +6,8 @@
 
 #include <cairn/base/hash.h>
 #include <cairn/io/file.h>
-#include <cairn/tools/convert/kept_items.h>
-#include <cairn/tools/convert/transform_leaves.h>
+#include <cairn/tools/source/derived_checkpoint.h>
+#include <cairn/tools/transform/transform_leaves.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <fmt/format.h>
