@@ -10,10 +10,8 @@
 #include <cairn/error.h>
 #include <cairn/types.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

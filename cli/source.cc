@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <ctime>
-#include <limits>
 
 namespace cairn::cli {
 namespace {

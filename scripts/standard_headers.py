@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that every source and header includes what declares the names of `std` that it uses.
+"""Checks that every source and header includes what declares the names of `std` that it uses, and no
+standard header of which it uses nothing.
 
 An include of an include counts, if it is the project's own. lint.sh compiles each source with the
 standard library precompiled, which takes half of the time: an include that is missing would then
@@ -85,6 +86,9 @@ ALSO = {"errc": {"charconv"}, "errc::": {"charconv"}, "error_code": {"filesystem
         "swap": {"vector", "string"}, "size_t": {"string", "vector", "cstdint", "span", "array", "cstring"},
         "begin": {"array", "string", "vector"}, "end": {"array", "string", "vector"}, "size": {"array", "string", "vector"},
         "byte": {"span"}, "abs": {"cstdlib"}, "vector": {"vector"}}
+# What a header declares outside of `std`.
+MACROS = {"csignal": r"SIG[A-Z]+|sigset_t|sigaction", "cstdint": r"U?INT(8|16|32|64|PTR)_MAX|INT(8|16|32|64)_MIN",
+          "cstdio": "EOF|stdout|stderr|stdin|rename(at2?)?|RENAME_[A-Z]+", "cmath": "INFINITY|NAN|M_PI", "cstdlib": "EXIT_[A-Z]+"}
 NAME = re.compile(r"\bstd::(\w+(?:::\w+)?)")
 COMMENT = re.compile(r"//[^\n]*")
 
@@ -100,7 +104,19 @@ def headers_of():
     return found
 
 
+def unused(file):
+    """The standard headers that the file includes itself, and of which it uses no name."""
+    text = COMMENT.sub("", content(file))
+    used = {part for name in NAME.findall(text) for part in (name, name.partition("::")[0], name.partition("::")[0] + "::")}
+    for header in INCLUDE.findall(content(file)):
+        names = set(NAMES.get(header, "").split()) | {name for name, headers in ALSO.items() if header in headers}
+        macros = MACROS.get(header)
+        if header in NAMES and not names & used and not (macros and re.search(rf"\b({macros})\b", text)):
+            yield f"{file}: uses nothing of <{header}>"
+
+
 def problems(file, headers):
+    yield from unused(file)
     included = {name for part in closure(file) for name in INCLUDE.findall(content(part))}
     for name in sorted(set(NAME.findall(COMMENT.sub("", content(file))))):
         outer = name.partition("::")[0]

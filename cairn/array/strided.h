@@ -4,7 +4,6 @@
 
 #include <cairn/types.h>
 
-#include <cstdlib>
 #include <vector>
 
 namespace cairn::inline v0 {

@@ -6,7 +6,6 @@
 #include <cairn/error.h>
 
 #include <bit>
-#include <concepts>
 #include <cstring>
 #include <limits>
 #include <string>

@@ -8,10 +8,8 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <set>
 #include <tuple>
-#include <utility>
 
 namespace cairn::inline v0::distributed {
 namespace {

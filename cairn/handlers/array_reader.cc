@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
-#include <iterator>
 
 namespace cairn::inline v0::handlers {
 namespace {

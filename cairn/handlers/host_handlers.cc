@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <complex>
 #include <cstring>
 #include <string_view>
 #include <type_traits>

@@ -16,7 +16,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {

@@ -14,10 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <random>
-#include <system_error>
 #include <utility>
 
 namespace cairn::inline v0 {

@@ -6,12 +6,10 @@
 
 #include <cairn/bytes.h>
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <utility>
 

@@ -13,7 +13,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
 
 namespace cairn::inline v0 {
 namespace {

@@ -12,7 +12,6 @@
 #include <deque>
 #include <functional>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include <cairn/tree/converting_reader.h>
 #include <cairn/tree/leaf_value.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>

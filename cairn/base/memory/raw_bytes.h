@@ -4,7 +4,6 @@
 #include <cairn/bytes.h>
 
 #include <cstddef>
-#include <new>
 #include <utility>
 #include <vector>
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <initializer_list>
 #include <optional>
-#include <span>
 #include <string_view>
 
 namespace cairn::inline v0 {

@@ -28,7 +28,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace cairn::inline v0::distributed {

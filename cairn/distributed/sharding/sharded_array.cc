@@ -2,7 +2,6 @@
 #include <cairn/array/box.h>
 #include <cairn/sharding.h>
 
-#include <algorithm>
 #include <unordered_set>
 
 namespace cairn::inline v0 {

@@ -5,7 +5,6 @@
 #include <cairn/formats/raw/raw_read.h>
 #include <cairn/io/file.h>
 
-#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>

@@ -6,7 +6,6 @@
 #include <cairn/types.h>
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>

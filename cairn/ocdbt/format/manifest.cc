@@ -5,7 +5,6 @@
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <charconv>
 
 namespace cairn::inline v0::ocdbt {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 
 namespace cairn::inline v0::ocdbt {
 namespace {

@@ -4,9 +4,7 @@
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/ocdbt/write/tree_writer.h>
 
-#include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace cairn::inline v0::ocdbt {

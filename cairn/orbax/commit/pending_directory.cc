@@ -10,8 +10,6 @@
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 
-#include <utility>
-
 namespace cairn::inline v0::orbax {
 namespace {
 

@@ -9,8 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 namespace cairn::inline v0::orbax {
 namespace {
 

@@ -5,7 +5,6 @@
 #include <cairn/base/text.h>
 #include <cairn/orbax/layout/metadata.h>
 
-#include <algorithm>
 #include <map>
 
 namespace cairn::inline v0::orbax {

@@ -4,7 +4,6 @@
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/restore/pytree_restore.h>
 
-#include <algorithm>
 #include <map>
 #include <unordered_map>
 #include <utility>

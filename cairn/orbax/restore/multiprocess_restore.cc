@@ -5,7 +5,6 @@
 #include <cairn/distributed/consistency.h>
 
 #include <algorithm>
-#include <exception>
 
 namespace cairn::inline v0::orbax {
 

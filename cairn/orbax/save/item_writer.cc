@@ -15,7 +15,6 @@
 #include <cairn/orbax/save/database_options.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 
-#include <algorithm>
 #include <future>
 #include <map>
 #include <memory>

@@ -24,7 +24,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace cairn::inline v0::orbax {

@@ -4,7 +4,6 @@
 #include <cairn/distributed/process_group.h>
 #include <cairn/tree/leaf_value.h>
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <optional>

@@ -15,7 +15,6 @@
 #include <cairn/tools/source/tree_name.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <deque>
 #include <mutex>

@@ -5,8 +5,6 @@
 #include <cairn/array/box.h>
 #include <cairn/tools/report/number_text.h>
 
-#include <algorithm>
-
 namespace cairn::inline v0 {
 namespace {
 

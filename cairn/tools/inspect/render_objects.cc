@@ -4,7 +4,6 @@
 
 #include <cairn/inspect.h>
 
-#include <algorithm>
 #include <limits>
 
 namespace cairn::inline v0 {

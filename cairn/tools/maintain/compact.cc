@@ -7,8 +7,6 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/tools/report/json_text.h>
 
-#include <algorithm>
-
 namespace cairn::inline v0 {
 namespace {
 

@@ -8,7 +8,6 @@
 #include <cairn/orbax/manager/step_removal.h>
 #include <cairn/tools/report/json_text.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace cairn::inline v0 {

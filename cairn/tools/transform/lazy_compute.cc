@@ -6,7 +6,6 @@
 #include <cairn/base/executor.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace cairn::inline v0 {
 namespace {

@@ -11,7 +11,6 @@
 #include <cairn/tree/transform/regex.h>
 #include <cairn/tree/transform/transform_keys.h>
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 #include <unordered_map>

@@ -5,7 +5,6 @@
 #include <cairn/tools/transform/lazy_array.h>
 #include <cairn/tools/transform/transform_rules.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -3,8 +3,6 @@
 #include <cairn/tree.h>
 #include <cairn/tree/transform/transform_keys.h>
 
-#include <algorithm>
-
 namespace cairn::inline v0 {
 namespace {
 

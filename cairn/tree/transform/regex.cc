@@ -9,7 +9,6 @@
 
 #include <pcre2.h>
 
-#include <algorithm>
 #include <array>
 #include <new>
 

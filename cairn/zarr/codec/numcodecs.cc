@@ -5,7 +5,6 @@
 #include <cairn/zarr/codec/compressor_config.h>
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
 #include <string>
 

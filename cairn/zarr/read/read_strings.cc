@@ -6,7 +6,6 @@
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/read/array.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace cairn::inline v0::zarr {

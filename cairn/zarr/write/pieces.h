@@ -3,7 +3,6 @@
 
 #include <cairn/types.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <span>

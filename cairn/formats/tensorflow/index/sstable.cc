@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <limits>
 #include <string>
-#include <utility>
 
 namespace cairn::inline v0 {
 namespace {

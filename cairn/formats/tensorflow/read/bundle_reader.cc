@@ -17,7 +17,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <map>
 
 namespace cairn::inline v0 {

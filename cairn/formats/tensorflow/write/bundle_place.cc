@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <system_error>
 
 namespace cairn::inline v0 {
 namespace {
