@@ -64,6 +64,7 @@ class Checkpointer {
   void close() { handler_.close(); }
 
  private:
+  friend class AsyncCheckpointer;
   CommitProtocol commit_protocol_;
   bool allow_legacy_atomic_rename_;
   PyTreeCheckpointHandler handler_;

@@ -101,12 +101,13 @@ PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
 }
 
 struct AsyncCheckpointer::State {
-  explicit State(PyTreeCheckpointHandlerOptions options)
-      : commit_rule{options.commit_protocol, options.allow_legacy_atomic_rename},
-        handler(std::move(options)) {}
+  explicit State(PyTreeCheckpointHandlerOptions options) : checkpointer(std::move(options)) {}
 
-  orbax::CommitRule commit_rule;
-  PyTreeCheckpointHandler handler;
+  void start(const std::string& path, const orbax::CompositeArgs& args) {
+    save.start(checkpointer.handler_.start_checkpoint(path, args, true));
+  }
+
+  Checkpointer checkpointer;
   orbax::BackgroundTask save;
 };
 
@@ -118,13 +119,13 @@ AsyncCheckpointer::~AsyncCheckpointer() = default;
 void AsyncCheckpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                              const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  state_->save.start(state_->handler.start_checkpoint(path, composite(args, options), true));
+  state_->start(path, composite(args, options));
 }
 
 void AsyncCheckpointer::save_items(const std::string& path, const CheckpointItems& items,
                                    const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  state_->save.start(state_->handler.start_checkpoint(path, composite(items, options), true));
+  state_->start(path, composite(items, options));
 }
 
 void AsyncCheckpointer::wait_until_finished() { state_->save.wait(); }
@@ -135,27 +136,23 @@ bool AsyncCheckpointer::is_saving_in_progress() const { return state_->save.is_r
 
 Tree AsyncCheckpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) {
   wait_until_finished();
-  return state_->handler.restore_when([&] { check_finished(path, state_->commit_rule); }, path,
-                                      args);
+  return state_->checkpointer.restore(path, args);
 }
 
 RestoredItems AsyncCheckpointer::restore_items(const std::string& path,
                                                const ItemRequests& requests,
                                                const FilesReaders& readers) {
   wait_until_finished();
-  check_finished(path, state_->commit_rule);
-  const PyTreeCheckpointHandler& handler = state_->handler;
-  return orbax::restore_items(path, requests, {handler, readers, handler.observer()});
+  return state_->checkpointer.restore_items(path, requests, readers);
 }
 
 PyTreeMetadata AsyncCheckpointer::metadata(const std::string& path) const {
-  check_finished(path, state_->commit_rule);
-  return state_->handler.metadata(path);
+  return state_->checkpointer.metadata(path);
 }
 
 void AsyncCheckpointer::close() {
   wait_until_finished();
-  state_->handler.close();
+  state_->checkpointer.close();
 }
 
 }  // namespace cairn::inline v0

@@ -5,6 +5,7 @@
 #include <cairn/error.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
+#include <cairn/zarr/read/shard_walk.h>
 
 #include <algorithm>
 #include <string>
@@ -33,17 +34,19 @@ void decode_shard(const DecodeContext& context, const CodecChain& chain, ByteVie
   const ShardIndexRange range = shard_index_range(shard, stored.size());
   const auto index =
       decode_shard_index(shard, stored.subspan(range.offset, range.length), stored.size());
-  for (ChunkCursor chunk(wanted.part, shard.chunk_shape); !chunk.done(); chunk.next()) {
-    const std::int64_t number = grid_number(shard.grid, chunk.part().position);
-    const ShardEntry& entry = index[static_cast<std::size_t>(number)];
-    Wanted inner{.part = chunk.part().in_chunk, .out = subview(wanted.out, chunk.part().in_box)};
-    with_context([&] { return "shard entry " + std::to_string(number); },
-                 [&] {
-                   if (entry.absent()) return land_missing(context, inner.out);
-                   decode_value(context, shard.codecs, stored.subspan(entry.offset, entry.nbytes),
-                                std::move(inner), scratch);
-                 });
-  }
+  const auto decode = [&](const ShardEntry& entry, Wanted inner) {
+    if (entry.absent()) return land_missing(context, inner.out);
+    decode_value(context, shard.codecs, stored.subspan(entry.offset, entry.nbytes),
+                 std::move(inner), scratch);
+  };
+  for_each_inner_chunk(shard, index, wanted.part,
+                       [&](std::int64_t number, const ShardEntry& entry, const ChunkPart& part) {
+                         with_context([&] { return shard_entry_text(number); },
+                                      [&] {
+                                        decode(entry, {.part = part.in_chunk,
+                                                       .out = subview(wanted.out, part.in_box)});
+                                      });
+                       });
 }
 
 // Returns a view of all elements of the encoded chunk.

@@ -4,6 +4,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/error.h>
+#include <cairn/zarr/read/shard_walk.h>
 
 #include <algorithm>
 #include <array>
@@ -167,7 +168,7 @@ std::string where(std::span<const BoxRead> reads, const Place& place) {
   std::string text = read.label.empty() ? "" : std::string(read.label) + ": ";
   text += "chunk " + metadata.keys.key(chunk_position(metadata, place)) + " (" +
           read.array->store()->describe(chunk_key(reads, place)) + ")";
-  if (place.entry >= 0) text += ", shard entry " + std::to_string(place.entry);
+  if (place.entry >= 0) text += ", " + shard_entry_text(place.entry);
   return text;
 }
 
@@ -263,10 +264,8 @@ void plan_shard(std::span<const BoxRead> reads, const Unit& shard,
   const BoxRead& read = reads[shard.place.read];
   const ShardCodec& codec = *shard.chain->shard;
   const Wanted wanted = transposed(*shard.chain, *shard.wanted);
-  for (ChunkCursor chunk(wanted.part, codec.chunk_shape); !chunk.done(); chunk.next()) {
-    const std::int64_t number = grid_number(codec.grid, chunk.part().position);
-    const ShardEntry& entry = index[static_cast<std::size_t>(number)];
-    Wanted inner{.part = chunk.part().in_chunk, .out = subview(wanted.out, chunk.part().in_box)};
+  const auto add = [&](std::int64_t number, const ShardEntry& entry, const ChunkPart& part) {
+    Wanted inner{.part = part.in_chunk, .out = subview(wanted.out, part.in_box)};
     const Place place{.read = shard.place.read, .chunk = shard.place.chunk, .entry = number};
     Unit unit{.kind = UnitKind::kMissing,
               .file = kNoFile,
@@ -277,7 +276,7 @@ void plan_shard(std::span<const BoxRead> reads, const Unit& shard,
     if (entry.absent()) {
       unit.wanted = std::make_unique<const Wanted>(std::move(inner));
       plan.units.push_back(std::move(unit));
-      continue;
+      return;
     }
     unit.kind = UnitKind::kValue;
     unit.file = shard.file;
@@ -285,7 +284,8 @@ void plan_shard(std::span<const BoxRead> reads, const Unit& shard,
     unit.length = entry.nbytes;
     with_context([&] { return where(reads, place); },
                  [&] { plan_value(read, std::move(unit), std::move(inner), plan); });
-  }
+  };
+  for_each_inner_chunk(codec, index, wanted.part, add);
 }
 
 }  // namespace cairn::inline v0::zarr

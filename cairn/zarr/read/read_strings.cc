@@ -5,6 +5,7 @@
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/read/array.h>
+#include <cairn/zarr/read/shard_walk.h>
 
 #include <utility>
 
@@ -126,21 +127,18 @@ void StringReader::read_shard(const ShardCodec& shard, ByteRange range, const St
   const ShardIndexRange at = shard_index_range(shard, *range.length);
   const auto index = decode_shard_index(
       shard, stored({.offset = range.offset + at.offset, .length = at.length}), *range.length);
-  const Box wanted = Box::whole(place.extents);
-  for (ChunkCursor chunk(wanted, shard.chunk_shape); !chunk.done(); chunk.next()) {
-    const ChunkPart& part = chunk.part();
-    const std::int64_t number = grid_number(shard.grid, part.position);
-    const ShardEntry& entry = index[static_cast<std::size_t>(number)];
+  const auto read = [&](std::int64_t number, const ShardEntry& entry, const ChunkPart& part) {
     const StringPlace inner{part.in_box.shape, place.strides,
                             place.first + offset_of(place.strides, part.in_box.origin)};
-    with_context([&] { return "shard entry " + std::to_string(number); },
+    with_context([&] { return shard_entry_text(number); },
                  [&] {
                    if (entry.absent()) return fill(inner);
                    read_value(shard.codecs,
                               {.offset = range.offset + entry.offset, .length = entry.nbytes},
                               inner);
                  });
-  }
+  };
+  for_each_inner_chunk(shard, index, Box::whole(place.extents), read);
 }
 
 void StringReader::fill(const StringPlace& place) {

@@ -7,6 +7,7 @@
 #include <cairn/zarr/read/array.h>
 #include <cairn/zarr/read/decode.h>
 #include <cairn/zarr/read/file_table.h>
+#include <cairn/zarr/read/shard_walk.h>
 #include <cairn/zarr/read/value_streams.h>
 
 #include <algorithm>
@@ -229,20 +230,16 @@ void Verifier::check_shard(const ShardCodec& shard, const Piece& piece) {
     index = decode_shard_index(shard, read(piece.value.part(range.offset, range.length), scratch),
                                piece.value.length);
   }
-  for (ChunkCursor chunk(piece.inside, shard.chunk_shape); !chunk.done(); chunk.next()) {
-    const std::int64_t number = grid_number(shard.grid, chunk.part().position);
-    const ShardEntry& entry = index[static_cast<std::size_t>(number)];
+  const auto check = [&](std::int64_t number, const ShardEntry& entry, const ChunkPart& part) {
     Piece inner{.value = piece.value,
-                .inside = chunk.part().in_chunk,
+                .inside = part.in_chunk,
                 .chunk = piece.chunk,
-                .name = piece.name + ", shard entry " + std::to_string(number)};
-    if (entry.absent()) {
-      check_missing(inner);
-      continue;
-    }
+                .name = piece.name + ", " + shard_entry_text(number)};
+    if (entry.absent()) return check_missing(inner);
     inner.value = piece.value.part(entry.offset, entry.nbytes);
     check_value(shard.codecs, std::move(inner));
-  }
+  };
+  for_each_inner_chunk(shard, index, piece.inside, check);
 }
 
 // Checks a raw chunk in pieces: it may be large and needs no decoding.
