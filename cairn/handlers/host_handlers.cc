@@ -102,26 +102,10 @@ std::vector<Array> read_whole(std::span<const ParamInfo> infos,
   return arrays;
 }
 
-// A number and its bytes.
-struct Number {
-  DType dtype;
-  std::array<std::byte, 16> bytes{};
-};
-
-template <class T>
-Number number_of(DType dtype, const T& value) {
-  Number number{dtype, {}};
-  std::memcpy(number.bytes.data(), &value, sizeof(value));
-  return number;
-}
-
-Number number_of(const ParamInfo& info, const Tree& leaf) {
-  const auto& value = leaf.value();
-  if (const auto* of = std::get_if<bool>(&value)) return number_of(DType::kBool, *of);
-  if (const auto* of = std::get_if<std::int64_t>(&value)) return number_of(DType::kInt64, *of);
-  if (const auto* of = std::get_if<std::uint64_t>(&value)) return number_of(DType::kUint64, *of);
-  if (const auto* of = std::get_if<double>(&value)) return number_of(DType::kFloat64, *of);
-  if (const auto* of = std::get_if<NumpyScalar>(&value)) return {of->dtype, of->value};
+NumpyScalar storable_number(const ParamInfo& info, const Tree& leaf) {
+  const auto number = number_of(leaf);
+  const bool is_complex = std::holds_alternative<std::complex<double>>(leaf.value());
+  if (number && !is_complex) return *number;
   throw Error(Code::kInvalidArgument, info.name +
                                           ": is not a number that can be stored as an array of "
                                           "rank 0 (bytes and complex numbers without a dtype "
@@ -232,10 +216,10 @@ TypeHandler::Futures ScalarHandler::serialize(std::span<const Tree> values,
   check_input_arguments({values.size(), infos.size(), args.size()});
   ItemWriter& writer = handlers::writer_of(infos);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto number = std::make_shared<const Number>(number_of(infos[i], values[i]));
+    const auto number = std::make_shared<const NumpyScalar>(storable_number(infos[i], values[i]));
     StoreArray store = handlers::store_array(infos[i], args[i], number->dtype, {});
     store.metadata_key = options_.metadata_key;
-    store.data = number->bytes.data();
+    store.data = number->value.data();
     store.owner = number;
     writer.add_array(std::move(store));
   }

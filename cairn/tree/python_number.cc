@@ -1,10 +1,13 @@
-// python_number.cc -- converts elements to Python numbers.
+// python_number.cc -- converts elements to Python numbers, and Python numbers to elements.
 #include <cairn/tree/python_number.h>
 
 #include <cairn/array/box.h>
 
 #include <complex>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <variant>
 
 namespace cairn::inline v0 {
 namespace {
@@ -40,6 +43,29 @@ Tree python_number(const Array& element) {
       break;
   }
   return Tree(element);
+}
+
+std::optional<NumpyScalar> number_of(const Tree& leaf) {
+  return std::visit(
+      [](const auto& value) -> std::optional<NumpyScalar> {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, NumpyScalar>) {
+          return value;
+        } else if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::complex<double>>) {
+          NumpyScalar number{.dtype = dtype_of<T>()};
+          std::memcpy(number.value.data(), &value, sizeof(value));
+          return number;
+        } else {
+          return std::nullopt;
+        }
+      },
+      leaf.value());
+}
+
+Array rank_0(const NumpyScalar& number) {
+  Array array = Array::allocate(number.dtype, {});
+  std::memcpy(array.mutable_view().data, number.value.data(), array.bytes().size());
+  return array;
 }
 
 }  // namespace cairn::inline v0

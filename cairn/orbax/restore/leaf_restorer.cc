@@ -9,7 +9,6 @@
 #include <cairn/tree/python_number.h>
 
 #include <algorithm>
-#include <complex>
 #include <cstring>
 #include <utility>
 
@@ -51,26 +50,6 @@ Tree placed(Array array, const ArrayRestoreArgs& args) {
               "shardings; give sharding, or mesh and mesh_axes");
 }
 
-template <class T>
-Array rank_0(DType dtype, const T& value) {
-  Array out = Array::allocate(dtype, {});
-  std::memcpy(out.mutable_view().data, &value, out.bytes().size());
-  return out;
-}
-
-// Returns a Python or NumPy number as an array of rank 0; nullopt for any other value.
-std::optional<Array> number_array(const Tree& leaf) {
-  const auto& value = leaf.value();
-  if (const auto* of = std::get_if<bool>(&value)) return rank_0(DType::kBool, *of);
-  if (const auto* of = std::get_if<std::int64_t>(&value)) return rank_0(DType::kInt64, *of);
-  if (const auto* of = std::get_if<std::uint64_t>(&value)) return rank_0(DType::kUint64, *of);
-  if (const auto* of = std::get_if<double>(&value)) return rank_0(DType::kFloat64, *of);
-  if (const auto* of = std::get_if<std::complex<double>>(&value))
-    return rank_0(DType::kComplex128, *of);
-  if (const auto* of = std::get_if<NumpyScalar>(&value)) return rank_0(of->dtype, of->value);
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<Tree> aggregated_value(const PytreeItem& item, std::size_t position) {
@@ -84,17 +63,17 @@ std::optional<Tree> aggregated_value(const PytreeItem& item, std::size_t positio
 }
 
 Tree with_restore_args(Tree value, const AnyRestoreArgs& args) {
-  const std::optional<Array> number = number_array(value);
+  const std::optional<NumpyScalar> number = number_of(value);
   const auto dtype = handlers::dtype_of(args);
   // A NumPy number that is converted becomes a Python number, which cannot be on devices.
-  if (number && dtype) return python_number(cast(*number, *dtype));
+  if (number && dtype) return python_number(cast(rank_0(*number), *dtype));
   const ArrayRestoreArgs* placed_by = array_restore_args(args);
   if (const Array* array = value.array()) {
     Array out = dtype ? cast(*array, *dtype) : *array;
     return placed_by != nullptr ? placed(std::move(out), *placed_by) : Tree(std::move(out));
   }
   if (placed_by != nullptr && std::holds_alternative<NumpyScalar>(value.value()))
-    return placed(*number, *placed_by);
+    return placed(rank_0(*number), *placed_by);
   return value;
 }
 

@@ -2,6 +2,7 @@
 #include <cairn/tree/msgpack/msgpack.h>
 
 #include <cairn/tree/names.h>
+#include <cairn/tree/python_number.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,16 +15,6 @@ namespace {
 // therefore take at most a multiple of the input's size; valid data stays far below it.
 constexpr std::uint64_t kListerFreeBytes = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kListerBytesPerByte = 64;
-
-template <class T>
-MsgpackLeaf number(MsgpackKind kind, DType dtype, const T& value) {
-  MsgpackLeaf leaf{.kind = kind,
-                   .dtype = dtype,
-                   .dtype_name = std::string(dtype_name(dtype)),
-                   .element_size = sizeof(T)};
-  std::memcpy(leaf.value.data(), &value, sizeof(T));
-  return leaf;
-}
 
 MsgpackKind kind_of(EmptyNode node) {
   switch (node) {
@@ -40,16 +31,13 @@ MsgpackKind kind_of(EmptyNode node) {
 
 MsgpackLeaf leaf_of(const Tree& tree) {
   if (const auto* leaf = tree.custom<MsgpackLeaf>()) return *leaf;
-  if (const auto* truth = std::get_if<bool>(&tree.value()))
-    return number(MsgpackKind::kScalar, DType::kBool, *truth);
-  if (const auto* i = std::get_if<std::int64_t>(&tree.value()))
-    return number(MsgpackKind::kScalar, DType::kInt64, *i);
-  if (const auto* u = std::get_if<std::uint64_t>(&tree.value()))
-    return number(MsgpackKind::kScalar, DType::kUint64, *u);
-  if (const auto* real = std::get_if<double>(&tree.value()))
-    return number(MsgpackKind::kScalar, DType::kFloat64, *real);
-  if (const auto* z = std::get_if<std::complex<double>>(&tree.value()))
-    return number(MsgpackKind::kComplex, DType::kComplex128, *z);
+  if (const auto number = number_of(tree))
+    return {.kind = dtype_kind(number->dtype) == DTypeKind::kComplex ? MsgpackKind::kComplex
+                                                                     : MsgpackKind::kScalar,
+            .dtype = number->dtype,
+            .dtype_name = std::string(dtype_name(number->dtype)),
+            .element_size = dtype_size(number->dtype),
+            .value = number->value};
   return {.kind = kind_of(std::get<EmptyNode>(tree.value()))};
 }
 
