@@ -9,9 +9,12 @@
 
 #include <cairn/cairn.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <filesystem>
@@ -72,6 +75,15 @@ void allow_many_files() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// A file that is opened gets the lowest free descriptor. Where a standard stream is closed, a
+// checkpoint's file would get its number, and messages would be written into the checkpoint. The
+// streams that are opened here are of no use, so that writing to them fails as before.
+void reserve_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
+      (void)::open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 // Flushes the output that was printed before the error, then prints the error.
@@ -155,6 +167,7 @@ int run(int argc, char** argv) {
 }  // namespace cairn::cli
 
 int main(int argc, char** argv) {
+  cairn::cli::reserve_standard_streams();
   // write returns EPIPE instead, and the command ends without an error
   std::signal(SIGPIPE, SIG_IGN);
   // write returns EFBIG beyond a file size limit, and the command cleans up

@@ -10,6 +10,7 @@ sources=$(git ls-files --cached --others --exclude-standard python pyproject.tom
 # shellcheck disable=SC2086  # a list of words
 stamp=build/python/$(cat $sources "$(find "$prefix" -name libcairn.a)" | sha256sum | cut -c1-16).$(basename "$venv").stamp
 [ -f "$stamp" ] && exit 0
+rm -f build/python/*."$(basename "$venv").stamp"  # of what is replaced
 
 requirements=$(python3 - <<'PY'
 import re

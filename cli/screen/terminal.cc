@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -82,8 +83,11 @@ Muted& muted() {
   return state;
 }
 
-// All text for standard error passes through here.
-void print_line(std::string_view line) { fmt::print(stderr, "{}\n", printable_text(line)); }
+// All text for standard error passes through here. What cannot be written is lost: a command never
+// fails because of its messages.
+void write_error(std::string_view text) { (void)std::fwrite(text.data(), 1, text.size(), stderr); }
+
+void print_line(std::string_view line) { write_error(printable_text(line) + "\n"); }
 
 }  // namespace
 
@@ -174,7 +178,7 @@ void print_error(std::string_view message) {
   }
   wait_if_ending();
   const Style& style = stderr_style();
-  fmt::print(stderr, "{}cairn:{} ", style.red, style.reset);
+  write_error(fmt::format("{}cairn:{} ", style.red, style.reset));
   print_line(message);
 }
 
@@ -215,12 +219,11 @@ void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double seconds) 
                                  bytes_text(static_cast<std::uint64_t>(rate)));
   if (share > 0) line += fmt::format("  {} left", duration_text(seconds * (1 - share) / share));
   if (in_lines_) {
-    fmt::print(stderr, "{}\n", line);
+    write_error(line + "\n");
   } else {
-    fmt::print(stderr, "\r\x1b[K{}", bar_of(line, share));
+    write_error("\r\x1b[K" + bar_of(line, share));
     drawn_ = true;
   }
-  std::fflush(stderr);
 }
 
 // The line with a bar after it, or cut to the width of the terminal.
@@ -237,7 +240,7 @@ std::string ProgressBar::bar_of(const std::string& line, double share) {
 
 void ProgressBar::erase() {
   const std::lock_guard lock(mutex_);
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) write_error("\r\x1b[K");
   drawn_ = false;
 }
 

@@ -2,13 +2,11 @@
 // With FMT_HEADER_ONLY and without optimisation, this file contains what it calls itself.
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <string>
 
 namespace cairn::cli {
 
-std::string print_and_format(fmt::string_view text, fmt::format_args values) {
-  fmt::vprint(stderr, text, values);
+std::string format_values(fmt::string_view text, fmt::format_args values) {
   return fmt::vformat(text, values);
 }
 

@@ -1,6 +1,8 @@
 // calls.cc -- runs the work in a thread of its own while the caller's thread serves Python.
 #include "calls.h"
 
+#include "gil.h"
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -43,12 +45,12 @@ void run_long(nb::handle progress, const std::function<void(const CallControl&)>
   std::optional<nb::python_error> raised;
   std::future<void> running;
   {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     running = std::async(std::launch::async, [&] { work({count, stop.get_token()}); });
     if (running.wait_for(kShort) == std::future_status::timeout) {
       while (running.wait_for(kPeriod) == std::future_status::timeout) {
-        const nb::gil_scoped_acquire locked;
-        if (raised || !raises(progress, counters)) continue;
+        const WithGil locked;
+        if (raised || !until_the_end([&] { return raises(progress, counters); })) continue;
         raised.emplace();
         stop.request_stop();
       }

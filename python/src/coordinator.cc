@@ -1,6 +1,7 @@
 // coordinator.cc -- calls a coordinator of Python from the threads of the library.
 #include "coordinator.h"
 
+#include "gil.h"
 #include "values/arrays.h"
 
 #include <cairn/error.h>
@@ -69,14 +70,16 @@ class PythonCoordinator final : public Coordinator {
 
   std::vector<Bytes> all_gather(std::string_view name, ByteView value, Timeout timeout) override {
     check_python();
-    const nb::gil_scoped_acquire locked;
+    const WithGil locked;
     return with_context([&] { return "'" + std::string(name) + "'"; },
                         [&] {
                           try {
                             const std::chrono::duration<double> seconds = timeout;
-                            return values(object().attr("all_gather")(
-                                nb::str(name.data(), name.size()),
-                                nb::bytes(value.data(), value.size()), seconds.count()));
+                            return until_the_end([&] {
+                              return values(object().attr("all_gather")(
+                                  nb::str(name.data(), name.size()),
+                                  nb::bytes(value.data(), value.size()), seconds.count()));
+                            });
                           } catch (const nb::python_error& error) {
                             const bool is_plain = error.matches(PyExc_OSError);
                             throw Error(Code::kUnavailable,
@@ -106,9 +109,9 @@ class PythonCoordinator final : public Coordinator {
   template <class Call>
   void quietly(Call call) noexcept {
     if (Py_IsInitialized() == 0) return;
-    const nb::gil_scoped_acquire locked;
+    const WithGil locked;
     try {
-      call();
+      until_the_end(call);
     } catch (const std::exception&) {
       // The others wait until their time is over.
     }

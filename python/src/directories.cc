@@ -1,14 +1,12 @@
 // directories.cc -- binds checkpoint_directory.h, and the removal of leftovers.
 #include "directories.h"
 
+#include "gil.h"
 #include "values/text.h"
 
 #include <cairn/checkpoint_directory.h>
 #include <cairn/maintain.h>
 
-#include <nanobind/stl/function.h>
-
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,7 +15,7 @@ namespace nb = nanobind;
 namespace cairn::python {
 namespace {
 
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+using Unlocked = nb::call_guard<WithoutGil>;
 
 // A manager's steps are removed whole, as in Orbax: the directory is the manager's.
 constexpr ForeignFiles kForeign = ForeignFiles::kRemove;
@@ -31,14 +29,21 @@ class PendingDirectory {
   // foreign: whether files that do not belong to a checkpoint go with the one that is replaced.
   // Else those at its top level stay, and others are refused.
   PendingDirectory(const PathText& target, bool replace, bool in_place, bool foreign) {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,
                        protocol_of(in_place),
                        foreign ? ForeignFiles::kRemove : ForeignFiles::kKeepFiles);
   }
   [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
   // `write_metadata` is a function of Python.
-  void commit(const std::function<void()>& write_metadata) { directory_->commit(write_metadata); }
+  void commit(nb::handle write_metadata) {
+    directory_->commit([&] {
+      const WithGil locked;
+      PyObject* result = until_the_end([&] { return PyObject_CallNoArgs(write_metadata.ptr()); });
+      if (result == nullptr) throw nb::python_error();
+      Py_DECREF(result);
+    });
+  }
   // Removes the directory, unless it is committed. Gives the lock of the target back.
   void close() { directory_.reset(); }
 

@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "coordinator.h"
+#include "gil.h"
 #include "leaf_handlers.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -93,7 +94,7 @@ class TreeHandler {
   TreeHandler(const TreeHandler&) = delete;
   TreeHandler& operator=(const TreeHandler&) = delete;
   ~TreeHandler() {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     handler_.reset();
   }
 
@@ -140,7 +141,7 @@ class TreeHandler {
     options_.save_timeout = limit;
     options_.type_handler_registry = handlers ? leaf_handlers(*handlers) : nullptr;
     if (job_) options_.multiprocessing_options = job_->options();
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     handler_ = std::make_unique<PyTreeCheckpointHandler>(options_);
   }
 

@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "coordinator.h"
 #include "forks.h"
+#include "gil.h"
 #include "options.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -125,7 +126,7 @@ class Manager {
   Manager(const Manager&) = delete;
   Manager& operator=(const Manager&) = delete;
   ~Manager() {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     manager_.reset();
   }
 
@@ -164,7 +165,7 @@ class Manager {
   OwnedByProcess<CheckpointManager> manager_;
 };
 
-using Unlocked = nb::call_guard<nb::gil_scoped_release>;
+using Unlocked = nb::call_guard<WithoutGil>;
 
 }  // namespace
 

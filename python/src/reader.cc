@@ -2,6 +2,7 @@
 #include "reader.h"
 
 #include "calls.h"
+#include "gil.h"
 #include "values/arrays.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -175,7 +176,7 @@ class Reader {
     const TensorInfo& wanted = tensor(i);
     std::optional<Array> mapped;
     {
-      const nb::gil_scoped_release unlocked;
+      const WithoutGil unlocked;
       check_readable(wanted);
       mapped = checkpoint_->try_view(i);
     }
@@ -186,7 +187,7 @@ class Reader {
   [[nodiscard]] nb::object strings(std::size_t i) const {
     std::vector<std::string> values;
     {
-      const nb::gil_scoped_release unlocked;
+      const WithoutGil unlocked;
       check_readable(tensor(i));
       values = checkpoint_->read_strings(i);
     }
@@ -235,7 +236,7 @@ class Reader {
   [[nodiscard]] nb::object json_item(const NameText& name) const {
     std::optional<std::string> text;
     {
-      const nb::gil_scoped_release unlocked;
+      const WithoutGil unlocked;
       text = read_json_item(*checkpoint_, name.text);
     }
     return text ? nb::cast(*text) : nb::none();
@@ -294,7 +295,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
   if (memory) options.resources.memory = *memory;
   options.metadata_key = std::move(metadata_key);
   options.version = {.generation = generation, .commit_time_ns = commit_time_ns};
-  const nb::gil_scoped_release unlocked;
+  const WithoutGil unlocked;
   return Reader(cairn::open(path.local(), options));
 }
 
@@ -334,9 +335,9 @@ void define_reader(nb::module_& module) {
       .def("strings", &Reader::strings, nb::arg("index"))
       .def("random_key_impl", &Reader::random_key_impl, nb::arg("index"))
       .def("zarr_metadata", &Reader::zarr_metadata, nb::arg("index"))
-      .def("info_json", &Reader::info_json, nb::call_guard<nb::gil_scoped_release>())
-      .def("drawn", &Reader::drawn, nb::call_guard<nb::gil_scoped_release>())
-      .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<nb::gil_scoped_release>())
+      .def("info_json", &Reader::info_json, nb::call_guard<WithoutGil>())
+      .def("drawn", &Reader::drawn, nb::call_guard<WithoutGil>())
+      .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<WithoutGil>())
       .def("stats_json", &Reader::stats_json, nb::arg("indices"))
       .def("json_item", &Reader::json_item, nb::arg("name"));
   module.def("open", open_reader, nb::arg("path"), nb::arg("step") = nb::none(),

@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "coordinator.h"
 #include "forks.h"
+#include "gil.h"
 #include "options.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -183,7 +184,7 @@ class BackgroundSave {
         checkpointer_->save(path.local(), request.args, request.target);
       });
     } catch (...) {
-      const nb::gil_scoped_release unlocked;  // a save that has begun ends first
+      const WithoutGil unlocked;  // a save that has begun ends first
       checkpointer_.reset();
       throw;
     }
@@ -192,7 +193,7 @@ class BackgroundSave {
   BackgroundSave& operator=(const BackgroundSave&) = delete;
   // The background thread takes Python's lock when it gives borrowed objects back.
   ~BackgroundSave() {
-    const nb::gil_scoped_release unlocked;
+    const WithoutGil unlocked;
     checkpointer_.reset();
   }
 

@@ -2,6 +2,7 @@
 #include "tools.h"
 
 #include "calls.h"
+#include "gil.h"
 #include "options.h"
 #include "values/text.h"
 
@@ -117,7 +118,7 @@ void define_tools(nb::module_& module) {
   module.def(
       "steps_json",
       [](const PathText& path) {
-        const nb::gil_scoped_release unlocked;
+        const WithoutGil unlocked;
         return steps_json(read_steps(path.local()));
       },
       nb::arg("path"));

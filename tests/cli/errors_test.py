@@ -56,6 +56,26 @@ def test_a_full_standard_output_is_a_failure(folder, args):
     assert done.returncode == FAILURE and b"standard output: Bad file descriptor" in done.stderr, done
 
 
+@pytest.mark.parametrize("args,status", [(["ls", "nope"], FAILURE), (["nosuch"], USAGE), ([], USAGE), (["ls", "CKPT", "nothing*"], NO), (["verify", "CKPT", "--progress", "always"], GOOD)], ids=str)
+def test_a_full_standard_error_changes_no_status(folder, args, status):
+    args = [str(folder / "a.safetensors") if a == "CKPT" else a for a in args]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([CAIRN, *args], stdout=subprocess.DEVNULL, stderr=full, timeout=60)
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "<&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("target", ["x.safetensors", "x.npz", "x.msgpack", "x.index", "x"])
+def test_messages_never_get_into_a_file(folder, tmp_path, target, closed):
+    """Without standard streams, a file of the target could get the number of one."""
+    for source in ["a.safetensors", "big.safetensors"]:
+        command = ["convert", folder / source, *(["--to", "orbax"] if target == "x" else []), "--force", "--progress", "always"]
+        assert run(*command, tmp_path / f"wanted-{target}").returncode == GOOD
+        done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {closed}', CAIRN, *map(str, command), tmp_path / target], capture_output=True, timeout=60)
+        assert done.returncode == (FAILURE if ">&- 2" in closed else GOOD)  # without a place for the report
+        good("diff", "--quiet", tmp_path / f"wanted-{target}", tmp_path / target)
+
+
 def test_help_of_a_command_that_does_not_exist():
     assert bad(USAGE, "nosuch", "--help") == "cairn: The following argument was not expected: nosuch"
 

@@ -23,6 +23,7 @@ OF_LEAVES = {
     r"chunk .* is missing|'fill_missing_data_reads': False": [("data_loss", "the chunk is missing")],
     r"Individual parameter subdirectory not found|^File not found: ": [
         ("not_found", "no array of this name is stored"), ("not_found", "there is no database"), ("not_found", "no structure could be identified")],
+    r"^NOT_FOUND: .*/_strings\.json": [("not_found", "no string of this name is stored")],
     r"^NOT_FOUND: (?!chunk|.*_sharding\")|\"driver\":\"zarr": [("not_found", "no array of this name is stored"), ("not_found", "which is not stored")],
 }
 

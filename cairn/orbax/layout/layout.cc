@@ -223,6 +223,7 @@ bool look_at_unmarked(const Listing& listing, Layout& layout) {
   layout.path = listing.path;
   layout.folder = listing.folder;
   layout.kind = LayoutKind::kComposite;
+  layout.is_marked = false;
   layout.items = look_at_items(listing);
   return true;
 }
@@ -286,14 +287,17 @@ std::string steps_text(const Listing& root, const std::vector<Step>& steps) {
   return "complete steps are " + text;
 }
 
+[[noreturn]] void refuse_two_folders(const Listing& root, const Step& a, const Step& b) {
+  throw Error(Code::kInvalidArgument, "step " + std::to_string(a.number) + " of " + root.path +
+                                          " is in two folders, '" + a.folder + "' and '" +
+                                          b.folder + "': open one of them directly");
+}
+
 Step choose_named_step(const Listing& root, const std::vector<Step>& steps, std::int64_t wanted) {
   const Step* chosen = nullptr;
   for (const auto& step : steps) {
     if (step.number != wanted) continue;
-    if (chosen != nullptr)
-      throw Error(Code::kInvalidArgument, "step " + std::to_string(wanted) + " of " + root.path +
-                                              " is in two folders, '" + chosen->folder + "' and '" +
-                                              step.folder + "': open one of them directly");
+    if (chosen != nullptr) refuse_two_folders(root, *chosen, step);
     chosen = &step;
   }
   if (chosen == nullptr)
@@ -304,8 +308,13 @@ Step choose_named_step(const Listing& root, const std::vector<Step>& steps, std:
 
 Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Layout& layout) {
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-    if (is_complete(root, it->folder)) return *it;
-    layout.passed_over.push_back(it->folder);
+    if (!is_complete(root, it->folder)) {
+      layout.passed_over.push_back(it->folder);
+      continue;
+    }
+    for (auto same = it + 1; same != steps.rend() && same->number == it->number; ++same)
+      if (is_complete(root, same->folder)) refuse_two_folders(root, *same, *it);
+    return *it;
   }
   throw Error(Code::kFailedPrecondition,
               "none of the " + std::to_string(steps.size()) + " steps of " + root.path +

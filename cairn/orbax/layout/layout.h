@@ -118,6 +118,9 @@ struct Layout {
   std::optional<std::int64_t> step;      // set if `root` is set
   std::size_t step_count = 0;            // the number of folders in the root that have a step name
   std::vector<std::string> passed_over;  // the folders of later steps that are incomplete
+  // False: of a composite checkpoint, only the items have files that mark them. It is older than
+  // _CHECKPOINT_METADATA, or a folder in which somebody keeps checkpoints.
+  bool is_marked = true;
   bool v1 = false;
   std::string uncommitted;  // why the checkpoint is unfinished; "" if it is finished
   std::vector<Item> items;  // a direct checkpoint has one item, named ""

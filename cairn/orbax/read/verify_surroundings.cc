@@ -46,6 +46,11 @@ void check_proto_text(const std::string& file, VerifyReport& report) {
   report.findings.back().offset = fault->offset;
 }
 
+// Whether a file of an item has a format that Cairn knows by its name.
+bool is_json_file(const std::string& name, const Item& item) {
+  return name == kJsonItemFile || name == item.name || name.ends_with(".json");
+}
+
 // Verifies a file that marks a folder. Orbax looks only for its name, and so does Cairn.
 void check_marker(const std::string& folder, std::string_view name, VerifyReport& report) {
   const std::string file = join(folder, name);
@@ -88,6 +93,27 @@ bool is_tree_handler(std::string_view handler) {
   return false;
 }
 
+// Reports what nothing has checked: without metadata and without a tree, a folder may be a
+// checkpoint of its own.
+void note_unchecked(const std::string& path, VerifyReport& report) {
+  add_finding(report, Severity::kNotChecked, path,
+              "it is not known what this is: the folder above has no " +
+                  std::string(kCheckpointMetadataFile) + ", which names its items");
+}
+
+// As note_unchecked, for an item that is not a tree.
+void note_unknown_item(const Item& item, const Listing& listing, VerifyReport& report) {
+  const auto is_known_file = [&](const std::string& name) {
+    return is_json_file(name, item) || name == kProtoItemFile || name == kCommitFile;
+  };
+  const auto is_known_folder = [](const std::string& name) {
+    return name.starts_with(kJaxRandomKeyFolder) || name.starts_with(kNumpyRandomKeyFolder);
+  };
+  if (!std::ranges::all_of(listing.files, is_known_file) ||
+      !std::ranges::all_of(listing.folders, is_known_folder))
+    note_unchecked(item.path, report);
+}
+
 // Verifies an item that is not a tree. Orbax's own handlers always write a file. `handler` is null
 // if none is recorded.
 void verify_other_item(const Item& item, const Listing& listing, const std::string* handler,
@@ -101,8 +127,7 @@ void verify_other_item(const Item& item, const Listing& listing, const std::stri
     add_finding(report, Severity::kDamage, item.path,
                 "the folder of item '" + item.name + "' is empty");
   for (const auto& name : listing.files)
-    if (name == "metadata" || name == item.name || name.ends_with(".json"))
-      check_json(join(item.path, name), report);
+    if (is_json_file(name, item)) check_json(join(item.path, name), report);
   // A handler of the user's own may give this name to a file of any content.
   if (listing.has_file(kProtoItemFile) && (handler == nullptr || !is_foreign_handler(*handler)))
     check_proto_text(join(item.path, kProtoItemFile), report);
@@ -164,6 +189,9 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
                          VerifyReport& report) {
   if (layout.kind != LayoutKind::kComposite) return;
   const bool finished = file_exists(join(layout.path, kCommitFile));
+  if (!layout.is_marked)
+    for (const auto& name : list_directory(layout.folder, layout.path).files)
+      if (name != kCommitFile) note_unchecked(join(layout.path, name), report);
   for (const auto& item : layout.items) {
     const std::string folder =
         item.kind == ItemKind::kOther ? item.path : join(layout.path, item.name);
@@ -175,10 +203,12 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
       continue;
     }
     const std::string* handler = handlers ? find_handler(*handlers, item.name) : nullptr;
-    if (item.kind == ItemKind::kOther)
+    if (item.kind == ItemKind::kOther) {
       verify_other_item(item, listing.value(), handler, report);
-    else if (!item.note.empty())
+      if (!layout.is_marked) note_unknown_item(item, listing.value(), report);
+    } else if (!item.note.empty()) {
       verify_random_key(listing.value(), report);
+    }
     if (handlers && handler == nullptr && finished && item.kind == ItemKind::kPytree &&
         is_recent(item))
       add_finding(report, Severity::kDamage, join(layout.path, kCheckpointMetadataFile),

@@ -2,10 +2,15 @@
 #include <cairn/maintain.h>
 
 #include <cairn/base/json/json.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/output_file.h>
 #include <cairn/ocdbt/write/compact.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
 #include <cairn/tools/report/json_text.h>
+
+#include <filesystem>
 
 namespace cairn::inline v0 {
 namespace {
@@ -14,6 +19,11 @@ namespace {
 std::vector<std::string> database_folders(const std::string& path, const CompactOptions& options) {
   const orbax::Layout layout =
       orbax::find_layout(path, {.step = options.step, .item = options.item});
+  if (!layout.is_marked && !options.item)
+    throw Error(Code::kFailedPrecondition,
+                layout.path + ": has no " + std::string(orbax::kCheckpointMetadataFile) +
+                    ", so its folders may be checkpoints of their own; name one of them, or choose "
+                    "one with --item (CompactOptions::item). Nothing is changed");
   std::vector<std::string> folders;
   bool found_item = !options.item;
   for (const auto& item : layout.items) {
@@ -30,12 +40,35 @@ std::vector<std::string> database_folders(const std::string& path, const Compact
   return folders;
 }
 
+[[noreturn]] void refuse_link(const std::string& link) {
+  throw Error(Code::kFailedPrecondition,
+              link +
+                  ": is a symbolic link to a folder, which may be a part of another checkpoint; "
+                  "nothing is changed");
+}
+
+bool is_folder_link(const std::string& path) {
+  return std::filesystem::is_symlink(path) && directory_exists(path);
+}
+
+// Throws if files of the database lie behind a symbolic link to a folder: others may use them, and
+// compacting removes files. `path` is what the user has named, and may be a link.
+void check_links(const std::string& path, const std::string& database) {
+  for (std::string at = database; at.size() > 1 && !is_same_file(at, path); at = parent_of(at))
+    if (is_folder_link(at)) refuse_link(at);
+  for_each_below(database, [](const std::string& entry, EntryKind kind) {
+    if (kind == EntryKind::kLink && is_folder_link(entry)) refuse_link(entry);
+  });
+}
+
 }  // namespace
 
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options) {
+  const std::vector<std::string> folders = database_folders(path, options);
+  for (const auto& folder : folders) check_links(path, folder);
   std::vector<CompactedDatabase> done;
-  for (const auto& folder : database_folders(path, options)) {
+  for (const auto& folder : folders) {
     const ocdbt::CompactOptions how{.orphans = options.remove_orphans ? ocdbt::Orphans::kRemove
                                                                       : ocdbt::Orphans::kKeep};
     const ocdbt::Compacted result = ocdbt::compact(open_file_store(folder), how);

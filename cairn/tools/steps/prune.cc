@@ -67,6 +67,13 @@ std::vector<std::string> reasons(const std::vector<StepInfo>& infos, const Prune
   return why;
 }
 
+// Whether a complete step is in two folders: it is not known which of them its writer means.
+bool has_two_folders(const std::vector<StepRecord>& steps, const StepRecord& record) {
+  return std::ranges::any_of(steps, [&](const StepRecord& other) {
+    return other.complete && other.step == record.step && other.path != record.path;
+  });
+}
+
 void remove(const Directory& root, PrunedStep& step, bool dry_run) {
   const std::string name(name_of(step.path));
   try {
@@ -104,7 +111,15 @@ std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions&
   for (const StepRecord& record : steps) {
     PrunedStep step{.step = record.step, .path = record.path, .nbytes = record.unique_nbytes};
     step.why = record.complete ? why[next++] : "not complete";
-    if (step.why.empty()) remove(root, step, options.dry_run);
+    if (step.why.empty()) {
+      if (has_two_folders(steps, record)) {
+        step.outcome = PruneOutcome::kRefused;
+        step.why =
+            record.path + ": the step is in another folder, too; remove one of them yourself";
+      } else {
+        remove(root, step, options.dry_run);
+      }
+    }
     pruned.push_back(std::move(step));
   }
   return pruned;

@@ -2,6 +2,8 @@
 // array is made; its C API is not used, so that any version of it works.
 #include "arrays.h"
 
+#include "../gil.h"
+
 #include <cairn/error.h>
 
 #include <nanobind/stl/string.h>
@@ -248,14 +250,14 @@ Keeper::~Keeper() {
     for (nb::object& object : objects_) (void)object.release();
     return;
   }
-  const nb::gil_scoped_acquire lock;
+  const WithGil lock;
   objects_.clear();
 }
 
 std::shared_ptr<const void> keep_alive(nb::object object) {
   return {object.release().ptr(), [](const void* kept) {
             if (Py_IsInitialized() == 0) return;  // the interpreter has ended
-            const nb::gil_scoped_acquire lock;
+            const WithGil lock;
             Py_DECREF(static_cast<PyObject*>(const_cast<void*>(kept)));
           }};
 }
