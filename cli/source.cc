@@ -117,8 +117,9 @@ std::uint64_t parse_time(const std::string& text) {
     matched = end != nullptr && *end == '\0';
     if (matched) break;
   }
-  const std::time_t seconds = ::timegm(&parts);
-  if (!good || !matched || seconds < 0)
+  const int day = parts.tm_mday;
+  const std::time_t seconds = ::timegm(&parts);  // makes March 2 of February 30
+  if (!good || !matched || seconds < 0 || parts.tm_mday != day)
     throw UsageError(
         "'" + text +
         "' is not a time: expected UTC such as 2026-07-01T12:00:00Z, or nanoseconds since 1970");

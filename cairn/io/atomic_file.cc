@@ -40,6 +40,14 @@ int rename_to_free_name(const std::string& from, const std::string& to) {
   return rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
 }
 
+// The permissions of a new file: those of the file that it replaces, so that a private one stays
+// private. The umask applies to both.
+mode_t mode_of(const std::string& path) {
+  struct stat status {};
+  const bool replaces = ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return replaces ? status.st_mode & 0777U : 0666U;
+}
+
 std::string random_suffix() {
   std::random_device device;
   std::array<char, 16> text;
@@ -55,11 +63,12 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
   if (path_.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
   int error = 0;
+  const mode_t mode = mode_of(path_) | S_IWUSR;
   do {
     temp_path_ = temporary_name(path_, random_suffix());
     noted_.emplace(temp_path_, NotedTemporary::Order::kFirst, [&] {
       fd_ = uninterrupted([&] {
-        return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        return ::open(temp_path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
       });
       error = fd_ < 0 ? errno : 0;
       return fd_ >= 0;

@@ -44,6 +44,7 @@ def test_version_and_nothing():
         ["ls", "CKPT", "--memory", "lots"],
         ["ls", "CKPT", "--threads", "-1"],
         ["ls", "CKPT", "--at-time", "yesterday"],
+        ["ls", "CKPT", "--at-time", "2026-02-30"],
         ["cat", "CKPT"],
         ["cat", "CKPT", "odd", "--slice", "0:2:2"],
         ["cat", "CKPT", "odd", "--slice", "5"],
