@@ -2,6 +2,7 @@
 #include <cairn/maintain.h>
 
 #include <cairn/base/json/json.h>
+#include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>

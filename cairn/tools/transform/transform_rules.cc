@@ -57,7 +57,7 @@ std::string escaped(std::string_view name) {
   return out;
 }
 
-std::string text_of(const Json& json, const std::string& pointer) {
+std::string string_of(const Json& json, const std::string& pointer) {
   if (json.as_string() == nullptr)
     fail(pointer, "expected a string, not " + std::string(json.type_text()));
   if (json.as_string()->empty()) fail(pointer, "the string is empty");
@@ -84,13 +84,13 @@ auto list_of(const Json& json, const std::string& pointer, Read read) {
 void read_field(TransformRule& rule, std::string_view name, const Json& json,
                 const std::string& pointer) {
   if (name == "to") {
-    rule.to = rule.kind == RuleKind::kSplit ? list_of(json, pointer, text_of)
-                                            : std::vector{text_of(json, pointer)};
+    rule.to = rule.kind == RuleKind::kSplit ? list_of(json, pointer, string_of)
+                                            : std::vector{string_of(json, pointer)};
   } else if (name == "with") {
-    rule.with = list_of(json, pointer, text_of);
+    rule.with = list_of(json, pointer, string_of);
   } else if (name == "a" || name == "b") {
     rule.with.resize(2);
-    rule.with[name == "a" ? 0 : 1] = text_of(json, pointer);
+    rule.with[name == "a" ? 0 : 1] = string_of(json, pointer);
   } else if (name == "axis") {
     rule.axis = integer_of(json, pointer);
   } else if (name == "axes") {
@@ -102,7 +102,7 @@ void read_field(TransformRule& rule, std::string_view name, const Json& json,
     for (std::size_t i = 0; i < rule.sizes.size(); ++i)
       if (rule.sizes[i] <= 0) fail(pointer + "/" + std::to_string(i), "expected a size above 0");
   } else if (name == "dtype") {
-    const auto dtype = dtype_from_name(text_of(json, pointer));
+    const auto dtype = dtype_from_name(string_of(json, pointer));
     if (!dtype)
       fail(pointer, "unknown element type '" + *json.as_string() +
                         "'; expected a name such as bfloat16 or float32");
@@ -156,7 +156,7 @@ TransformRule parse_rule(const Json& json, const std::string& pointer) {
   TransformRule rule;
   rule.kind = operation.kind;
   rule.where = pointer;
-  rule.pattern = text_of(*json.find(operation.name), pointer + "/" + std::string(operation.name));
+  rule.pattern = string_of(*json.find(operation.name), pointer + "/" + std::string(operation.name));
   for (const auto name : fields) {
     const Json* field = json.find(name);
     if (field != nullptr)
@@ -183,7 +183,7 @@ TransformRules parse_transform_rules(std::string_view json) {
   check_members(*document.as_object(), {"rules", "unmentioned"}, "");
   TransformRules out;
   if (const Json* unmentioned = document.find("unmentioned")) {
-    const std::string text = text_of(*unmentioned, "/unmentioned");
+    const std::string text = string_of(*unmentioned, "/unmentioned");
     if (text != "keep" && text != "drop") fail("/unmentioned", "expected 'keep' or 'drop'");
     out.keep_unmentioned = text == "keep";
   }
