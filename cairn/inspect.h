@@ -143,7 +143,13 @@ std::string preview_tensor(const Checkpoint& checkpoint, std::size_t index, cons
 
 // ---- showing to programs: JSON texts, documented in docs/cli.md, ending in a newline ----
 
-// The given tensors.
+// Receives a text in consecutive pieces of whole lines. A piece is valid during the call only.
+using TextSinkFn = std::function<void(std::string_view)>;
+
+// The given tensors. The first form passes the text to `sink`, one tensor at a time, so that it
+// takes no memory for the whole text.
+void tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices,
+                  const TextSinkFn& sink);
 std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices);
 // The given tensors as CSV (RFC 4180) with a header line. Text is escaped as by printable_text.
 std::string tensors_csv(const Checkpoint& checkpoint, std::span<const std::size_t> indices);

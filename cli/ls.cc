@@ -34,17 +34,17 @@ std::string shape_of(const TensorInfo& t) {
   return (t.is_array() && t.is_described()) || !t.shape.empty() ? shape_text(t.shape) : "";
 }
 
-std::string short_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
+void show_short(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();
   Table table({{"", Align::kLeft, {}}, {"", Align::kLeft, style.cyan}, {"", Align::kLeft, {}}});
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
     table.add({shown_name(t), type_text(t), shape_of(t)});
   }
-  return table.text(false);
+  table.write(false, [](std::string_view line) { out().show(line); });
 }
 
-std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
+void show_long(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
   const Style& style = stdout_style();
   Table table({{"name", Align::kLeft, {}},
                {"dtype", Align::kLeft, style.cyan},
@@ -69,9 +69,9 @@ std::string long_text(const Checkpoint& checkpoint, std::span<const std::size_t>
   std::string hidden;
   for (const auto& title : table.fit(terminal_width()))
     hidden.append(hidden.empty() ? "; too narrow for: " : ", ").append(title);
-  return table.text(true) + fmt::format("{}{}, {}, {} stored{}{}\n", style.dim,
-                                        plural(indices.size(), "leaf"), bytes_text(nbytes),
-                                        bytes_text(stored), hidden, style.reset);
+  table.write(true, [](std::string_view line) { out().show(line); });
+  out().show(fmt::format("{}{}, {}, {} stored{}{}\n", style.dim, plural(indices.size(), "leaf"),
+                         bytes_text(nbytes), bytes_text(stored), hidden, style.reset));
 }
 
 // A step without arrays is listed as nothing, so this names its items; of a database the keys.
@@ -115,14 +115,13 @@ int run_ls(LsOptions& options) {
   auto indices = select_tensors(*checkpoint, include, options.exclude);
   sort_leaves(*checkpoint, options.sort, indices);
   if (options.json) {
-    out().show_json(tensors_json(*checkpoint, indices));
+    tensors_json(*checkpoint, indices, [](std::string_view piece) { out().show_json(piece); });
   } else if (options.csv) {
     out().write(tensors_csv(*checkpoint, indices));
   } else if (options.names) {
     for (const std::size_t i : indices) out().show(shown_name(checkpoint->tensors()[i]) + "\n");
   } else {
-    out().show(options.long_form ? long_text(*checkpoint, indices)
-                                 : short_text(*checkpoint, indices));
+    options.long_form ? show_long(*checkpoint, indices) : show_short(*checkpoint, indices);
   }
   if (options.glob.empty()) explain_nothing(*checkpoint);
   return selected_status(*checkpoint, indices, options.glob, options.exclude);

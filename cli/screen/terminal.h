@@ -30,8 +30,8 @@ class Output {
   // other character that printable_text() escapes is escaped. Call printable_text() on text from a
   // file first, because its newlines would pass, too.
   void show(std::string_view text);
-  // Writes a JSON document. Programs read the same values from it, but nothing in it can control a
-  // terminal.
+  // Writes a JSON document, or whole lines of one. Programs read the same values from it, but
+  // nothing in it can control a terminal.
   void show_json(std::string_view json);
   // Writes bytes unchanged: tensors, and strings for a pipe.
   void write(std::string_view bytes);

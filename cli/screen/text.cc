@@ -138,6 +138,12 @@ std::vector<std::string> Table::fit(std::size_t width) {
 }
 
 std::string Table::text(bool with_titles) const {
+  std::string out;
+  write(with_titles, [&](std::string_view line) { out += line; });
+  return out;
+}
+
+void Table::write(bool with_titles, const std::function<void(std::string_view)>& line) const {
   const auto widths = this->widths();
   const Style& style = stdout_style();
   std::string out;
@@ -153,6 +159,8 @@ std::string Table::text(bool with_titles) const {
   const auto end_line = [&] {
     while (!out.empty() && out.back() == ' ') out.pop_back();
     out += '\n';
+    line(out);
+    out.clear();
   };
   if (with_titles) {
     for (std::size_t c = 0; c < columns_.size(); ++c) add_cell(c, columns_[c].title, style.dim);
@@ -162,7 +170,6 @@ std::string Table::text(bool with_titles) const {
     for (std::size_t c = 0; c < columns_.size(); ++c) add_cell(c, row[c], columns_[c].style);
     end_line();
   }
-  return out;
 }
 
 }  // namespace cairn::cli

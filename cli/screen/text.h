@@ -4,6 +4,7 @@
 #include <cairn/compression.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,6 +54,8 @@ class Table {
   // Columns of a line.
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::string text(bool with_titles) const;
+  // Passes the lines of text() one by one, because a table may have a million of them.
+  void write(bool with_titles, const std::function<void(std::string_view)>& line) const;
   [[nodiscard]] bool empty() const { return rows_.empty(); }
 
  private:

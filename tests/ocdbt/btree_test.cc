@@ -182,7 +182,17 @@ TEST(BtreeNode, KeysThatShareFarTooMuchAreRefused) {
   const std::string most(16000, 'k');
   for (int i = 1000; i < 3300; ++i) node.add_inline(most + std::to_string(i), {});
   EXPECT_THAT([&] { decode(encode_btree_node(node, 1)); },
-              FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
+              FailsWith(Code::kUnimplemented, "which exceeds the expansion that Cairn allows"));
+}
+
+// 4800 keys of 64,000 bytes are less than 1024 times the node, but more than Cairn holds.
+TEST(BtreeNode, KeysHaveABudget) {
+  BtreeNode node;
+  const std::string most(64000, 'k');
+  const std::string value(100, 'v');
+  for (int i = 1000; i < 5800; ++i) node.add_inline(most + std::to_string(i), as_bytes(value));
+  EXPECT_THAT([&] { decode(encode_btree_node(node, std::nullopt)); },
+              FailsWith(Code::kUnimplemented, "bytes of memory, the limit of Cairn"));
 }
 
 TEST(BtreeNode, OverlongVarintsAndShortPrefixesAreAccepted) {

@@ -88,7 +88,7 @@ TEST(DataFiles, PathsThatShareFarTooMuchAreRefused) {
   for (int i = 1000; i < 3500; ++i)
     files.push_back({"", std::string(16000, 'x') + std::to_string(i)});
   EXPECT_THAT([&] { decode_table(encode_table(files)); },
-              FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
+              FailsWith(Code::kUnimplemented, "which exceeds the expansion that Cairn allows"));
 }
 
 TEST(DataFiles, BasePathsAddUp) {

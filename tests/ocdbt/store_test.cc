@@ -305,9 +305,24 @@ TEST_F(OcdbtStoreTest, AListThatWouldNotEndIsRefused) {
   build_.publish({"", "d/n"}, below, 59);
   const auto store = open_ocdbt(base_);
   EXPECT_THAT([&] { (void)store->list(""); },
-              FailsWith(Code::kDataLoss, "which exceeds the allowed expansion"));
+              FailsWith(Code::kUnimplemented, "which exceeds the expansion that Cairn allows"));
   EXPECT_EQ(store->size(std::string(60, 'a')), 60U - 59U);
   EXPECT_EQ(store->list(std::string(59, 'b')).size(), 2U);
+}
+
+// A leaf of 5000 short keys behind a prefix of 60,000 bytes: 300 MB of full keys.
+TEST_F(OcdbtStoreTest, FullKeysHaveABudget) {
+  BtreeNode below;
+  for (int i = 1000; i < 6000; ++i)
+    below.add_inline(std::to_string(i), as_bytes(std::string(100, 'v')));
+  const DataRef leaf = build_.append("d/n", below);
+  const std::string prefix(60000, 'p');
+  publish(interior(1, {"", "d/n"}, {{prefix + "1", 60000, leaf}}));
+  const auto store = open_ocdbt(base_);
+  EXPECT_THAT([&] { (void)store->list(""); },
+              FailsWith(Code::kUnimplemented, "bytes of memory, the limit of Cairn"));
+  EXPECT_EQ(store->list(prefix + "10").size(), 100U);
+  EXPECT_EQ(store->size(prefix + "5999"), 100U);
 }
 
 TEST_F(OcdbtStoreTest, OnlyTheNodesNeededAreReadAndOnce) {

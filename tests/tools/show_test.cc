@@ -18,6 +18,31 @@ namespace {
 using testing::make_array;
 using testing::MemoryCheckpoint;
 
+TEST(TensorsJson, ComesInWholeLines) {
+  MemoryCheckpoint checkpoint;
+  const std::vector<std::size_t> both{1, 0};
+  EXPECT_EQ(tensors_json(checkpoint, {}), "[]\n");
+  checkpoint.add("a", make_array<std::int32_t>(DType::kInt32, {2}, {1, 2}));
+  checkpoint.add("b\xff", make_array<std::int32_t>(DType::kInt32, {}, {1}));
+  std::vector<std::string> pieces;
+  tensors_json(checkpoint, both, [&](std::string_view piece) { pieces.emplace_back(piece); });
+  std::string joined;
+  for (const std::string& piece : pieces) {
+    EXPECT_TRUE(piece.ends_with('\n')) << piece;
+    joined += piece;
+  }
+  EXPECT_EQ(pieces.size(), 4U);
+  EXPECT_EQ(joined, tensors_json(checkpoint, both));
+  EXPECT_EQ(joined,
+            "[\n"
+            R"({"name":"b\\xff","path":["b\\xff"],"dtype":"int32","shape":[],"kind":"jax.Array",)"
+            R"("nbytes":4,"stored_nbytes":4,"chunk_shape":[],"sharding":null},)"
+            "\n"
+            R"({"name":"a","path":["a"],"dtype":"int32","shape":[2],"kind":"jax.Array",)"
+            R"("nbytes":8,"stored_nbytes":8,"chunk_shape":[2],"sharding":null})"
+            "\n]\n");
+}
+
 TEST(Printable, KeepsTextAndEscapesWhatDrivesTerminals) {
   EXPECT_EQ(printable_text("params.é.日本"), "params.é.日本");
   EXPECT_EQ(printable_text("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");

@@ -174,7 +174,7 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
        "nested deeper"},
       {"many leaves below a long path",
        repeated("\x91", 250) + "\xdd"s + "\0\x10\0\0"s + repeated("\xc0", 1U << 20U),
-       "more leaves and names"},
+       "bytes of memory, the limit of Cairn", Code::kUnimplemented},
       {"a text that is not UTF-8", "\xa1\xff", "not UTF-8"},
       {"a key that is not UTF-8", "\x81\xa1\xff\xc0", "a key is not UTF-8"},
       {"a key that is nil", "\x81\xc0\xc0", "is not a string or an integer"},
@@ -286,6 +286,24 @@ TEST(Msgpack, RefusesWhatNobodyShouldHaveWritten) {
   for (const auto& bad : kBad)
     EXPECT_THAT([&] { decode_msgpack(as_bytes(bad.bytes)); }, FailsWith(bad.code, bad.expect))
         << bad.name;
+}
+
+// A limit of Cairn's own is not damage. Orbax and flax open such a file.
+TEST(Msgpack, NodesBeyondTheLimitAreNotDamage) {
+  using namespace std::string_literals;
+  const std::string text = "\xdd\0\x0f\0\0"s + repeated("\xc0", 0xf0000);
+  EXPECT_EQ(parse_msgpack(as_bytes(text)).list()->size(), 0xf0000U);
+  EXPECT_THAT([&] { parse_msgpack(as_bytes(text), {.stored = 0}); },
+              FailsWith(Code::kUnimplemented, "more than 67108864 bytes of memory, the limit"));
+}
+
+TEST(Msgpack, LeavesArePassedOneByOne) {
+  using namespace std::string_literals;
+  const std::string text = "\x82\xa1"s + "a\x92\x01\x02\xa1" + "b\xc0";
+  std::vector<std::string> names;
+  list_msgpack_leaves(parse_msgpack(as_bytes(text)), text.size(),
+                      [&](MsgpackLeaf leaf) { names.push_back(param_name(leaf.path)); });
+  EXPECT_EQ(names, (std::vector<std::string>{"a.0", "a.1", "b"}));
 }
 
 TEST(Msgpack, SaysWhichLeafIsWrong) {

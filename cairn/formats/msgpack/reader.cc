@@ -38,6 +38,19 @@ RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   return leaf;
 }
 
+// Replaces the leaves by their numbers, in place: a copy of a million nodes takes 100 MB.
+void number_leaves(Tree& tree, std::int64_t& next) {
+  if (auto* dict = std::get_if<Tree::Dict>(&tree.value())) {
+    for (auto& [name, child] : *dict) number_leaves(child, next);
+  } else if (auto* list = std::get_if<Tree::List>(&tree.value())) {
+    for (Tree& child : *list) number_leaves(child, next);
+  } else if (auto* tuple = std::get_if<Tree::Tuple>(&tree.value())) {
+    for (Tree& child : tuple->items) number_leaves(child, next);
+  } else {
+    tree = Tree(next++);
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options) {
@@ -55,12 +68,12 @@ std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOpti
                    throw Error(Code::kInvalidArgument,
                                "is the msgpack file of a T5X checkpoint, whose arrays are in "
                                "folders beside it; open the folder of this file");
-                 for (MsgpackLeaf& leaf :
-                      msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored)))
-                   contents.leaves.push_back(make_leaf(std::move(leaf), bytes));
+                 list_msgpack_leaves(
+                     parsed, std::min<std::uint64_t>(bytes.size(), *input.stored),
+                     [&](MsgpackLeaf leaf) { contents.add(make_leaf(std::move(leaf), bytes)); });
                  std::int64_t next = 0;
-                 contents.structure =
-                     map_leaves(parsed, [&](const KeyPath&, const Tree&) { return Tree(next++); });
+                 number_leaves(parsed, next);
+                 contents.structure = std::move(parsed);
                });
   contents.files = std::move(files);
   CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};

@@ -177,7 +177,8 @@ std::unique_ptr<Checkpoint> make_checkpoint(const OpenOptions& options, Checkpoi
                                             std::vector<Finding> notes) {
   RawCheckpoint::Contents contents;
   contents.files.push_back(std::move(file));
-  contents.leaves = std::move(leaves);
+  contents.reserve(leaves.size());
+  for (RawLeaf& leaf : leaves) contents.add(std::move(leaf));
   contents.notes = std::move(notes);
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }

@@ -59,34 +59,41 @@ std::vector<std::pair<std::string, std::string>> sizes_and_times(const std::vect
 
 }  // namespace
 
+void RawCheckpoint::Contents::reserve(std::size_t leaves) {
+  tensors_.reserve(leaves);
+  slices_.reserve(leaves);
+  first_slice_.reserve(leaves + 1);
+}
+
+void RawCheckpoint::Contents::add(RawLeaf leaf) {
+  const auto number = static_cast<std::uint32_t>(tensors_.size());
+  first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
+  if (!leaf.slices)
+    slices_.push_back({.array = std::move(leaf.array), .box = {}, .tensor = number});
+  else
+    for (RawSlice& slice : *leaf.slices) {
+      slice.tensor = number;
+      if (slice.box && slice.box->shape == leaf.info.shape) slice.box.reset();
+      slices_.push_back(std::move(slice));
+    }
+  TensorInfo& tensor = tensors_.emplace_back(std::move(leaf.info));
+  if (leaf.unreadable.empty()) return;
+  tensor.error = std::move(leaf.unreadable);
+  tensor.error_code = Code::kUnimplemented;
+}
+
 RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents)
     : info_(std::move(info)),
       notes_(std::move(contents.notes)),
       files_(std::move(contents.files)),
       structure_(std::move(contents.structure)),
+      tensors_(std::move(contents.tensors_)),
+      slices_(std::move(contents.slices_)),
+      first_slice_(std::move(contents.first_slice_)),
       memory_(options.resources.memory),
       workers_(options.resources.threads),
       maps_(files_) {
   if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
-  tensors_.reserve(contents.leaves.size());
-  slices_.reserve(contents.leaves.size());
-  first_slice_.reserve(contents.leaves.size() + 1);
-  for (RawLeaf& leaf : contents.leaves) {
-    const auto number = static_cast<std::uint32_t>(tensors_.size());
-    first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
-    if (!leaf.slices)
-      slices_.push_back({.array = std::move(leaf.array), .box = {}, .tensor = number});
-    else
-      for (RawSlice& slice : *leaf.slices) {
-        slice.tensor = number;
-        if (slice.box && slice.box->shape == leaf.info.shape) slice.box.reset();
-        slices_.push_back(std::move(slice));
-      }
-    TensorInfo& tensor = tensors_.emplace_back(std::move(leaf.info));
-    if (leaf.unreadable.empty()) continue;
-    tensor.error = std::move(leaf.unreadable);
-    tensor.error_code = Code::kUnimplemented;
-  }
   first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
   checksum_ok_ = std::make_unique<std::atomic<bool>[]>(slices_.size());
 }

@@ -27,12 +27,25 @@ struct RawLeaf {
 // A Checkpoint over raw arrays; see Checkpoint for the contracts. TensorFlow's adds to it.
 class RawCheckpoint : public VerifiableCheckpoint {
  public:
-  // Everything that a reader of a format finds in its files.
-  struct Contents {
+  // Everything that a reader of a format finds in its files. It keeps leaves in the form in which
+  // the checkpoint keeps them, so that a million leaves are never in memory twice.
+  class Contents {
+   public:
     std::vector<File> files;
-    std::vector<RawLeaf> leaves;
     std::vector<Finding> notes;     // found while opening; verify repeats them
     std::optional<Tree> structure;  // nullopt: derived from the paths
+
+    // Reserves memory for this many leaves.
+    void reserve(std::size_t leaves);
+    void add(RawLeaf leaf);
+    // The descriptions of the leaves so far. A reader may complete them.
+    [[nodiscard]] std::vector<TensorInfo>& tensors() { return tensors_; }
+
+   private:
+    friend RawCheckpoint;
+    std::vector<TensorInfo> tensors_;
+    std::vector<RawSlice> slices_;            // by tensor
+    std::vector<std::uint32_t> first_slice_;  // of each tensor
   };
   RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }

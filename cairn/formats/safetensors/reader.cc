@@ -119,10 +119,17 @@ FileIndex parse_index(std::string_view text) {
   return index;
 }
 
-std::uint64_t stored_bytes(const std::vector<RawLeaf>& leaves) {
+// An entry of one of the shards of a set.
+struct ShardEntry {
+  SafetensorsEntry entry;
+  std::uint32_t file = 0;  // number of the shard
+  std::uint64_t data_start = 0;
+};
+
+std::uint64_t stored_bytes(const std::vector<ShardEntry>& entries) {
   return std::accumulate(
-      leaves.begin(), leaves.end(), std::uint64_t{0},
-      [](std::uint64_t sum, const RawLeaf& leaf) { return sum + leaf.info.stored_nbytes; });
+      entries.begin(), entries.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const ShardEntry& e) { return sum + e.entry.end - e.entry.begin; });
 }
 
 std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions& options) {
@@ -132,9 +139,9 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   info.file_metadata = std::move(shard.header.metadata);
   info.facts.emplace_back("header bytes", std::to_string(shard.data_start));
   RawCheckpoint::Contents contents;
-  contents.leaves.reserve(shard.header.tensors.size());
+  contents.reserve(shard.header.tensors.size());
   for (auto& entry : shard.header.tensors)
-    contents.leaves.push_back(make_leaf(std::move(entry), 0, shard.data_start));
+    contents.add(make_leaf(std::move(entry), 0, shard.data_start));
   contents.files.push_back(std::move(shard.file));
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
@@ -152,29 +159,28 @@ void check_listed(const OpenShard& shard, const std::vector<std::string>& listed
   }
 }
 
-// Checks the leaves of all shards, sorted by name, against the index and adds notes.
+// Checks the entries of all shards, sorted by name, against the index and adds notes.
 void check_and_note(const std::string& path, const FileIndex& index,
-                    const std::vector<RawLeaf>& leaves, const std::vector<File>& files,
+                    const std::vector<ShardEntry>& entries, const std::vector<File>& files,
                     std::vector<Finding>& notes) {
   const auto twice =
-      std::adjacent_find(leaves.begin(), leaves.end(),
-                         [](const auto& a, const auto& b) { return a.info.name == b.info.name; });
-  if (twice != leaves.end())
+      std::adjacent_find(entries.begin(), entries.end(),
+                         [](const auto& a, const auto& b) { return a.entry.name == b.entry.name; });
+  if (twice != entries.end())
     throw Error(Code::kDataLoss,
-                fmt::format("tensor \"{}\" is in two shards, {} and {}", twice->info.name,
-                            files[twice->array.runs.front().file].path(),
-                            files[(twice + 1)->array.runs.front().file].path()));
+                fmt::format("tensor \"{}\" is in two shards, {} and {}", twice->entry.name,
+                            files[twice->file].path(), files[(twice + 1)->file].path()));
   std::vector<std::string_view> listed;
   for (const auto& [file, names] : index.files)
     listed.insert(listed.end(), names.begin(), names.end());
   std::sort(listed.begin(), listed.end());
-  for (const auto& leaf : leaves)
-    if (!std::binary_search(listed.begin(), listed.end(), std::string_view(leaf.info.name)))
+  for (const auto& [entry, file, data_start] : entries)
+    if (!std::binary_search(listed.begin(), listed.end(), std::string_view(entry.name)))
       notes.push_back({.severity = Severity::kNote,
-                       .tensor = leaf.info.name,
-                       .file = files[leaf.array.runs.front().file].path(),
+                       .tensor = entry.name,
+                       .file = files[file].path(),
                        .message = "is in this shard, but the index does not list it"});
-  if (const auto sum = stored_bytes(leaves); index.total_size && *index.total_size != sum)
+  if (const auto sum = stored_bytes(entries); index.total_size && *index.total_size != sum)
     notes.push_back({.severity = Severity::kNote,
                      .file = path,
                      .message = fmt::format("total_size is {}, but the tensors take {} bytes",
@@ -204,20 +210,24 @@ OpenShard open_shard_of(const std::string& index_path, const std::string& name,
 std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
   const FileIndex index = read_index(path);
   Metadata metadata;
-  std::vector<File> files;
-  std::vector<RawLeaf> leaves;
+  RawCheckpoint::Contents contents;
+  std::vector<File>& files = contents.files;
+  std::vector<ShardEntry> entries;
   for (const auto& [name, listed] : index.files) {
     OpenShard shard = open_shard_of(path, name, listed);
     add_new_keys(shard.header.metadata, metadata);
     for (auto& entry : shard.header.tensors)
-      leaves.push_back(
-          make_leaf(std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start));
+      entries.push_back(
+          {std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start});
     files.push_back(std::move(shard.file));
   }
-  std::sort(leaves.begin(), leaves.end(),
-            [](const RawLeaf& a, const RawLeaf& b) { return a.info.name < b.info.name; });
-  std::vector<Finding> notes;
-  with_context([&] { return path; }, [&] { check_and_note(path, index, leaves, files, notes); });
+  std::sort(entries.begin(), entries.end(),
+            [](const ShardEntry& a, const ShardEntry& b) { return a.entry.name < b.entry.name; });
+  with_context([&] { return path; },
+               [&] { check_and_note(path, index, entries, files, contents.notes); });
+  contents.reserve(entries.size());
+  for (auto& [entry, file, data_start] : entries)
+    contents.add(make_leaf(std::move(entry), file, data_start));
   CheckpointInfo info{.format = "safetensors",
                       .layout = fmt::format("safetensors set of {} files", files.size()),
                       .path = path};
@@ -225,11 +235,7 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
   info.facts.emplace_back("shards", std::to_string(files.size()));
   if (!metadata.empty()) info.facts.emplace_back("metadata of the files", metadata_text(metadata));
   info.file_metadata = std::move(metadata);
-  return std::make_unique<RawCheckpoint>(options, std::move(info),
-                                         RawCheckpoint::Contents{.files = std::move(files),
-                                                                 .leaves = std::move(leaves),
-                                                                 .notes = std::move(notes),
-                                                                 .structure = {}});
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <cairn/ocdbt/format/btree.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/base/name_budget.h>
 #include <cairn/codec/decompress.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>
@@ -53,7 +54,9 @@ std::uint64_t check_key_lengths(const KeyColumns& c) {
 KeyList read_keys(ByteReader& in, const KeyColumns& c) {
   KeyList keys;
   const std::uint64_t total = check_key_lengths(c);
-  check_expansion(total, in.offset() + in.remaining(), "keys of a b+tree node");
+  const std::size_t encoded = in.offset() + in.remaining();
+  check_expansion(total, encoded, "keys of a b+tree node");
+  check_name_budget(total, encoded);
   keys.reserve(c.suffix.size(), total);
   for (std::size_t i = 0; i < c.suffix.size(); ++i) {
     const std::string_view suffix = in.text(c.suffix[i]);

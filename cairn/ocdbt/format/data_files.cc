@@ -145,8 +145,11 @@ void check_expansion(std::uint64_t decoded, std::uint64_t encoded, std::string_v
   constexpr std::uint64_t kAlwaysAllowed = std::uint64_t{16} << 20U;
   constexpr std::uint64_t kMaxDecoded = 0xffffffffU;
   if (decoded > kMaxDecoded || (decoded > kAlwaysAllowed && decoded / 1024 > encoded))
-    data_loss(fmt::format("{}: {} bytes would decode to {}, which exceeds the allowed expansion",
-                          what, encoded, decoded));
+    throw Error(
+        Code::kUnimplemented,
+        fmt::format(
+            "{}: {} bytes would decode to {}, which exceeds the expansion that Cairn allows", what,
+            encoded, decoded));
 }
 
 }  // namespace cairn::inline v0::ocdbt

@@ -89,8 +89,8 @@ void check_file_id(std::uint64_t file, std::size_t num_files, std::size_t i);
 // Throws data_loss unless offset + length <= 2^63 - 1, or the reference is missing and `allow`
 // permits that.
 void check_data_ref(const DataRef& ref, AllowMissing allow, std::size_t i);
-// Throws data_loss if the decoded size is so large for the encoded size that the file must be
-// hostile. For prefix-compressed strings.
+// Throws unimplemented if the decoded size is so large for the encoded size that the file is most
+// likely hostile. For prefix-compressed strings.
 void check_expansion(std::uint64_t decoded, std::uint64_t encoded, std::string_view what);
 
 // Read and write columns of any entries. `member` is the pointer to the entries' DataRef or

@@ -3,8 +3,10 @@
 #include <cairn/ocdbt/read/scan.h>
 
 #include <cairn/base/executor.h>
+#include <cairn/base/name_budget.h>
 
 #include <algorithm>
+#include <atomic>
 #include <set>
 #include <tuple>
 
@@ -18,27 +20,40 @@ struct LevelNode {
 using Level = std::vector<LevelNode>;
 
 // Limits the work for hostile trees. A tree may reach one node by many paths and give short keys
-// long prefixes, so that a small file lists without end. Therefore the output of a pass is compared
-// with the size of the distinct nodes it has read.
+// long prefixes, so that a small file lists without end. Therefore the output of a pass, and the
+// keys that it holds, are compared with the stored size of the distinct nodes it reads.
 class WorkLimit {
  public:
+  // Call before the nodes of the level are read.
   void add_nodes(const Level& level) {
     for (const auto& [expected, node] : level)
       if (seen_.insert({expected.place.file.path, expected.place.offset, expected.height}).second)
-        nodes_ += node->node.footprint();
+        stored_ += expected.place.length;
+  }
+  // Call for each node that was read, from any thread.
+  void add_keys_of(const BtreeNode& node) {
+    check_name_budget(in_nodes_ += node.keys.bytes(), stored_);
   }
   void add_output(std::size_t bytes) {
-    check_expansion(output_ += bytes, nodes_, "listing the b+tree");
+    check_expansion(output_ += bytes, stored_, "listing the b+tree");
   }
+  void add_full_keys(std::size_t bytes) { check_name_budget(full_keys_ += bytes, stored_); }
 
  private:
   std::set<std::tuple<std::string, std::uint64_t, std::uint8_t>> seen_;
-  std::uint64_t nodes_ = 0;
+  // all in bytes
+  std::uint64_t stored_ = 0;
+  std::atomic<std::uint64_t> in_nodes_ = 0;  // the keys, without the prefixes of their nodes
   std::uint64_t output_ = 0;
+  std::uint64_t full_keys_ = 0;
 };
 
-void load_level(NodeReader& reader, Level& level) {
-  const auto load = [&](std::size_t i) { level[i].node = reader.load(level[i].expected); };
+void load_level(NodeReader& reader, Level& level, WorkLimit& limit) {
+  limit.add_nodes(level);
+  const auto load = [&](std::size_t i) {
+    level[i].node = reader.load(level[i].expected);
+    limit.add_keys_of(level[i].node->node);
+  };
   if (level.size() == 1)
     load(0);  // a typical checkpoint is one node: no reason to start threads
   else if (!level.empty())
@@ -82,6 +97,8 @@ std::vector<ListEntry> entries_of(const Level& leaves, std::string_view prefix, 
     const auto [first, last] = loaded->node.keys.with_prefix(rest_of(prefix, expected.prefix));
     limit.add_output((last - first) * (sizeof(ListEntry) + expected.prefix.size()) +
                      loaded->node.keys.bytes());
+    for (std::size_t i = first; i < last; ++i)
+      limit.add_full_keys(expected.prefix.size() + loaded->node.keys[i].size());
     parts.push_back({.first = first, .last = last, .begin = total});
     total += last - first;
   }
@@ -105,12 +122,10 @@ Level leaf_level(NodeReader& reader, const NodeExpectation& root, std::string_vi
                  WorkLimit& limit) {
   Level level;
   level.push_back({.expected = root, .node = nullptr});
-  load_level(reader, level);
-  limit.add_nodes(level);
+  load_level(reader, level, limit);
   for (unsigned height = root.height; height > 0; --height) {
     level = children_of(level, prefix, limit);
-    load_level(reader, level);
-    limit.add_nodes(level);
+    load_level(reader, level, limit);
   }
   return level;
 }

@@ -172,8 +172,9 @@ void add_aggregate_leaves(PytreeItem& out, const File& file) {
   Tree parsed = parse_msgpack(image->bytes(), input);
   std::vector<StoredElsewhere> beside = take_array_specs(parsed);
   if (!recorded_tree) note_array_folders(out, std::move(beside));
-  const std::vector<MsgpackLeaf> leaves =
-      msgpack_leaves(parsed, std::min<std::uint64_t>(image->bytes().size(), *input.stored));
+  std::vector<MsgpackLeaf> leaves;
+  list_msgpack_leaves(parsed, std::min<std::uint64_t>(image->bytes().size(), *input.stored),
+                      [&](MsgpackLeaf leaf) { leaves.push_back(std::move(leaf)); });
   out.has_aggregated_values = std::any_of(leaves.begin(), leaves.end(), [](const auto& leaf) {
     return !is_stored_elsewhere(leaf) && !is_empty_node_type(kind_name(leaf.kind));
   });
@@ -209,11 +210,11 @@ void add_named_leaves(PytreeItem& out, const std::string& metadata_key) {
   }
   const char separator = separator_of(out, names);
   const bool flat = any_inside_another(names, separator);
-  for (const auto& name : names) {
+  for (auto& name : names) {
     TensorInfo tensor =
         make_tensor(flat ? KeyPath{{name, KeyType::kDict}} : split_name(name, separator),
                     "np.ndarray", LeafKind::kUnknown);
-    tensor.name = name;
+    tensor.name = std::move(name);
     add_leaf(out, std::move(tensor));
   }
 }

@@ -83,18 +83,26 @@ Json strings_json(const std::vector<std::string>& texts) {
   return out;
 }
 
-std::string lines_json(const JsonArray& entries) {
-  std::string out = "[";
-  for (const auto& entry : entries)
-    out.append(out.size() > 1 ? ",\n" : "\n").append(to_text(entry));
-  return out + (entries.empty() ? "]\n" : "\n]\n");
+void lines_json(std::size_t count, const std::function<Json(std::size_t)>& entry,
+                const TextSinkFn& sink) {
+  if (count == 0) return sink("[]\n");
+  sink("[\n");
+  for (std::size_t i = 0; i < count; ++i)
+    sink(to_text(entry(i)).append(i + 1 < count ? ",\n" : "\n"));
+  sink("]\n");
+}
+
+void tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices,
+                  const TextSinkFn& sink) {
+  lines_json(
+      indices.size(), [&](std::size_t i) { return tensor_json(checkpoint.tensors()[indices[i]]); },
+      sink);
 }
 
 std::string tensors_json(const Checkpoint& checkpoint, std::span<const std::size_t> indices) {
-  JsonArray entries;
-  entries.reserve(indices.size());
-  for (const std::size_t i : indices) entries.push_back(tensor_json(checkpoint.tensors()[i]));
-  return lines_json(entries);
+  std::string out;
+  tensors_json(checkpoint, indices, [&](std::string_view piece) { out += piece; });
+  return out;
 }
 
 Summary summarize(const Checkpoint& checkpoint) {

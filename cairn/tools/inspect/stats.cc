@@ -178,8 +178,8 @@ TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index,
 }
 
 std::string stats_json(std::span<const TensorStats> stats) {
-  JsonArray entries;
-  for (const auto& s : stats) {
+  const auto entry = [&](std::size_t i) -> Json {
+    const TensorStats& s = stats[i];
     JsonObject out;
     if (s.item) out.emplace_back("item", *s.item);
     out.emplace_back("name", text_json(s.name));
@@ -197,9 +197,11 @@ std::string stats_json(std::span<const TensorStats> stats) {
     JsonArray bins;
     for (const auto n : s.histogram) bins.emplace_back(n);
     out.emplace_back("histogram", std::move(bins));
-    entries.emplace_back(std::move(out));
-  }
-  return lines_json(entries);
+    return out;
+  };
+  std::string text;
+  lines_json(stats.size(), entry, [&](std::string_view piece) { text += piece; });
+  return text;
 }
 
 }  // namespace cairn::inline v0

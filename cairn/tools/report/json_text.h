@@ -3,8 +3,11 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/compression.h>
+#include <cairn/inspect.h>
 #include <cairn/types.h>
 
+#include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,7 +30,9 @@ Json text_json(std::string_view text);
 Json strings_json(const std::vector<std::string>& texts);
 // null if the compression did not depend on time.
 Json compression_json(const CompressionReport& report);
-// Formats a list of objects, one a line, so that people, grep and diff can read it.
-std::string lines_json(const JsonArray& entries);
+// Passes a list of `count` objects to `sink`, one a line, so that people, grep and diff can read
+// it. Makes one object at a time, because a checkpoint may have a million leaves.
+void lines_json(std::size_t count, const std::function<Json(std::size_t)>& entry,
+                const TextSinkFn& sink);
 
 }  // namespace cairn::inline v0

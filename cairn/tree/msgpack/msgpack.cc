@@ -11,8 +11,8 @@
 namespace cairn::inline v0 {
 namespace {
 
-// Hostile bytes could give a deep path to each of millions of one-byte leaves. Paths and leaves may
-// therefore take at most a multiple of the input's size; valid data stays far below it.
+// A small input can give a deep path to each of millions of one-byte leaves. Paths and leaves may
+// therefore take at most a multiple of the input's size; checkpoints stay far below it.
 constexpr std::uint64_t kListerFreeBytes = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kListerBytesPerByte = 64;
 
@@ -43,8 +43,9 @@ MsgpackLeaf leaf_of(const Tree& tree) {
 
 class Lister {
  public:
-  explicit Lister(std::uint64_t input_bytes)
-      : budget_(kListerFreeBytes + kListerBytesPerByte * input_bytes) {}
+  // Without `add` it only checks the limit.
+  Lister(std::uint64_t input_bytes, std::function<void(MsgpackLeaf)> add)
+      : limit_(kListerFreeBytes + kListerBytesPerByte * input_bytes), add_(std::move(add)) {}
 
   void walk(const Tree& tree) {
     if (const auto* dict = tree.dict()) {
@@ -57,8 +58,6 @@ class Lister {
     }
   }
 
-  [[nodiscard]] std::vector<MsgpackLeaf> take() && { return std::move(leaves_); }
-
  private:
   void below(Key key, const Tree& child) {
     path_bytes_ += sizeof(Key) + key.text.size();
@@ -69,19 +68,19 @@ class Lister {
   }
 
   void add(const Tree& tree) {
-    const std::uint64_t cost = sizeof(MsgpackLeaf) + path_bytes_;
-    if (cost > budget_)
-      throw Error(Code::kDataLoss,
-                  leaf_text(path_) + ": more leaves and names than an input of this size can hold");
-    budget_ -= cost;
-    leaves_.push_back(leaf_of(tree));
-    leaves_.back().path = path_;
+    spent_ += sizeof(MsgpackLeaf) + path_bytes_;
+    if (spent_ > limit_)
+      throw Error(Code::kUnimplemented, leaf_text(path_) + ": " + msgpack_limit_text(limit_));
+    if (!add_) return;
+    MsgpackLeaf leaf = leaf_of(tree);
+    leaf.path = path_;
+    add_(std::move(leaf));
   }
 
-  std::uint64_t budget_;
+  std::uint64_t limit_, spent_ = 0;
+  std::function<void(MsgpackLeaf)> add_;
   KeyPath path_;
   std::uint64_t path_bytes_ = 0;
-  std::vector<MsgpackLeaf> leaves_;
 };
 
 }  // namespace
@@ -101,15 +100,24 @@ std::uint64_t MsgpackLeaf::nbytes() const {
                          [](std::uint64_t sum, ByteView piece) { return sum + piece.size(); });
 }
 
-std::vector<MsgpackLeaf> msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes) {
-  Lister lister(input_bytes);
-  lister.walk(parsed);
-  return std::move(lister).take();
+std::string msgpack_limit_text(std::uint64_t bytes) {
+  return "the leaves and names up to here take more than " + std::to_string(bytes) +
+         " bytes of memory, the limit of Cairn for msgpack of this size";
+}
+
+void list_msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes,
+                         const std::function<void(MsgpackLeaf)>& add) {
+  // First without the leaves, so that input beyond the limit is refused before it takes the memory.
+  Lister(input_bytes, {}).walk(parsed);
+  Lister(input_bytes, add).walk(parsed);
 }
 
 std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes, const MsgpackInput& input) {
-  return msgpack_leaves(parse_msgpack(bytes, input),
-                        std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size())));
+  std::vector<MsgpackLeaf> leaves;
+  list_msgpack_leaves(parse_msgpack(bytes, input),
+                      std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size())),
+                      [&](MsgpackLeaf leaf) { leaves.push_back(std::move(leaf)); });
+  return leaves;
 }
 
 }  // namespace cairn::inline v0

@@ -80,12 +80,17 @@ struct MsgpackInput {
 // the bytes. Arrays, NumPy scalars, strings and bins are only located: each becomes a CustomLeaf
 // that holds a MsgpackLeaf without a path. Throws data_loss unless the input is exactly one
 // well-formed object: names are unique, strings are UTF-8, arrays have the bytes that their shape
-// requires. Throws unimplemented for unknown extension types.
+// requires. Throws unimplemented for unknown extension types, and if the nodes take more memory
+// than Cairn allows for an input of this size.
 Tree parse_msgpack(ByteView bytes, const MsgpackInput& input = {});
 
-// Lists all leaves and empty containers that parse_msgpack made of `input_bytes` bytes, in their
-// order. Throws data_loss if their paths would take far more memory than valid data of that size.
-std::vector<MsgpackLeaf> msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes);
+// Passes all leaves and empty containers that parse_msgpack made of `input_bytes` bytes to `add`,
+// in their order. Throws unimplemented, before the first call, if leaves and paths together take
+// more memory than Cairn allows for an input of this size.
+void list_msgpack_leaves(const Tree& parsed, std::uint64_t input_bytes,
+                         const std::function<void(MsgpackLeaf)>& add);
+// The message for input whose nodes or leaves would take more than `bytes` of memory.
+std::string msgpack_limit_text(std::uint64_t bytes);
 // Parses the bytes and lists their leaves.
 std::vector<MsgpackLeaf> decode_msgpack(ByteView bytes, const MsgpackInput& input = {});
 

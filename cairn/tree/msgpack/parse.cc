@@ -20,7 +20,7 @@ namespace {
 using Type = MsgpackType;
 using Head = MsgpackHead;
 
-// Nodes may take at most a multiple of the input's size; valid input stays below it.
+// Nodes may take at most a multiple of the input's size; checkpoints stay far below it.
 constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kBytesPerByte = 160;
 
@@ -146,9 +146,8 @@ void refuse_repeated_keys(const Tree::Dict& dict) {
 class MsgpackParser {
  public:
   MsgpackParser(ByteView bytes, const MsgpackInput& input)
-      : budget_(kFreeBytes +
-                kBytesPerByte *
-                    std::min<std::uint64_t>(bytes.size(), input.stored.value_or(bytes.size()))),
+      : limit_(kFreeBytes + kBytesPerByte * std::min<std::uint64_t>(
+                                                bytes.size(), input.stored.value_or(bytes.size()))),
         load_(input.load),
         integer_keys_(input.integer_keys),
         in_(bytes) {}
@@ -211,8 +210,8 @@ class MsgpackParser {
   }
 
   void spend(std::uint64_t cost) {
-    if (cost > budget_) data_loss("more leaves and names than an input of this size can hold");
-    budget_ -= cost;
+    spent_ += cost;
+    if (spent_ > limit_) throw Error(Code::kUnimplemented, msgpack_limit_text(limit_));
   }
 
   Tree leaf(MsgpackLeaf made) {
@@ -390,7 +389,7 @@ class MsgpackParser {
     return leaf(std::move(made));
   }
 
-  std::uint64_t budget_;
+  std::uint64_t limit_, spent_ = 0;  // of the nodes, in bytes
   const std::function<void(ByteView)>& load_;
   bool integer_keys_;
   ByteReader in_;

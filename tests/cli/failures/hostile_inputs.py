@@ -96,6 +96,17 @@ def node_of_a_size(folder):
     return node_that_is_sparse(folder, 128 << 20)
 
 
+def database_of_long_keys(folder, keys=60_000, shared=8000):
+    """A root whose keys share all but their last six bytes. It has no leaves of a tree."""
+    head = varint(0) + varint(0) + varint(keys) + varint(shared) * (keys - 1)
+    suffixes = varint(shared + 6) + varint(6) * (keys - 1) + b"A" * shared + b"".join(b"%06d" % i for i in range(keys))
+    root = sealed(NODE, head + suffixes + varint(0) * keys + bytes(keys))
+    (folder / "d").mkdir(parents=True)
+    (folder / "manifest.ocdbt").write_bytes(manifest(len(root)))
+    (folder / "d" / "root").write_bytes(root)
+    return folder
+
+
 def in_folders(folder, zarray, name="w"):
     folder.mkdir()
     (folder / "_METADATA").write_bytes(tree_metadata(False))

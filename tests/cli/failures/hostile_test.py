@@ -1,5 +1,6 @@
-"""Limits for hostile input. No command uses more memory than 256 MiB plus twice the disk space of the input, or more than two seconds of
-CPU time, and no command ends by a signal. CAIRN_BIN names the binary."""
+"""Limits for hostile input with few leaves. No command uses more memory than 256 MiB plus twice the disk
+space of the input, or more than two seconds of CPU time, and no command ends by a signal. CAIRN_BIN
+names the binary."""
 
 import ast
 import subprocess
@@ -8,7 +9,7 @@ import sys
 import pytest
 
 from command import CAIRN, FAILURE, GOOD
-from hostile_inputs import INPUTS, allocated, json_item_that_is_sparse
+from hostile_inputs import INPUTS, allocated, database_of_long_keys, json_item_that_is_sparse
 
 MEMORY = 256 << 20
 SECONDS = 2
@@ -97,3 +98,27 @@ def test_more_than_is_stored_is_not_made_up(tmp_path):
     for command in ("stats", "convert to orbax", "cat --raw"):
         status, _, _, output = measured(COMMANDS[command](path, tmp_path), tmp_path)
         assert status == FAILURE and "1.0 TiB, of which 0 bytes are stored" in output, command
+
+
+def test_names_that_share_all_their_bytes_are_not_expanded_without_end(tmp_path):
+    """60,000 keys of 8000 bytes, 480 MB, in less than 1 MB. Orbax's library could have written this."""
+    path = database_of_long_keys(tmp_path / "input")
+    for command in ("ls", "verify"):
+        status, memory, _, output = measured(COMMANDS[command](path, tmp_path), tmp_path)
+        assert status == FAILURE and "the limit of Cairn" in output, (command, status, output)
+        assert memory <= 2 * MEMORY + 2 * allocated(path), f"{command}: {memory / 2**20:.0f} MiB"
+
+
+def test_more_leaves_than_the_limit_are_not_damage(tmp_path):
+    path = tmp_path / "a.msgpack"
+    path.write_bytes(b"\x81\xa1a\xdd" + (2_000_000).to_bytes(4, "big") + bytes(2_000_000))
+    status, memory, _, output = measured(["verify", path], tmp_path)
+    assert status == FAILURE and "the limit of Cairn for msgpack of this size" in output and "DAMAGED" not in output
+    assert memory <= 2 * MEMORY, f"{memory / 2**20:.0f} MiB"
+
+
+def test_json_of_the_leaves_is_not_kept(tmp_path):
+    path = tmp_path / "a.msgpack"
+    path.write_bytes(b"\x81\xa1a\xdd" + (300_000).to_bytes(4, "big") + bytes(300_000))
+    peaks = [measured(["ls", *options, path], tmp_path)[1] for options in (["--names"], ["--json"])]
+    assert peaks[1] <= peaks[0] + (16 << 20), [f"{peak / 2**20:.0f} MiB" for peak in peaks]

@@ -36,6 +36,24 @@ ByteView stored(const Bytes& data, const BundleEntry& entry) {
                                 static_cast<std::size_t>(entry.size));
 }
 
+// A megabyte of index whose names share all their bytes but the last ones.
+TEST(BundleIndex, NamesHaveABudget) {
+  const std::string shared(std::size_t{1} << 20U, 'k');
+  const Bytes value = encode_bundle_entry({.dtype = 1, .shape = {}, .size = 4});
+  ByteWriter data;
+  testing::put_entry(data, 0, "", encode_bundle_header({}));
+  testing::put_entry(data, 0, shared + "100", value);
+  for (int i = 101; i < 400; ++i) testing::put_entry(data, shared.size(), std::to_string(i), value);
+  testing::RawTable raw;
+  const testing::RawHandle block = raw.add_block(testing::block_contents(data.view()));
+  const testing::RawHandle meta = raw.add_block(testing::block_contents({}));
+  ByteWriter index;
+  testing::put_entry(index, 0, "l", testing::handle_bytes(block));
+  const Bytes table = raw.finish(meta, raw.add_block(testing::block_contents(index.view())));
+  EXPECT_THAT([&] { index_of(table); },
+              FailsWith(Code::kUnimplemented, "bytes of memory, the limit of Cairn"));
+}
+
 TEST(BundleIndex, SaysOfEveryTypeWhatTensorFlowSays) {
   const BundleIndex index = index_of(read_file(testing::golden(kBundleGolden + "types.index")));
   const Bytes data = read_file(testing::golden(kBundleGolden + "types.data-00000-of-00001"));

@@ -10,6 +10,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/name_budget.h>
 #include <cairn/formats/tensorflow/index/proto_wire.h>
 
 #include <algorithm>
@@ -403,6 +404,7 @@ const BundleType* bundle_type(std::int32_t number) {
 BundleTable read_bundle_table(std::uint64_t size, const SstableReadFn& read) {
   BundleTable table;
   bool has_header = false;
+  std::uint64_t names = 0;
   read_sstable(size, read, [&](std::string_view key, ByteView value) {
     if (key.empty()) {
       table.header =
@@ -410,6 +412,7 @@ BundleTable read_bundle_table(std::uint64_t size, const SstableReadFn& read) {
       has_header = true;
       return;
     }
+    check_name_budget(names += key.size(), size);
     if (!has_header) data_loss("there is no header: the first key is '" + std::string(key) + "'");
     with_context([&] { return "tensor '" + std::string(key) + "'"; },
                  [&] { table.entries.emplace_back(key, parse_bundle_entry(value)); });

@@ -198,24 +198,25 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   RawCheckpoint::Contents contents;
   BundleCheckpoint::LostSlices all_lost;
   DataFiles data(place->prefix, index.header.shards);
-  contents.leaves.reserve(index.tensors.size());
+  contents.reserve(index.tensors.size());
   std::uint64_t checksums = index.tensors.size();
   for (BundleTensor& tensor : index.tensors) {
     checksums = splitmix64(checksums ^ tensor.entry.crc32c);
     for (const BundlePart& part : tensor.parts)
       checksums = splitmix64(checksums ^ part.entry.crc32c);
     std::vector<BundleLost> lost;
-    RawLeaf& leaf = contents.leaves.emplace_back(make_leaf(tensor, index.header, data, lost));
+    RawLeaf leaf = make_leaf(tensor, index.header, data, lost);
     note_gaps(tensor, lost, index_path, contents.notes);
     leaf.info.name = std::move(tensor.name);
-    if (!lost.empty()) all_lost.emplace(contents.leaves.size() - 1, std::move(lost));
+    contents.add(std::move(leaf));
+    if (!lost.empty()) all_lost.emplace(contents.tensors().size() - 1, std::move(lost));
   }
   index.tensors = {};
   std::vector<std::string_view> keys;
-  keys.reserve(contents.leaves.size());
-  for (const RawLeaf& leaf : contents.leaves) keys.push_back(leaf.info.name);
+  keys.reserve(contents.tensors().size());
+  for (const TensorInfo& tensor : contents.tensors()) keys.push_back(tensor.name);
   std::vector<KeyPath> paths = bundle_paths(keys);
-  for (std::size_t i = 0; i < paths.size(); ++i) contents.leaves[i].info.path = std::move(paths[i]);
+  for (std::size_t i = 0; i < paths.size(); ++i) contents.tensors()[i].path = std::move(paths[i]);
   contents.files = data.take();
 
   CheckpointInfo info;
