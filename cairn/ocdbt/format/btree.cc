@@ -2,7 +2,7 @@
 #include <cairn/ocdbt/format/btree.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/base/name_budget.h>
+#include <cairn/base/memory/name_budget.h>
 #include <cairn/codec/decompress.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <fmt/format.h>

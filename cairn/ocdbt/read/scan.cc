@@ -3,7 +3,7 @@
 #include <cairn/ocdbt/read/scan.h>
 
 #include <cairn/base/executor.h>
-#include <cairn/base/name_budget.h>
+#include <cairn/base/memory/name_budget.h>
 
 #include <algorithm>
 #include <atomic>

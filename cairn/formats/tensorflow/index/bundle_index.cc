@@ -10,7 +10,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/errors.h>
-#include <cairn/base/name_budget.h>
+#include <cairn/base/memory/name_budget.h>
 #include <cairn/formats/tensorflow/index/proto_wire.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // name_budget_test.cc -- the limit of expanded names.
-#include <cairn/base/name_budget.h>
+#include <cairn/base/memory/name_budget.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/matchers.h"
