@@ -175,3 +175,13 @@ def test_a_shape_damaged_to_zero(use_ocdbt, scratch):
     # A bare array may have been resized.
     (finding,) = cairn_cli.verify(scratch / "ckpt" / "w")["findings"]
     assert finding["severity"] == "note" and "lies outside the array" in finding["message"]
+
+
+def test_a_converted_list_that_lacks_an_item_is_a_dict(saved, scratch):
+    """Orbax refuses lists with gaps."""
+    cairn_cli.run("convert", saved, scratch / "new", "--to", "orbax", "--exclude", "l.0", "--exclude", "m.1.a")
+    assert cairn_cli.verify(scratch / "new")["findings"] == []
+    restored = restore(scratch / "new")
+    assert list(restored["l"]) == ["1"] and isinstance(restored["m"], list)
+    np.testing.assert_array_equal(restored["l"]["1"], TREE["l"][1])
+    assert {leaf["name"] for leaf in cairn_cli.ls(scratch / "new")} == names_of(TREE) - {"l.0", "m.1.a"}

@@ -58,5 +58,22 @@ TEST(KeyFaults, NodesOfTwoKindsAreNamed) {
               ElementsAre("1: the root has items of a list (0) and keys of a dict ('w')"));
 }
 
+TEST(KeyFaults, FaultyNodesBecomeDicts) {
+  const auto texts_of = [](std::vector<KeyPath> paths) {
+    std::vector<KeyPath*> borrowed;
+    for (KeyPath& path : paths) borrowed.push_back(&path);
+    turn_faulty_nodes_into_dicts(borrowed);
+    std::vector<std::string> texts;
+    for (const KeyPath& path : paths) texts.push_back(path_text(path));
+    return texts;
+  };
+  EXPECT_THAT(texts_of({{item(0)}, {item(1)}}), ElementsAre("[0]", "[1]"));
+  EXPECT_THAT(texts_of({{key("l"), item(0)}, {key("l"), item(2)}, {key("m"), item(0)}}),
+              ElementsAre("['l']['0']", "['l']['2']", "['m'][0]"));
+  EXPECT_THAT(texts_of({{item(1), item(1), item(0)}, {item(1), item(2), item(1)}, {item(2)}}),
+              ElementsAre("['1']['1'][0]", "['1']['2']['1']", "['2']"));
+  EXPECT_THAT(texts_of({{item(0), key("x")}, {key("w")}}), ElementsAre("['0']['x']", "['w']"));
+}
+
 }  // namespace
 }  // namespace cairn
