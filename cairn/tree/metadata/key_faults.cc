@@ -33,8 +33,9 @@ std::size_t common_keys(const KeyPath& a, const KeyPath& b) {
                                   a.begin());
 }
 
-// Finds the first fault of `path`, which follows `before` in key path order. Its message is empty if
-// there is none. Neighbors suffice: the leaves below a node are adjacent, and items precede keys.
+// Finds the first fault of `path`, which follows `before` in key path order. Its message is empty
+// if there is none. Neighbors suffice: the leaves below a node are adjacent, and items precede
+// keys.
 KeyFault fault_of(std::size_t leaf, const KeyPath& before, const KeyPath& path) {
   const std::size_t common = common_keys(before, path);
   for (std::size_t depth = common; depth < path.size(); ++depth) {
