@@ -80,7 +80,9 @@ bool is_chunk_of(const zarr::ZarrArray& array, std::string_view key) {
   const auto position = chunk_position(key.substr(array.name().size()));
   if (!position || position->size() != rank) return false;
   for (std::size_t d = 0; d < rank; ++d)
-    if ((*position)[d] > (metadata.shape[d] - 1) / metadata.chunk_shape[d]) return false;
+    if (metadata.shape[d] == 0 ||
+        (*position)[d] > (metadata.shape[d] - 1) / metadata.chunk_shape[d])
+      return false;
   return key == array.chunk_key(*position);
 }
 

@@ -204,5 +204,22 @@ TEST(ArrayReader, VerifiesAllAndKeepsTheirOrder) {
   EXPECT_EQ(checked[1].tensor, 1U);
 }
 
+TEST(ArrayReader, EveryChunkLiesOutsideAnArrayWithoutElements) {
+  const auto strays_of = [](const std::string& shape) {
+    std::string zarray = kZarray;
+    zarray.replace(zarray.find("\"shape\":[4]"), 11, "\"shape\":" + shape);
+    const StorePtr store = store_of({{"a/.zarray", zarray}, {"a/0", "xx"}, {"a/1", "xx"}});
+    std::vector<TensorInfo> tensors = {wanted("a")};
+    const StoredArrays arrays = open_arrays(store, {2}, tensors);
+    std::vector<std::string> keys;
+    for (const auto& [tensor, key] : find_stray_chunks(store->list(""), NameTable(tensors), arrays))
+      keys.push_back(key);
+    return keys;
+  };
+  EXPECT_THAT(strays_of("[4]"), ElementsAre());
+  EXPECT_THAT(strays_of("[1]"), ElementsAre("a/1"));
+  EXPECT_THAT(strays_of("[0]"), ElementsAre("a/0", "a/1"));
+}
+
 }  // namespace
 }  // namespace cairn::handlers

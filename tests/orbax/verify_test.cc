@@ -419,13 +419,118 @@ TEST(Verify, ADamagedRecordOfTuplesIsDamage) {
   }
 }
 
+// ---- the keys of the leaves ----
+
+constexpr const char* kLists =
+    R"j({"tree_metadata": {"('l', '0')": {"key_metadata": [{"key": "l", "key_type": 2}, {"key": "0", "key_type": 1}], "value_metadata": {"value_type": "None", "skip_deserialize": true}}, "('l', '1')": {"key_metadata": [{"key": "l", "key_type": 2}, {"key": "1", "key_type": 1}], "value_metadata": {"value_type": "string", "skip_deserialize": false}}}, "use_ocdbt": false, "use_zarr3": false, "store_array_data_equal_to_fill_value": true, "custom_metadata": null})j";
+
+// A checkpoint with one list of None and a string.
+GoldenCopy list_checkpoint() {
+  GoldenCopy copy("tiny_files_zarr2");
+  for (const char* name : {"array_metadatas", "big", "n", "w", "_sharding"}) copy.remove(name);
+  copy.put("_METADATA", kLists);
+  copy.put("_strings.json", R"({"l.1": "text"})");
+  return copy;
+}
+
+TEST(Verify, KeysThatDoNotFitTheirNames) {
+  const GoldenCopy copy = list_checkpoint();
+  EXPECT_THAT(verify(copy.path()).findings, IsEmpty());
+  const std::string file = copy / "_METADATA";
+  const struct {
+    std::string from, to;
+    std::vector<std::string> expect;
+  } kBad[] = {
+      {"('l', '0')",
+       "('l', '2')",
+       {"l.0 | " + file +
+        " | the entry ('l', '2') has the keys ['l'][0]; its name must be the tuple of its keys"}},
+      {"('l', '0')",
+       "'l', '0')",
+       {"l.0 | " + file +
+        " | the entry 'l', '0') has the keys ['l'][0]; its name must be the tuple of its keys"}},
+      {R"({"key": "0", "key_type": 1})",
+       R"({"key": "2", "key_type": 1})",
+       {"l.2 | " + file +
+            " | the entry ('l', '0') has the keys ['l'][2]; its name must be the tuple of its keys",
+        "l.1 | " + file + " | 'l' is a list with an item 1, but without an item 0"}},
+      {R"({"key": "0", "key_type": 1})",
+       R"({"key": "0", "key_type": 2})",
+       {"l.1 | " + file + " | 'l' is a list with an item 1, but without an item 0",
+        "l.0 | " + file + " | 'l' has items of a list (1) and keys of a dict ('0')"}},
+  };
+  for (const auto& bad : kBad) {
+    copy.put("_METADATA", kLists);
+    copy.edit("_METADATA", bad.from, bad.to);
+    EXPECT_EQ(damages(copy.path()), bad.expect) << bad.to;
+  }
+}
+
+TEST(Verify, TwoLeavesWithTheSameKeys) {
+  const GoldenCopy copy = list_checkpoint();
+  copy.edit("_METADATA", R"({"key": "0", "key_type": 1})", R"({"key": "1", "key_type": 1})");
+  const std::string why = copy / "_METADATA" +
+                          ": ('l', '0') has the keys ['l'][1], and ('l', '1') has the keys "
+                          "['l'][1]: one of them would replace the other";
+  EXPECT_THAT([&] { (void)open_orbax(copy.path()); }, FailsWith(Code::kDataLoss, why));
+  const VerifyReport report = verify(copy.path());
+  EXPECT_EQ(report.verdict(), Verdict::kDamaged);
+  EXPECT_THAT(texts(report, Severity::kDamage), ElementsAre(HasSubstr(why)));
+}
+
+// Orbax: "Unrecognized typestr: none".
+TEST(Verify, AnEmptyNodeOfAnUnknownTypeIsNotChecked) {
+  const GoldenCopy copy = list_checkpoint();
+  copy.edit("_METADATA", R"("value_type": "None")", R"("value_type": "none")");
+  const VerifyReport report = verify(copy.path());
+  EXPECT_EQ(report.verdict(), Verdict::kNotChecked);
+  EXPECT_THAT(texts(report, Severity::kNotChecked),
+              ElementsAre("l.0 |  | a custom leaf: its type 'none' belongs to a type handler that "
+                          "Cairn does not have"));
+}
+
+TEST(Verify, AnArrayIsNotAnEmptyNode) {
+  const GoldenCopy copy("tiny_files_zarr2");
+  copy.edit("_METADATA", R"("np.ndarray", "skip_deserialize": false)",
+            R"("np.ndarray", "skip_deserialize": true)");
+  EXPECT_THAT(damages(copy.path()),
+              ElementsAre("big | " + copy / "_METADATA" +
+                          " | records that nothing is stored for this leaf, though its type is "
+                          "'np.ndarray'"));
+}
+
+// No writer of items stores a chunk of an array without elements.
+TEST(Verify, AChunkOfAnArrayWithoutElements) {
+  for (const std::string shape : {"[0,3]", "[2,0]"}) {
+    const GoldenCopy copy("tiny_files_zarr2");
+    copy.edit("w/.zarray", R"("shape":[2,3])", R"("shape":)" + shape);
+    EXPECT_THAT(
+        damages(copy.path()),
+        Contains("w | " + copy / "w/0.0" +
+                 " | chunk w/0.0 is stored, though the array has no elements: its shape is " +
+                 (shape == "[0,3]" ? "(0, 3)" : "(2, 0)")));
+    copy.remove("w/0.0");
+    EXPECT_THAT(damages(copy.path()), Not(Contains(HasSubstr("no elements"))));
+  }
+  // A bare array may have been resized.
+  const GoldenCopy copy("tiny_files_zarr2");
+  copy.edit("w/.zarray", R"("shape":[2,3])", R"("shape":[0,3])");
+  const VerifyReport report = verify(copy / "w");
+  EXPECT_EQ(report.verdict(), Verdict::kGood);
+  EXPECT_THAT(texts(report, Severity::kNote), ElementsAre(HasSubstr("lies outside the array")));
+}
+
 // ---- what is not damaged, but could not be checked ----
 
 TEST(Verify, LeavesOfCustomHandlersAreNotChecked) {
   const GoldenCopy copy("tiny_files_zarr2");
   copy.edit("_METADATA", R"("value_type": "scalar")", R"("value_type": "MyType")");
-  // it is an array under the leaf's name all the same
+  // It is an array under the leaf's name all the same, but Orbax needs the handler.
   EXPECT_THAT(damages(copy.path()), IsEmpty());
+  EXPECT_THAT(texts(verify(copy.path()), Severity::kNotChecked),
+              ElementsAre("n | " + copy / "_METADATA" +
+                          " | only the array under this leaf's name was checked: its type 'MyType' "
+                          "belongs to a type handler that Cairn does not have"));
   fs::remove_all(copy / "n");
   copy.put("n", "as its handler likes it");
   const VerifyReport report = verify(copy.path());

@@ -34,11 +34,13 @@ void add_leaf(PytreeItem& out, TensorInfo tensor, LeafValue value = {}) {
   out.values.push_back(std::move(value));
 }
 
-// What `_METADATA` says of a leaf. Arrays are unknown until they are opened.
+// What `_METADATA` says of a leaf. Arrays are unknown until they are opened. A type that Cairn does
+// not know is that of a custom handler, even if nothing is stored: an empty node has a known type.
 LeafKind kind_of(const LeafMetadata& leaf) {
   if (leaf.value_type == "string") return LeafKind::kString;
   if (leaf.value_type == "placeholder") return LeafKind::kPlaceholder;
-  const bool empty = leaf.skip_deserialize || is_empty_node_type(leaf.value_type);
+  const bool empty = is_empty_node_type(leaf.value_type) ||
+                     (leaf.skip_deserialize && !is_custom_kind(leaf.value_type));
   return empty ? LeafKind::kEmpty : LeafKind::kUnknown;
 }
 

@@ -7,6 +7,7 @@
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/tree/metadata/key_faults.h>
 #include <cairn/tree/name_table.h>
 
 #include <algorithm>
@@ -46,6 +47,7 @@ class ItemCheck {
       for (const auto& name : names) files_.insert(name.empty() ? key : join(name, key));
     if (!item_.strings_file.empty()) files_.insert(item_.strings_file);
     check_structure();
+    check_keys();
     check_rich_types();
     check_leaves();
     check_databases();
@@ -97,8 +99,10 @@ class ItemCheck {
   }
 
   void check_structure();
+  void check_keys();
   void check_rich_types();
   void check_leaves();
+  void check_type(std::size_t i);
   void check_format(std::size_t i);
   void check_databases();
   void check_broken();
@@ -106,6 +110,7 @@ class ItemCheck {
   void check_process_database(const std::string& folder);
   void check_unnamed_arrays();
   [[nodiscard]] bool is_named(std::string_view key) const;
+  [[nodiscard]] bool is_empty_array(std::size_t i) const;  // a stored array without elements
   void check_shardings();
   void check_strings();
   void check_array_metadatas();
@@ -139,6 +144,25 @@ void ItemCheck::check_structure() {
   damage("", file, "is missing, so the leaves of the tree are unknown");
 }
 
+// `_METADATA` has the keys of each leaf twice. If they differ, one of them is damaged, and the leaf
+// may be restored under the name of another. Orbax refuses lists with gaps, and nodes with both
+// kinds of keys.
+void ItemCheck::check_keys() {
+  if (item_.structure != Structure::kTreeMetadata) return;
+  const std::string file = path(kTreeMetadataFile);
+  const auto misnamed = try_call([&] { return find_misnamed_leaves(text_of_file(file)); });
+  if (!misnamed) return failed("", file, misnamed.error());
+  for (const MisnamedLeaf& leaf : misnamed.value())
+    damage(param_name(leaf.path), file,
+           "the entry " + leaf.name + " has the keys " +
+               (leaf.path.empty() ? "of the root" : path_text(leaf.path)) +
+               "; its name must be the tuple of its keys");
+  std::vector<const KeyPath*> paths;
+  for (std::size_t i = 0; i < item_.recorded; ++i) paths.push_back(&leaves_.tensors[i].path);
+  for (const KeyFault& fault : find_key_faults(paths))
+    damage(label(fault.leaf), file, fault.message);
+}
+
 // Loading a tree with its tuples and named tuples needs the record of them.
 void ItemCheck::check_rich_types() {
   if (item_.metadata.rich_types.empty()) return;
@@ -161,12 +185,29 @@ void ItemCheck::check_leaves() {
       ++report_.tensors;
     if (!tensor.error.empty() && !stored_array && !is_lost(i))
       add(severity_of(tensor.error_code), label(i), "", tensor.error);
+    check_type(i);
     if (stored_array) check_format(i);
     if (leaves_.values[i].inside) {
       report_.bytes += tensor.nbytes;
       report_.unprotected.push_back(label(i));
     }
   }
+}
+
+// Orbax restores a leaf by the type that `_METADATA` records. A leaf with skip_deserialize is an
+// empty node, or its value is in the aggregate file.
+void ItemCheck::check_type(std::size_t i) {
+  const TensorInfo& tensor = leaves_.tensors[i];
+  if (i >= item_.recorded || leaves_.values[i].is_aggregated) return;
+  const std::string file = path(kTreeMetadataFile);
+  if (tensor.kind == LeafKind::kEmpty && !is_empty_node_type(tensor.typestr))
+    damage(label(i), file,
+           "records that nothing is stored for this leaf, though its type is '" + tensor.typestr +
+               "'");
+  else if (leaves_.stored[i] && is_custom(i))
+    add(Severity::kNotChecked, label(i), file,
+        "only the array under this leaf's name was checked: its type '" + tensor.typestr +
+            "' belongs to a type handler that Cairn does not have");
 }
 
 // Orbax reads only array metadata of the Zarr version that `_METADATA` states.
@@ -243,10 +284,24 @@ bool ItemCheck::is_named(std::string_view key) const {
   });
 }
 
+bool ItemCheck::is_empty_array(std::size_t i) const {
+  return std::ranges::count(leaves_.stored[i]->metadata().shape, 0) > 0;
+}
+
 void ItemCheck::check_unnamed_arrays() {
-  for (const auto& [tensor, key] : handlers::find_stray_chunks(item_.keys, names_, leaves_.stored))
-    note(label(tensor), item_.storage == ArrayStorage::kFolders ? item_.arrays->describe(key) : "",
-         "chunk " + key + " lies outside the array: nothing reads it");
+  for (const auto& [tensor, key] :
+       handlers::find_stray_chunks(item_.keys, names_, leaves_.stored)) {
+    const std::string file =
+        item_.storage == ArrayStorage::kFolders ? item_.arrays->describe(key) : "";
+    // No writer of items stores a chunk of an array without elements, so the shape is damaged. A
+    // Zarr array that is not part of an item may have been resized, and then it keeps old chunks.
+    if (item_.structure != Structure::kNames && is_empty_array(tensor))
+      damage(label(tensor), file,
+             "chunk " + key + " is stored, though the array has no elements: its shape is " +
+                 shape_text(leaves_.stored[tensor]->metadata().shape));
+    else
+      note(label(tensor), file, "chunk " + key + " lies outside the array: nothing reads it");
+  }
   std::set<std::string> unnamed;
   for (const auto& entry : item_.keys) {
     if (item_.storage == ArrayStorage::kFolders && belongs(entry.key)) continue;

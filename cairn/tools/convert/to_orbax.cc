@@ -8,6 +8,7 @@
 #include <cairn/orbax/save/save.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/source/consistency.h>
+#include <cairn/tree/metadata/key_faults.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
@@ -116,6 +117,8 @@ class TreeMaker {
     for (const std::size_t number : numbers) add_leaf(number, item, tensors);
     if (const auto types = plan_.types.find(from); types != plan_.types.end())
       item.tree.rich_types = types_text(types->second, item.tree.leaves);
+    else
+      keep_restorable(item.tree.leaves);
     item.fetch = [this, tensors = std::move(tensors)](std::span<ReadRequest> requests) {
       for (ReadRequest& request : requests) request.tensor = tensors[request.tensor];
       source_.read(requests, {});
@@ -183,6 +186,15 @@ class TreeMaker {
   }
 
  private:
+  // Orbax refuses a list that lacks an item, which was not selected or was left out. As a dict it
+  // keeps the names of the others.
+  static void keep_restorable(std::vector<LeafMetadata>& leaves) {
+    std::vector<KeyPath*> paths;
+    paths.reserve(leaves.size());
+    for (LeafMetadata& leaf : leaves) paths.push_back(&leaf.path);
+    turn_faulty_nodes_into_dicts(paths);
+  }
+
   // Orbax sorts dicts when it saves, but not the fields of named tuples. The order in an Orbax
   // checkpoint is what it made of both. Rules and other formats give no such order.
   [[nodiscard]] bool keeps_order() const {

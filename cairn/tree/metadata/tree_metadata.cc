@@ -3,6 +3,7 @@
 #include <cairn/tree/metadata/tree_metadata.h>
 
 #include <cairn/base/json/scan.h>
+#include <cairn/tree/metadata/python_tuple.h>
 
 #include <algorithm>
 #include <utility>
@@ -173,15 +174,21 @@ std::vector<LeafMetadata> parse_leaves(JsonScanner& in) {
   return leaves;
 }
 
+// A leaf that counts only as long as the leaf `by` does not exist.
+struct Superseded {
+  std::size_t leaf = 0;
+  std::size_t by = 0;
+};
+
 // Whether `next`, the successor of `leaf` in key path order, replaces it. A leaf that occurs twice
 // counts once (the last one, as in a Python dict). A leaf that others extend is a container that a
 // partial save left as an empty node.
-bool superseded(const LeafMetadata& leaf, const LeafMetadata& next) {
+bool replaces(const LeafMetadata& next, const LeafMetadata& leaf) {
   return leaf.path.size() <= next.path.size() &&
          std::equal(leaf.path.begin(), leaf.path.end(), next.path.begin());
 }
 
-void drop_superseded(std::vector<LeafMetadata>& leaves) {
+std::vector<Superseded> find_superseded(const std::vector<LeafMetadata>& leaves) {
   std::vector<std::size_t> order(leaves.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   const auto less = [&](std::size_t a, std::size_t b) {
@@ -189,11 +196,51 @@ void drop_superseded(std::vector<LeafMetadata>& leaves) {
   };
   if (!std::is_sorted(order.begin(), order.end(), less))
     std::stable_sort(order.begin(), order.end(), less);
-  std::vector<bool> drop(leaves.size());
-  bool any = false;
+  std::vector<Superseded> found;
   for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    if (superseded(leaves[order[i]], leaves[order[i + 1]])) any = drop[order[i]] = true;
-  if (!any) return;
+    if (replaces(leaves[order[i + 1]], leaves[order[i]])) found.push_back({order[i], order[i + 1]});
+  return found;
+}
+
+// Reads the names of the members of an object. Leaves those empty that are not wanted.
+std::vector<std::string> member_names(JsonScanner& in, const std::vector<bool>& wanted) {
+  std::vector<std::string> names(wanted.size());
+  std::string_view name;
+  in.begin_object();
+  for (std::size_t i = 0; in.next_member(name); ++i) {
+    if (wanted[i]) names[i] = name;
+    in.skip();
+  }
+  return names;
+}
+
+// Throws if a leaf would be lost because its keys, or those of the leaf that replaces it, are
+// damaged: then an entry's name, which repeats the keys, is the tuple of other keys. Orbax refuses
+// some of these trees, and restores others without the leaf unless the caller gives a target. A
+// name that is not a tuple states nothing. `in` is at the start of the leaves.
+void check_superseded(JsonScanner& in, const std::vector<LeafMetadata>& leaves,
+                      const std::vector<Superseded>& superseded) {
+  std::vector<bool> wanted(leaves.size());
+  for (const Superseded& each : superseded) wanted[each.leaf] = wanted[each.by] = true;
+  const std::vector<std::string> names = member_names(in, wanted);
+  const auto contradicts = [&](std::size_t i) {
+    const auto tuple = parse_python_tuple(names[i]);
+    return tuple && !has_keys_of(*tuple, leaves[i].path);
+  };
+  for (const auto& [leaf, by] : superseded) {
+    if (names[leaf] == names[by] || (!contradicts(leaf) && !contradicts(by))) continue;
+    const auto described = [&](std::size_t i) {
+      return names[i].substr(0, kMaxShownName) + " has the keys " + path_text(leaves[i].path);
+    };
+    throw Error(Code::kDataLoss, described(leaf) + ", and " + described(by) +
+                                     ": one of them would replace the other, so the keys are "
+                                     "damaged");
+  }
+}
+
+void drop_superseded(std::vector<LeafMetadata>& leaves, const std::vector<Superseded>& superseded) {
+  std::vector<bool> drop(leaves.size());
+  for (const Superseded& each : superseded) drop[each.leaf] = true;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     if (drop[i]) continue;
@@ -203,14 +250,26 @@ void drop_superseded(std::vector<LeafMetadata>& leaves) {
   leaves.resize(kept);
 }
 
+// Parses all leaves and drops those that others replace.
+std::vector<LeafMetadata> parse_tree(JsonScanner& in) {
+  in.peek();
+  const std::size_t start = in.offset();
+  std::vector<LeafMetadata> leaves = parse_leaves(in);
+  const std::vector<Superseded> superseded = find_superseded(leaves);
+  if (superseded.empty()) return leaves;
+  in.return_to(start);
+  check_superseded(in, leaves, superseded);
+  drop_superseded(leaves, superseded);
+  return leaves;
+}
+
 void parse_members(JsonScanner& in, TreeMetadata& out, const TakeLeaves& take_leaves) {
   std::string_view name;
   bool has_tree = false;
   in.begin_object();
   while (in.next_member(name)) {
     if (name == "tree_metadata") {
-      out.leaves = parse_leaves(in);
-      drop_superseded(out.leaves);
+      out.leaves = parse_tree(in);
       if (take_leaves) take_leaves(std::exchange(out.leaves, {}));
       has_tree = true;
     } else if (name == "use_ocdbt") {
@@ -254,6 +313,33 @@ TreeMetadata parse_tree_metadata(std::string_view json, const TakeLeaves& take_l
   parse_members(in, metadata, take_leaves);
   in.finish();
   return metadata;
+}
+
+std::vector<MisnamedLeaf> find_misnamed_leaves(std::string_view json) {
+  std::vector<MisnamedLeaf> found;
+  JsonScanner in(json);
+  std::string_view member;
+  std::string name;
+  LeafMetadata leaf;
+  in.begin_object();
+  while (in.next_member(member)) {
+    if (member != "tree_metadata") {
+      in.skip();
+      continue;
+    }
+    found.clear();  // of members with the same name, the last one counts
+    in.begin_object();
+    while (in.next_member(member)) {
+      name.assign(member);
+      leaf = {};
+      parse_leaf(in, leaf);
+      const auto tuple = parse_python_tuple(name);
+      if (!tuple || !has_keys_of(*tuple, leaf.path))
+        found.push_back({name.substr(0, kMaxShownName), std::move(leaf.path)});
+    }
+  }
+  in.finish();
+  return found;
 }
 
 }  // namespace cairn::inline v0

@@ -10,9 +10,9 @@
 //    "use_ocdbt": true, "use_zarr3": false, "store_array_data_equal_to_fill_value": true,
 //    "custom_metadata": null, "value_metadata_tree": "..."}
 //
-// The reader ignores the names of the entries (Python tuples as text): key_metadata has the same
-// information. It also ignores unknown members, as Orbax does. Missing members take the values
-// below.
+// The names of the entries (Python tuples as text) repeat key_metadata. Like Orbax, the reader
+// takes the keys from key_metadata. It uses the names only to notice damaged keys, and ignores
+// names that are not tuples, and unknown members. Missing members take the values below.
 #pragma once
 
 #include <cairn/base/json/scan.h>
@@ -55,10 +55,22 @@ struct TreeMetadata {
 // Receives the leaves of a file before the rest of the file is parsed.
 using TakeLeaves = std::function<void(std::vector<LeafMetadata> leaves)>;
 
-// Parses the file. Throws data_loss with the byte offset for malformed metadata. With take_leaves,
-// the leaves are passed to it and the result has none. What it does with them on another thread
-// runs beside the parsing of value_metadata_tree. A file that repeats the leaves calls it again.
+// Parses the file. Throws data_loss with the byte offset for malformed metadata, and with both
+// names if an entry would replace another although their names are those of two leaves. With
+// take_leaves, the leaves are passed to it and the result has none. What it does with them on
+// another thread runs beside the parsing of value_metadata_tree. A file that repeats the leaves
+// calls it again.
 TreeMetadata parse_tree_metadata(std::string_view json, const TakeLeaves& take_leaves = {});
+
+// An entry whose name is not the tuple of its keys.
+struct MisnamedLeaf {
+  std::string name;  // the first 200 bytes
+  KeyPath path;      // the keys
+};
+
+// Finds these entries, also among those that parse_tree_metadata drops. Throws data_loss for
+// malformed metadata.
+std::vector<MisnamedLeaf> find_misnamed_leaves(std::string_view json);
 
 // Formats the file as Orbax does, with the leaves in their order. Throws invalid_argument for keys
 // that are not UTF-8.

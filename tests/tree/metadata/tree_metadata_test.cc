@@ -126,6 +126,62 @@ TEST(TreeMetadata, DuplicateAndExtendedPathsCountOnce) {
   EXPECT_EQ(metadata.leaves[1].value_type, "np.ndarray");
 }
 
+// One entry of tree_metadata: a name, and keys of the types `types`, one digit for each.
+std::string entry(const std::string& name, const std::vector<std::string>& keys,
+                  const std::string& types) {
+  std::string text = "\"" + name + R"(": {"key_metadata": [)";
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    text += (i > 0 ? R"(, {"key": ")" : R"({"key": ")") + keys[i] + R"(", "key_type": )" +
+            types[i] + "}";
+  return text + R"(], "value_metadata": {"value_type": "np.ndarray", "skip_deserialize": false}})";
+}
+std::string tree_of(const std::string& first, const std::string& second) {
+  return R"({"tree_metadata": {)" + first + ", " + second + "}}";
+}
+
+// The names are those of two leaves, so the keys of one of them are damaged.
+TEST(TreeMetadata, ALeafDoesNotReplaceALeafOfAnotherName) {
+  const struct {
+    std::string text;
+    const char* expect;
+  } kBad[] = {
+      {tree_of(entry("('l', '0')", {"l", "1"}, "21"), entry("('l', '1')", {"l", "1"}, "21")),
+       "('l', '0') has the keys ['l'][1], and ('l', '1') has the keys ['l'][1]: one of them would "
+       "replace the other"},
+      {tree_of(entry("('l', '0')", {"l", "0"}, "21"), entry("('l', '1')", {"l", "0"}, "21")),
+       "('l', '1') has the keys ['l'][0]"},
+      {tree_of(entry("('d', 'x')", {"d", "y"}, "22"), entry("('d', 'y')", {"d", "y"}, "22")),
+       "('d', 'x') has the keys ['d']['y'], and ('d', 'y')"},
+      {tree_of(entry("('l', '0')", {"l", "0"}, "21"), entry("('w',)", {"l"}, "2")),
+       "('w',) has the keys ['l'], and ('l', '0') has the keys ['l'][0]"},
+      {tree_of(entry("('w',)", {"w"}, "2"), entry("('l', '0')", {"w", "0"}, "21")),
+       "('w',) has the keys ['w'], and ('l', '0') has the keys ['w'][0]"},
+      {tree_of(entry("a", {"y"}, "2"), entry("('x',)", {"y"}, "2")), "('x',) has the keys ['y']"},
+  };
+  for (const auto& bad : kBad)
+    EXPECT_THAT([&] { parse_tree_metadata(bad.text); }, FailsWith(Code::kDataLoss, bad.expect));
+  // With the names of their keys, the last one counts, as in Python, and an extended leaf does not.
+  for (const std::string& good :
+       {tree_of(entry("('y',)", {"y"}, "2"), entry("('y',)", {"y"}, "2")),
+        tree_of(entry("('w',)", {"w"}, "2"), entry("('w', '0')", {"w", "0"}, "21"))})
+    EXPECT_EQ(parse_tree_metadata(good).leaves.size(), 1U) << good;
+}
+
+TEST(TreeMetadata, FindsEntriesThatHaveNotTheNameOfTheirKeys) {
+  EXPECT_TRUE(find_misnamed_leaves(kReal).empty());
+  const auto misnamed = find_misnamed_leaves(
+      R"({"use_zarr3": false, "tree_metadata": {)" +
+      (entry("('l', '0')", {"l", "1"}, "21") + ", " + entry("('l', '1')", {"l", "1"}, "21")) +
+      ", " + entry("x", {}, "") + ", " + entry("()", {}, "") + "}, \"more\": []}");
+  ASSERT_EQ(misnamed.size(), 2U);
+  EXPECT_EQ(misnamed[0].name, "('l', '0')");
+  EXPECT_EQ(path_text(misnamed[0].path), "['l'][1]");
+  EXPECT_EQ(misnamed[1].name, "x");
+  EXPECT_EQ(misnamed[1].path, KeyPath());
+  EXPECT_THAT([] { find_misnamed_leaves(R"({"tree_metadata": {}} x)"); },
+              FailsWith(Code::kDataLoss, "unexpected text"));
+}
+
 TEST(TreeMetadata, EmptyNodeTypes) {
   for (const char* type : {"None", "Dict", "List", "Tuple", "NamedTuple"})
     EXPECT_TRUE(is_empty_node_type(type));
