@@ -4,6 +4,7 @@
 #include <cairn/error.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/tree.h>
+#include <cairn/tree/metadata/key_faults.h>
 #include <cairn/tree/metadata/rich_types.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 
@@ -39,9 +40,22 @@ void check_other_form(std::string text, const std::vector<cairn::LeafMetadata>& 
   if (cairn::parse_tree_metadata(text).leaves != leaves) __builtin_trap();
 }
 
+// What verify says of the keys. A tree whose faulty nodes are dicts now has no faults.
+void check_keys(std::string_view text, const cairn::TreeMetadata& metadata) {
+  (void)cairn::find_misnamed_leaves(text);
+  std::vector<cairn::KeyPath> paths;
+  for (const auto& leaf : metadata.leaves) paths.push_back(leaf.path);
+  std::vector<cairn::KeyPath*> nodes;
+  for (cairn::KeyPath& path : paths) nodes.push_back(&path);
+  cairn::turn_faulty_nodes_into_dicts(nodes);
+  const std::vector<const cairn::KeyPath*> mended(nodes.begin(), nodes.end());
+  if (!cairn::find_key_faults(mended).empty()) __builtin_trap();
+}
+
 void parse_tree(std::string_view text) {
   const cairn::TreeMetadata metadata = cairn::parse_tree_metadata(text);
   check_other_form(std::string(text), metadata.leaves);
+  check_keys(text, metadata);
   build_tree(metadata);
   if (!metadata.rich_types.empty()) read_record(metadata.rich_types);
 }
