@@ -8,6 +8,7 @@ import sys
 from cairn import _targets
 from cairn._casts import is_float
 from cairn._checkpoint import Checkpoint, item_value, open
+from cairn._globs import included
 from cairn._progress import shown
 from cairn._read_plan import ReadPlan, cast_array
 
@@ -44,7 +45,7 @@ def load(
         `...` stays. The target is not changed.
       out: a tree of arrays of NumPy, tensors of PyTorch or memoryviews, into which the values are
         read. Types and shapes must be those stored. It is returned.
-      include: globs; only leaves whose names match are read. Without a target.
+      include: globs; only leaves whose names match are read; None: all. Without a target.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
       partial: leaves that the target lacks are not read; leaves that are not stored keep the
@@ -57,6 +58,7 @@ def load(
 
     Raises:
       FileNotFoundError: there is no such checkpoint, step or item.
+      KeyError: no leaf matches `include`.
       CorruptionError: stored bytes are damaged.
       ValueError: the target does not have the stored structure or shapes, or the path is not
         a checkpoint.
@@ -89,10 +91,10 @@ def _converted(
     opened: Checkpoint, include: Any, framework: str, dtype: Any, sharding: Any, callback: Any
 ) -> Any:
     reader = opened.reader
-    if include is None:
+    globs = included(include)
+    if globs is None:
         indices = list(range(len(reader)))
     else:
-        globs = [include] if isinstance(include, str) else include
         indices = reader.select(globs)
         if not indices:
             raise KeyError(f"no leaf matches {', '.join(map(repr, globs))}")
