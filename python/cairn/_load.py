@@ -149,7 +149,11 @@ def _read_leaves(
             continue
         is_cast = cast is not None and is_float(stored_as)
         placed = sharding(info.name, info.shape) if callable(sharding) else sharding
-        if placed is not None:
+        of_jax = framework == "jax" or placed is not None
+        implementation = reader.random_key_impl(index) if of_jax and stored_as == "uint32" else ""
+        if implementation:
+            plan.add_keys(index, placed, implementation)
+        elif placed is not None:
             finish = cast if cast is not None and is_cast else _same
             plan.add_sharded(index, placed, finish, dtype=wanted if is_cast else None)
         elif is_cast:
@@ -337,16 +341,15 @@ def _add_jax(plan: ReadPlan, index: int, leaf: Any, jax: Any) -> None:
     sharding = getattr(leaf, "sharding", None)
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         implementation = plan.reader.random_key_impl(index) or str(leaf.dtype._impl.name)
-        _check_shape(info, (*leaf.shape, *info.shape[len(leaf.shape) :]))
+        keys = tuple(info.shape[: max(0, len(info.shape) - len(leaf.dtype._impl.key_shape))])
+        if keys != tuple(leaf.shape):
+            raise ValueError(
+                f"the stored random keys have the shape {keys}, the target's have "
+                f"{tuple(leaf.shape)}"
+            )
         words = _jax.key_data_sharding(sharding, len(info.shape))
 
-        def wrap(array: Any) -> Any:
-            return _jax.wrap_key(array, implementation)
-
-        if words is None:
-            plan.add(index, wrap)
-        else:
-            plan.add_sharded(index, words, lambda array: array, wrap)
+        plan.add_keys(index, words, implementation)
         return
     _check_shape(info, leaf.shape)
     if sharding is None:
