@@ -106,10 +106,13 @@ NumpyScalar storable_number(const ParamInfo& info, const Tree& leaf) {
   const auto number = number_of(leaf);
   const bool is_complex = std::holds_alternative<std::complex<double>>(leaf.value());
   if (number && !is_complex) return *number;
-  throw Error(Code::kInvalidArgument, info.name +
-                                          ": is not a number that can be stored as an array of "
-                                          "rank 0 (bytes and complex numbers without a dtype "
-                                          "cannot)");
+  const std::string place = info.name.empty() ? "" : info.name + ": ";
+  if (std::holds_alternative<Bytes>(leaf.value()))
+    throw Error(Code::kInvalidArgument,
+                place + "bytes cannot be stored; convert them to an array of uint8 or a string");
+  throw Error(Code::kInvalidArgument,
+              place + std::string(is_complex ? "a complex number without a dtype" : "this value") +
+                  " cannot be stored as an array of rank 0; convert it to an array");
 }
 
 // The number without its fraction. Python's int() raises for NaN and infinities, too; where it has

@@ -326,15 +326,22 @@ class Tensor:
         return _torch.from_numpy(self.numpy())
 
     def jax(self, sharding: Any = None) -> Any:
-        """The whole array as an array of JAX. With a sharding, each part is read once."""
+        """The whole array as an array of JAX. With a sharding, each part is read once.
+
+        Typed random keys come back as such; a sharding is that of their data.
+        """
         import jax
 
-        if sharding is None:
+        implementation = self._reader.random_key_impl(self._index)
+        if sharding is None and not implementation:
             return jax.numpy.asarray(self.numpy())
         from cairn._read_plan import ReadPlan
 
         plan = ReadPlan(self._reader)
-        plan.add_sharded(self._index, sharding, lambda array: array)
+        if implementation:
+            plan.add_keys(self._index, sharding, implementation)
+        else:
+            plan.add_sharded(self._index, sharding, lambda array: array)
         return plan.run(None)[0]
 
     def read_into(self, out: Any) -> Any:

@@ -108,6 +108,18 @@ def key_data_sharding(sharding: Any, rank: int) -> Any:
     )
 
 
+def check_key_sharding(name: str, sharding: Any, shape: Any) -> None:
+    """Raises ValueError if a sharding divides the data of a key, which JAX takes as a whole.
+
+    shape: that of the data of all keys.
+    """
+    if shape and sharding.shard_shape(tuple(shape))[-1] != shape[-1]:
+        raise ValueError(
+            f"{name}: a sharding of random keys cannot divide the last dimension of their data, "
+            f"whose shape is {tuple(shape)}: {sharding}"
+        )
+
+
 def wrap_key(array: Any, implementation: str) -> Any:
     """An array of random keys of their data."""
     return _jax().random.wrap_key_data(array, impl=implementation)

@@ -37,7 +37,7 @@ def convert(obj: Any) -> Any:
     for plain in (bool, int, float, complex, str, bytes, list, tuple):
         if isinstance(obj, plain):
             return plain(obj)
-    if isinstance(obj, bytearray) or (isinstance(obj, memoryview) and obj.format == "B"):
+    if isinstance(obj, bytearray):
         return bytes(obj)
     if hasattr(obj, "__array__") or isinstance(obj, memoryview) or _is_typed_array(obj):
         import numpy as np

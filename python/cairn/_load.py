@@ -8,6 +8,7 @@ import sys
 from cairn import _targets
 from cairn._casts import is_float
 from cairn._checkpoint import Checkpoint, item_value, open
+from cairn._globs import included
 from cairn._progress import shown
 from cairn._read_plan import ReadPlan, cast_array
 
@@ -44,7 +45,7 @@ def load(
         `...` stays. The target is not changed.
       out: a tree of arrays of NumPy, tensors of PyTorch or memoryviews, into which the values are
         read. Types and shapes must be those stored. It is returned.
-      include: globs; only leaves whose names match are read. Without a target.
+      include: globs; only leaves whose names match are read; None: all. Without a target.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
       partial: leaves that the target lacks are not read; leaves that are not stored keep the
@@ -57,6 +58,7 @@ def load(
 
     Raises:
       FileNotFoundError: there is no such checkpoint, step or item.
+      KeyError: no leaf matches `include`.
       CorruptionError: stored bytes are damaged.
       ValueError: the target does not have the stored structure or shapes, or the path is not
         a checkpoint.
@@ -89,10 +91,10 @@ def _converted(
     opened: Checkpoint, include: Any, framework: str, dtype: Any, sharding: Any, callback: Any
 ) -> Any:
     reader = opened.reader
-    if include is None:
+    globs = included(include)
+    if globs is None:
         indices = list(range(len(reader)))
     else:
-        globs = [include] if isinstance(include, str) else include
         indices = reader.select(globs)
         if not indices:
             raise KeyError(f"no leaf matches {', '.join(map(repr, globs))}")
@@ -147,7 +149,11 @@ def _read_leaves(
             continue
         is_cast = cast is not None and is_float(stored_as)
         placed = sharding(info.name, info.shape) if callable(sharding) else sharding
-        if placed is not None:
+        of_jax = framework == "jax" or placed is not None
+        implementation = reader.random_key_impl(index) if of_jax and stored_as == "uint32" else ""
+        if implementation:
+            plan.add_keys(index, placed, implementation)
+        elif placed is not None:
             finish = cast if cast is not None and is_cast else _same
             plan.add_sharded(index, placed, finish, dtype=wanted if is_cast else None)
         elif is_cast:
@@ -335,16 +341,15 @@ def _add_jax(plan: ReadPlan, index: int, leaf: Any, jax: Any) -> None:
     sharding = getattr(leaf, "sharding", None)
     if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         implementation = plan.reader.random_key_impl(index) or str(leaf.dtype._impl.name)
-        _check_shape(info, (*leaf.shape, *info.shape[len(leaf.shape) :]))
+        keys = tuple(info.shape[: max(0, len(info.shape) - len(leaf.dtype._impl.key_shape))])
+        if keys != tuple(leaf.shape):
+            raise ValueError(
+                f"the stored random keys have the shape {keys}, the target's have "
+                f"{tuple(leaf.shape)}"
+            )
         words = _jax.key_data_sharding(sharding, len(info.shape))
 
-        def wrap(array: Any) -> Any:
-            return _jax.wrap_key(array, implementation)
-
-        if words is None:
-            plan.add(index, wrap)
-        else:
-            plan.add_sharded(index, words, lambda array: array, wrap)
+        plan.add_keys(index, words, implementation)
         return
     _check_shape(info, leaf.shape)
     if sharding is None:

@@ -85,6 +85,20 @@ class ReadPlan:
             )
         )
 
+    def add_keys(self, index: int, sharding: Any, implementation: str) -> None:
+        """Reads an array of random keys of JAX. sharding: that of their data, or None."""
+        from cairn import _jax
+
+        def wrap(array: Any) -> Any:
+            return _jax.wrap_key(array, implementation)
+
+        if sharding is None:
+            self.add(index, wrap)
+            return
+        info = self.reader.tensor(index)
+        _jax.check_key_sharding(info.name, sharding, info.shape)
+        self.add_sharded(index, sharding, lambda array: array, wrap)
+
     def add_value(self, value: Any) -> None:
         """A leaf that needs no array."""
         self.leaves.append(lambda arrays: value)

@@ -6,6 +6,7 @@ import os
 
 from cairn import _cairn
 from cairn._checkpoint import Checkpoint, open
+from cairn._globs import excluded, included
 from cairn._progress import shown
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
@@ -81,7 +82,14 @@ def diff(
     """Compares two checkpoints of any format: structure and values."""
     with shown(progress, "diff") as callback:
         text = _cairn.diff_json(
-            a, b, _globs(include), _globs(exclude), rtol, atol, ignore_dtype, callback
+            a,
+            b,
+            included(include) or [],
+            excluded(exclude),
+            rtol,
+            atol,
+            ignore_dtype,
+            callback,
         )
     return DiffReport(_parsed(text))
 
@@ -112,7 +120,7 @@ def convert(
         "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
-      include: globs of the names to write, or one glob; None: all.
+      include: globs of the names to write, or one glob; None: all. An empty list is a KeyError.
       exclude: globs of the names to leave out, or one.
       rename: pairs of a regular expression and its replacement, as re.sub takes them.
       nest: a separator at which flat names become a nested tree.
@@ -129,8 +137,8 @@ def convert(
             step,
             item,
             to,
-            _globs(include),
-            _globs(exclude),
+            included(include) or [],
+            excluded(exclude),
             rename or [],
             nest,
             dtype,
@@ -154,10 +162,6 @@ def stats(checkpoint: Checkpoint | str | os.PathLike[str], *globs: str) -> list[
 def steps(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
     return list(_parsed(_cairn.steps_json(directory)))
-
-
-def _globs(given: str | list[str] | None) -> list[str]:
-    return [given] if isinstance(given, str) else given or []
 
 
 def _parsed(text: str) -> Any:

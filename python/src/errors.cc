@@ -53,13 +53,23 @@ void set_error(PyObject* type, std::string_view text) {
   Py_DECREF(message);
 }
 
+// The library names the option of the command and that of C++. Python has another one.
+std::string with_names_of_python(std::string message) {
+  constexpr std::string_view kOptions = "--force (if_exists)";
+  const std::size_t at = message.rfind(kOptions);
+  if (at != std::string::npos) message.replace(at, kOptions.size(), "overwrite=True");
+  return message;
+}
+
 void translate(const std::exception_ptr& thrown, void* /*unused*/) {
   try {
     std::rethrow_exception(thrown);
   } catch (const BuiltinError& e) {
     set_error(e.type(), e.message());
   } catch (const Error& e) {
-    set_error(exception_of(e.code()), e.message());
+    const bool exists = e.code() == Code::kAlreadyExists;
+    set_error(exception_of(e.code()),
+              exists ? with_names_of_python(std::string(e.message())) : e.message());
   }
 }
 

@@ -120,7 +120,7 @@ TEST(PyTreeErrors, SavedTrees) {
        }},
       {"bytes",
        kInvalid,
-       {"a: is not a number", "bytes"},
+       {"a: bytes cannot be stored", "bytes"},
        [](Room& r) { r.save(leaf("a", Tree(Bytes(3)))); }},
       {"elements of no type",
        Code::kUnimplemented,

@@ -78,6 +78,43 @@ def test_random_keys(tmp_path, jax8):
         assert np.array_equal(loaded["old"], tree["old"])
 
 
+def same_keys(jax, loaded, tree):
+    for name in tree:
+        assert loaded[name].dtype == tree[name].dtype and loaded[name].shape == tree[name].shape
+        assert np.array_equal(jax.random.key_data(loaded[name]), jax.random.key_data(tree[name]))
+
+
+@pytest.mark.parametrize("writer", ["cairn", "orbax"])
+def test_random_keys_without_a_target(tmp_path, jax8, writer):
+    """Where arrays of JAX are returned, keys come back as such; NumPy has no type for them."""
+    jax, mesh = jax8
+    tree = {"one": jax.random.key(1), "many": jax.random.split(jax.random.key(2), 8), "rbg": jax.random.key(3, impl="rbg")}
+    if writer == "cairn":
+        cairn.save(tmp_path / "c", tree)
+    else:
+        ocp.PyTreeCheckpointer().save(tmp_path / "c", tree)
+    same_keys(jax, cairn.load(tmp_path / "c", framework="jax"), tree)
+    same_keys(jax, cairn.load(tmp_path / "c", include="*", framework="jax", dtype="bfloat16"), tree)
+    checkpoint = cairn.open(tmp_path / "c")
+    same_keys(jax, {name: checkpoint[name].jax() for name in tree}, tree)
+    everywhere, split, cut = (NamedSharding(mesh, P(*spec)) for spec in ((), ("x",), ("x", "y")))
+    same_keys(jax, cairn.load(tmp_path / "c", sharding=everywhere), tree)
+    many = checkpoint["many"].jax(split)
+    same_keys(jax, {"many": many}, {"many": tree["many"]})
+    assert many.sharding.is_equivalent_to(split, 1)
+    for call in (lambda: checkpoint["many"].jax(cut), lambda: cairn.load(tmp_path / "c", include="many", sharding=cut)):
+        with pytest.raises(ValueError, match=r"many: a sharding of random keys cannot divide .* shape is \(8, 2\)"):
+            call()
+    assert cairn.load(tmp_path / "c")["many"].dtype == np.uint32
+
+
+def test_random_keys_of_other_shapes(tmp_path, jax8):
+    jax, _ = jax8
+    cairn.save(tmp_path / "c", {"one": jax.random.key(1)})
+    with pytest.raises(ValueError, match=r"one: the stored random keys have the shape \(\), the target's have \(3,\)"):
+        cairn.load(tmp_path / "c", {"one": jax.random.split(jax.random.key(1), 3)})
+
+
 def test_each_box_of_replicas_is_read_once(tmp_path, jax8):
     """Eight replicas of 8 MiB: the process reads the array once, not eight times."""
     jax, mesh = jax8

@@ -162,8 +162,46 @@ def test_arrays_of_other_types_are_named_by_their_type(tmp_path, array, suffix):
 
 
 def test_a_memoryview_of_numbers_is_an_array(tmp_path):
-    cairn.save(tmp_path / "c.msgpack", {"numbers": memoryview(np.arange(4.0)), "bytes": memoryview(b"abc")})
-    assert_same(cairn.load(tmp_path / "c.msgpack"), {"numbers": np.arange(4.0), "bytes": b"abc"})
+    words = np.arange(3, dtype=np.uint8)
+    tree = {"numbers": memoryview(np.arange(4.0)), "bytes": memoryview(words)}
+    for name in ("c.msgpack", "c.npz", "c"):
+        cairn.save(tmp_path / name, tree)
+        assert_same(cairn.load(tmp_path / name), {"numbers": np.arange(4.0), "bytes": words})
+    cairn.save(tmp_path / "one", memoryview(words))
+    assert_same(cairn.load(tmp_path / "one"), words)
+
+
+def test_bytes_are_refused_with_the_name_of_the_leaf(tmp_path):
+    for leaf in (b"abc", bytearray(b"abc")):
+        with pytest.raises(ValueError, match="^a.b: bytes cannot be stored; convert them to an array of uint8"):
+            cairn.save(tmp_path / "c", {"a": {"b": leaf}})
+        with pytest.raises(ValueError, match="^bytes cannot be stored"):
+            cairn.save(tmp_path / "c", leaf)
+
+
+def test_an_empty_list_of_globs_selects_nothing(tmp_path):
+    cairn.save(tmp_path / "c", {"a": np.ones(2)})
+    for call in (
+        lambda given: cairn.load(tmp_path / "c", include=given),
+        lambda given: cairn.load(tmp_path / "c", include=given, framework="jax"),
+        lambda given: cairn.convert(tmp_path / "c", tmp_path / "c.npz", include=given),
+        lambda given: cairn.diff(tmp_path / "c", tmp_path / "c", include=given),
+    ):
+        for empty in ([], ()):
+            with pytest.raises(KeyError, match="include: an empty list matches no leaf; None selects all"):
+                call(empty)
+        assert call(None)
+        assert not (tmp_path / "c.npz").exists() or (tmp_path / "c.npz").unlink() is None
+    assert cairn.convert(tmp_path / "c", tmp_path / "c.npz", exclude=[])["tensors"] == 1
+    assert cairn.diff(tmp_path / "c", tmp_path / "c", exclude=[]).data["same"] == 1
+
+
+@pytest.mark.parametrize("name", ["c", "c.npz"])
+def test_what_to_do_if_the_path_exists(tmp_path, name):
+    cairn.save(tmp_path / name, {"a": np.ones(2)})
+    with pytest.raises(FileExistsError, match="already exists; choose another .*, or allow replacing it with overwrite=True$"):
+        cairn.save(tmp_path / name, {"a": np.ones(2)})
+    cairn.save(tmp_path / name, {"a": np.ones(2)}, overwrite=True)
 
 
 def test_options_reach_the_files(tmp_path):

@@ -218,7 +218,10 @@ std::string PendingDirectory::replace_target() {
 void PendingDirectory::keep_files(const std::vector<std::string>& names) const {
   if (names.empty()) return;
   const Directory target = parent_.child(name_);
+  // The handler may have written a file of any name: the new one takes its place.
+  const bool has_any_name = is_one_file(target);
   for (const std::string& name : names) {
+    if (has_any_name && directory_->kind(name) == EntryKind::kFile) continue;
     const std::string reason = link_file(target.descriptor(), name, directory_->path_of(name));
     if (!reason.empty())
       throw Error(Code::kAlreadyExists,

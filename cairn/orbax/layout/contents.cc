@@ -1,6 +1,7 @@
 // contents.cc -- checks the names that each directory of a checkpoint may contain.
 //
 //   step or v1 checkpoint   its marks, and items: those that _CHECKPOINT_METADATA lists, if it does
+//   of one handler of JSON, of a protocol buffer or of a random key: its file, or its folders
 //   item                    its metadata; a database or the folders of its parameters;
 //                           array_metadatas. Of a handler that is not Orbax's own: any files
 //   database                manifest.ocdbt, manifest.<hex>, data folders with files named by 32 hex
@@ -91,6 +92,9 @@ class Contents {
   void check_top(const Directory& directory) {
     const auto entries = directory.list();
     if (entries.empty()) return;
+    const std::string handler = temporary_ ? "" : only_handler(directory, entries);
+    if (is_file_handler(handler) || is_random_key_handler(handler))
+      return check_direct(directory, entries, handler);
     const bool step = is_step(entries);
     const bool item = is_item(directory, entries);
     if (!temporary_ && !step && !item) refuse_without_identity(directory);
@@ -98,6 +102,13 @@ class Contents {
     if (temporary_ || item || has_parameters(directory, entries))
       return check_item(directory, entries, true);
     check_step(directory, entries);
+  }
+
+  // Returns the handler that has written the checkpoint without items, or "".
+  static std::string only_handler(const Directory& directory,
+                                  const std::vector<DirectoryEntry>& entries) {
+    const std::map<std::string, std::string> listed = listed_items(directory, entries);
+    return listed.size() == 1 && listed.begin()->first.empty() ? listed.begin()->second : "";
   }
 
   // Steps of old versions have no file of their own: their items identify them.
@@ -219,6 +230,37 @@ class Contents {
         });
   }
 
+  // Checks a checkpoint that is_file_handler() or is_random_key_handler() has written directly.
+  void check_direct(const Directory& directory, const std::vector<DirectoryEntry>& entries,
+                    std::string_view handler) {
+    const bool is_file = is_file_handler(handler);
+    const std::string file = is_file ? item_file(entries, handler) : "";
+    check_entries(
+        directory, entries,
+        [&](std::string_view name) {
+          return is_step_file(name) || name == kCommitFile || (is_file && name == file);
+        },
+        [&](const Directory& child, const std::string& name) {
+          if (is_file || !is_one_of(kRandomKeyFolders, name)) return false;
+          return check_item(child, child.list(), false), true;
+        });
+  }
+
+  // Returns the name of the file that the handler has written: the only one, or the one of the
+  // usual name. "" if others have added files, and the program has chosen the name.
+  static std::string item_file(const std::vector<DirectoryEntry>& entries,
+                               std::string_view handler) {
+    std::vector<std::string> names;
+    for (const DirectoryEntry& entry : entries)
+      if (entry.kind == EntryKind::kFile && entry.name != kCommitFile &&
+          !is_step_file(final_name(entry.name)))
+        names.push_back(entry.name);
+    if (names.size() == 1) return names.front();
+    const std::string usual(handler.ends_with(".JsonCheckpointHandler") ? kJsonItemFile
+                                                                        : kProtoItemFile);
+    return has(entries, usual) ? usual : "";
+  }
+
   // Returns the items that the metadata lists, with their handlers. Empty if the metadata lists
   // none, or if the save ended before it was written.
   static std::map<std::string, std::string> listed_items(
@@ -252,7 +294,8 @@ class Contents {
         directory, entries,
         [&](std::string_view name) {
           return is_one_of(kItemFiles, name) || name == kAggregateFile || is_manifest(name) ||
-                 (top ? is_step_file(name) : is_one_of(kOtherItemFiles, name)) ||
+                 (top && is_step_file(name)) ||
+                 ((!top || temporary_) && is_one_of(kOtherItemFiles, name)) ||
                  (array && (is_one_of(kArrayFiles, name) || is_chunk_name(name)));
         },
         [&](const Directory& child, const std::string& name) {
@@ -386,6 +429,10 @@ void check_only_checkpoint(const Directory& directory, DirectoryRole role, Forei
 
 std::vector<std::string> foreign_files(const Directory& directory) {
   return Contents(false).check_below(directory);
+}
+
+bool is_one_file(const Directory& directory) {
+  return is_file_handler(Contents::only_handler(directory, directory.list()));
 }
 
 }  // namespace cairn::inline v0::orbax

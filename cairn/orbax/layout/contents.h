@@ -32,4 +32,8 @@ void check_only_checkpoint(const Directory& directory, DirectoryRole role,
 // checkpoint, and returns their names.
 std::vector<std::string> foreign_files(const Directory& directory);
 
+// Returns true if `_CHECKPOINT_METADATA` records that one handler has written the whole checkpoint,
+// as one file whose name the program may have chosen: a handler of JSON or of a protocol buffer.
+bool is_one_file(const Directory& directory);
+
 }  // namespace cairn::inline v0::orbax

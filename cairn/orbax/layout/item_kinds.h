@@ -38,6 +38,17 @@ inline bool is_foreign_handler(std::string_view handler) {
                               handler.ends_with(".StatefulCheckpointableHandler"));
 }
 
+// Whether the handler writes one file, whose name a program may choose.
+inline bool is_file_handler(std::string_view handler) {
+  return handler.starts_with("orbax.checkpoint.") && (handler.ends_with(".JsonCheckpointHandler") ||
+                                                      handler.ends_with(".ProtoCheckpointHandler"));
+}
+
+inline bool is_random_key_handler(std::string_view handler) {
+  return handler.starts_with("orbax.checkpoint.") &&
+         handler.ends_with("RandomKeyCheckpointHandler");
+}
+
 // The names that handlers of different ages gave to the file of the JSON item `item`.
 inline std::array<std::string_view, 3> json_item_files(std::string_view item) {
   return {kJsonItemFile, kV1JsonItemFile, item};

@@ -46,7 +46,7 @@ def restored(path, item=None, restore_args=None, partial=False, **options):
     ({}, "Found empty item", "empty item"),
     ({"a": 1 + 2j}, "TypeHandler lookup failed", "no type handler is registered for the type complex"),
     ({"a": jax.ShapeDtypeStruct((2,), np.float32)}, "TypeHandler lookup failed", "no type handler is registered for the type ShapeDtypeStruct"),
-    ({"a": b"x"}, 'Unsupported data type: "bytes8"', "a: is not a number"),
+    ({"a": b"x"}, 'Unsupported data type: "bytes8"', "a: bytes cannot be stored"),
     ({"a~b": "text"}, "requires '~' to be followed by '0' or '1'", "'~' must be followed by 0 or 1"),
 ], ids=["empty", "complex", "abstract", "bytes", "tilde"])
 def test_trees_that_are_refused(scratch, tree, theirs, ours):

@@ -291,6 +291,39 @@ TEST(ForeignFiles, GoWhenTheCheckpointIsReplaced) {
   EXPECT_THAT(list_directory(dir.path()).folders, ElementsAre("a", "other"));
 }
 
+// What the handlers of JSON, of a protocol buffer and of a random key write is theirs.
+TEST(ForeignFiles, AreNotThoseOfTheOnlyHandler) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = dir / "a";
+  const auto write = [](const std::string& folder, const std::string& handler,
+                        const std::vector<std::string>& files) {
+    put_file(folder + "/_CHECKPOINT_METADATA",
+             R"({"item_handlers": "orbax.checkpoint._src.handlers.)" + handler + R"("})");
+    for (const std::string& file : files) put_file(folder + "/" + file, "{}");
+  };
+  const auto replace = [&](const std::vector<std::string>& files, ForeignFiles foreign) {
+    CheckpointDirectory directory(path, IfExists::kReplace, CommitProtocol::kAtomicRename, foreign);
+    write(directory.path(), "json_checkpoint_handler.JsonCheckpointHandler", files);
+    directory.commit();
+  };
+  const std::string key = "random_key_checkpoint_handler.JaxRandomKeyCheckpointHandler";
+  write(path, key, {"jax_random_key/checkpoint/.zarray", "jax_random_key_metadata/metadata"});
+  replace({"metadata"}, ForeignFiles::kRefuse);
+  EXPECT_THAT(list_directory(path).folders, ElementsAre());
+  replace({"conf.json"}, ForeignFiles::kRefuse);
+  replace({"conf.json"}, ForeignFiles::kKeepFiles);
+  EXPECT_THAT(list_directory(path).files, ElementsAre("_CHECKPOINT_METADATA", "conf.json"));
+  put_file(path + "/notes.txt", "x");
+  EXPECT_THAT([&] { replace({"conf.json"}, ForeignFiles::kRefuse); },
+              FailsWith(Code::kAlreadyExists, "does not belong to a checkpoint"));
+  replace({"conf.json"}, ForeignFiles::kKeepFiles);
+  EXPECT_THAT(list_directory(path).files,
+              ElementsAre("_CHECKPOINT_METADATA", "conf.json", "notes.txt"));
+  put_file(path + "/jax_random_key/x", "x");  // not of this handler
+  EXPECT_THAT([&] { replace({"conf.json"}, ForeignFiles::kKeepFiles); },
+              FailsWith(Code::kAlreadyExists, "jax_random_key: is a directory"));
+}
+
 TEST(ForeignFiles, BesideTheCheckpointAreKept) {
   const TempDir dir = TempDir::in_memory();
   const std::string path = dir / "a";

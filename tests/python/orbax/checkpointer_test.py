@@ -559,3 +559,90 @@ def test_folders_in_folders(ocp, tmp_path, use_zarr3, outer, inner, can_be_saved
     assert described(checkpointer.restore(tmp_path / "c")) == described(tree)
     loaded = cairn.load(tmp_path / "c")
     assert [loaded[name].tolist() for name in tree] == [array.tolist() for array in tree.values()]
+
+
+def direct_saves(ocp):
+    """Checkpointers of one handler each that writes no tree, and the arguments of the save number i."""
+    proto = pytest.importorskip("google.protobuf.struct_pb2")
+    text = lambda i: ocp.args.JsonSave({"a": i})  # noqa: E731
+    return {
+        "json": (ocp.Checkpointer(ocp.JsonCheckpointHandler()), text),
+        "json, own name": (ocp.Checkpointer(ocp.JsonCheckpointHandler(filename="conf.json")), text),
+        "json, async": (ocp.AsyncCheckpointer(ocp.JsonCheckpointHandler()), text),
+        "proto": (ocp.Checkpointer(ocp.ProtoCheckpointHandler(filename="p.txt")),
+                  lambda i: ocp.args.ProtoSave(proto.Value(number_value=i))),
+        "jax key": (ocp.Checkpointer(ocp.JaxRandomKeyCheckpointHandler()),
+                    lambda i: ocp.args.JaxRandomKeySave(jax.random.key(i))),
+        "numpy key": (ocp.Checkpointer(ocp.NumpyRandomKeyCheckpointHandler()),
+                      lambda i: ocp.args.NumpyRandomKeySave(np.random.RandomState(i).get_state())),
+    }  # fmt: skip
+
+
+DIRECT = ["json", "json, own name", "json, async", "proto", "jax key", "numpy key"]
+
+
+def files_in(path):
+    return sorted(str(file.relative_to(path)) for file in path.iterdir() if file.name != "commit_success.txt")
+
+
+def save_directly(ocp, name, path, number):
+    checkpointer, arguments = direct_saves(ocp)[name]
+    with checkpointer:
+        checkpointer.save(path, args=arguments(number), force=True)
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_force_replaces_checkpoints_of_one_handler(writer_reader, name, tmp_path):
+    """Also those of the other package, and by other handlers."""
+    writer, reader = writer_reader
+    path = tmp_path / "checkpoint"
+    save_directly(writer, name, path, 0)
+    expected = files_in(path)
+    for ocp, number in ((writer, 1), (reader, 2), (reader, 3)):
+        save_directly(ocp, name, path, number)
+        assert files_in(path) == expected
+    other = "proto" if name == "json" else "json"
+    save_directly(reader, other, path, 4)
+    assert files_in(path) == ["_CHECKPOINT_METADATA", "p.txt" if name == "json" else "metadata"]
+    save_directly(writer, name, path, 5)
+    reader.PyTreeCheckpointer().save(path, {"a": 1}, force=True)
+    assert reader.PyTreeCheckpointer().restore(path) == {"a": 1}
+    reader.PyTreeCheckpointer().save(tmp_path / "tree", {"a": 1})
+    assert files_in(path) == files_in(tmp_path / "tree")
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_files_of_others_beside_a_checkpoint_of_one_handler_stay(name, tmp_path):
+    path = tmp_path / "checkpoint"
+    for number in range(3):
+        save_directly(ours, name, path, number)
+        (path / "notes.txt").write_text(f"notes {number}")
+        (path / "more.txt").write_text("more")
+    before = files_in(path)
+    assert {"notes.txt", "more.txt"} < set(before)
+    (path / "photos").mkdir()
+    with pytest.raises(FileExistsError, match="photos: is a directory that does not belong to a checkpoint"):
+        save_directly(ours, name, path, 3)
+    with pytest.raises(FileExistsError, match="does not belong to a checkpoint"):
+        cairn.save(path, {"a": 1}, overwrite=True)
+    (path / "photos").rmdir()
+    assert files_in(path) == before and (path / "notes.txt").read_text() == "notes 2"
+    ours.PyTreeCheckpointer().save(path, {"a": 1}, force=True)
+    assert (path / "notes.txt").read_text() == "notes 2" and (path / "more.txt").exists()
+    assert ours.PyTreeCheckpointer().restore(path) == {"a": 1}
+
+
+@pytest.mark.parametrize("name", DIRECT)
+def test_cairn_replaces_checkpoints_of_one_handler(name, tmp_path):
+    save_directly(ours, name, tmp_path / "checkpoint", 0)
+    cairn.save(tmp_path / "checkpoint", {"a": 1}, overwrite=True)
+    assert cairn.load(tmp_path / "checkpoint") == {"a": 1}
+
+
+def test_leftovers_of_an_interrupted_save_of_json_are_removed(tmp_path):
+    leftover = tmp_path / "checkpoint.orbax-checkpoint-tmp"
+    leftover.mkdir()
+    (leftover / "_CHECKPOINT_METADATA").write_text('{"item_handlers": null, "init_timestamp_nsecs": 1}')
+    (leftover / "metadata").write_text('{"a": 1}')
+    ours.Checkpointer(ours.JsonCheckpointHandler()).save(tmp_path / "checkpoint", args=ours.args.JsonSave(1))
+    assert not leftover.exists()

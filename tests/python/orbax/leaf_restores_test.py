@@ -1,5 +1,7 @@
 """Restores of single leaves, in kinds and placements that need care: the same with both packages."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,3 +124,98 @@ def test_restored_arrays_have_the_byte_order_of_the_machine(ocp, tmp_path):
     for name, array in tree.items():
         assert restored[name].dtype.isnative
         np.testing.assert_array_equal(restored[name], array)
+
+
+def restored_or_error(work):
+    """The key's type, shape and data, or the class of the error."""
+    try:
+        key = work()
+        return key.dtype, key.shape, np.asarray(jax.random.key_data(key)).tolist()
+    except (ValueError, TypeError) as error:
+        return next(kind for kind in (ValueError, TypeError) if isinstance(error, kind))
+
+
+# A target of the key with key number 0, and the outcome with strict=True and with strict=False; None: the key.
+KEY_TARGETS = {
+    "another key": (lambda: jax.random.key(1), None, None),
+    "a key of another generator": (lambda: jax.ShapeDtypeStruct((), jax.random.key(0, impl="rbg").dtype), None, None),
+    "its data": (lambda: jnp.zeros(2, jnp.uint32), None, None),
+    "several keys": (lambda: jax.random.split(jax.random.key(1), 4), ValueError, ValueError),
+    "floats": (lambda: jnp.zeros(2), TypeError, TypeError),
+    "more floats": (lambda: jnp.zeros(8), ValueError, TypeError),
+    "more words": (lambda: jnp.zeros(4, jnp.uint32), ValueError, TypeError),
+}
+
+
+@pytest.mark.parametrize("name", KEY_TARGETS)
+def test_a_target_of_another_shape_or_type_for_a_typed_key(writer_reader, name, tmp_path):
+    writer, reader = writer_reader
+    key = jax.random.key(0)
+    with writer.StandardCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "key", {"rng": key})
+    same = restored_or_error(lambda: key)
+    make, *outcomes = KEY_TARGETS[name]
+    checkpointer = reader.StandardCheckpointer()
+    for strict, outcome in zip((True, False), outcomes, strict=True):
+        restore = lambda strict=strict: checkpointer.restore(tmp_path / "key", {"rng": make()}, strict=strict)["rng"]  # noqa: E731
+        assert restored_or_error(restore) == (outcome or same)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "outcome"),
+    [
+        ({"dtype": jnp.bfloat16}, TypeError),
+        ({"dtype": np.int32}, TypeError),
+        ({"global_shape": (4,)}, ValueError),
+        ({"global_shape": (4, 2)}, ValueError),
+        ({"global_shape": (4, 2), "strict": False}, slice(4)),
+        ({"global_shape": (4,), "strict": False, "dtype": jax.random.key(0).dtype}, slice(4)),
+        ({"global_shape": (8, 4), "strict": False}, TypeError),
+    ],
+    ids=str,
+)
+def test_arguments_of_typed_keys(writer_reader, arguments, outcome, tmp_path):
+    writer, reader = writer_reader
+    keys = placed_keys()["sharded"]
+    writer.PyTreeCheckpointer().save(tmp_path / "keys", {"keys": keys})
+    given = {"keys": reader.ArrayRestoreArgs(sharding=NamedSharding(mesh(), PartitionSpec("x")), **arguments)}
+    restore = lambda: reader.PyTreeCheckpointer().restore(tmp_path / "keys", restore_args=given)["keys"]  # noqa: E731
+    expected = restored_or_error(lambda: keys[outcome]) if isinstance(outcome, slice) else outcome
+    assert restored_or_error(restore) == expected
+
+
+def test_a_sharding_that_cuts_the_data_of_a_key(ocp, tmp_path):
+    """Orbax returns an array whose sharding cannot be read; cairn.orbax refuses it."""
+    ocp.PyTreeCheckpointer().save(tmp_path / "keys", {"keys": placed_keys()["sharded"]})
+    sharding = NamedSharding(mesh(), PartitionSpec("x", "y"))
+    arguments = {"keys": ocp.ArrayRestoreArgs(sharding=sharding)}
+    restore = lambda: ocp.PyTreeCheckpointer().restore(tmp_path / "keys", restore_args=arguments)  # noqa: E731
+    with pytest.raises((ValueError, AssertionError)) as caught:
+        assert restore()["keys"].sharding
+    if ocp.__name__ == "cairn.orbax":
+        assert "keys: a sharding of random keys cannot divide the last dimension" in str(caught.value)
+
+
+def test_casts_give_no_warnings(ocp, tmp_path):
+    """Those of NumPy: for complex numbers, and for numbers that the type does not hold."""
+    tree = {
+        "complex": np.array([1e300 + 1j, 2 - 3j]),
+        "large": np.array([2**40, -3]),
+        "double": np.array([1e300, 0.5]),
+        "jax": jnp.array([1e39 + 1j, 4.0]),
+    }
+    wanted = {"complex": np.float32, "large": np.float16, "double": np.float16, "jax": jnp.bfloat16}
+    ocp.PyTreeCheckpointer().save(tmp_path / "tree", tree)
+    arguments = {
+        name: (ocp.ArrayRestoreArgs if name == "jax" else ocp.RestoreArgs)(dtype=dtype)
+        for name, dtype in wanted.items()
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", np.exceptions.ComplexWarning)
+        warnings.simplefilter("error", RuntimeWarning)
+        restored = ocp.PyTreeCheckpointer().restore(tmp_path / "tree", restore_args=arguments)
+    assert {name: array.dtype for name, array in restored.items()} == wanted
+    np.testing.assert_array_equal(restored["complex"], np.array([np.inf, 2], np.float32))
+    np.testing.assert_array_equal(restored["large"], np.array([np.inf, -3], np.float16))
+    np.testing.assert_array_equal(restored["double"], np.array([np.inf, 0.5], np.float16))
+    assert restored["jax"].tolist()[1] == 4

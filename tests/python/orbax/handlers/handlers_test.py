@@ -1,6 +1,7 @@
 """Handlers of users, inside checkpointers, composites and managers: the same with both packages."""
 
 import asyncio
+import copy
 import dataclasses
 
 import jax.numpy as jnp
@@ -211,3 +212,18 @@ def test_registered_arguments(ocp):
         ocp.args.register_with_handler(handler, for_save=True)(dict)
     with pytest.raises(ValueError):
         ocp.args.get_registered_handler_cls(ocp.args.CheckpointArgs)
+
+
+@pytest.mark.parametrize("name", ["PyTree", "Standard", "Array"])
+def test_deep_copies_of_handlers(ocp, name, tmp_path):
+    """A copy saves and restores, with the options of the original."""
+    options = {"use_ocdbt": False} if name == "PyTree" else {}
+    handler = getattr(ocp, f"{name}CheckpointHandler")(**options)
+    copied = copy.deepcopy(handler)
+    value = jnp.arange(4.0) if name == "Array" else {"a": jnp.arange(4.0)}
+    for path, one in ((tmp_path / "copy", copied), (tmp_path / "original", handler)):
+        with ocp.Checkpointer(one) as checkpointer:
+            checkpointer.save(path, args=getattr(ocp.args, f"{name}Save")(value))
+            restored = checkpointer.restore(path, args=getattr(ocp.args, f"{name}Restore")())
+        np.testing.assert_array_equal(restored if name == "Array" else restored["a"], np.arange(4.0))
+        assert (path / "manifest.ocdbt").exists() == (name == "Standard")

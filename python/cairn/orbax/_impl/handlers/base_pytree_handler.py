@@ -71,21 +71,31 @@ class BasePyTreeCheckpointHandler(NativeHandler):
                 "MemoryLimitOptions(max_transfer_concurrent_gb=...)"
             )
         rich = getattr(pytree_metadata_options, "support_rich_types", False)
-        self._native = _cairn.TreeHandler(
-            use_ocdbt=use_ocdbt,
-            use_zarr3=use_zarr3,
-            use_compression=use_compression,
-            support_rich_types=bool(rich),
-            save_concurrent_bytes=save_concurrent_bytes,
-            enable_post_merge_validation=enable_post_merge_validation,
-            device_host_bytes=None if is_auto else limit,
-            auto_device_host_gb=most if is_auto else None,
-        )
+        self._native_options: dict[str, Any] = {
+            "use_ocdbt": use_ocdbt,
+            "use_zarr3": use_zarr3,
+            "use_compression": use_compression,
+            "support_rich_types": bool(rich),
+            "save_concurrent_bytes": save_concurrent_bytes,
+            "enable_post_merge_validation": enable_post_merge_validation,
+            "device_host_bytes": None if is_auto else limit,
+            "auto_device_host_gb": most if is_auto else None,
+        }
+        self._native = _cairn.TreeHandler(**self._native_options)
         self._leaf_options = {
             "is_ocdbt_checkpoint": use_ocdbt,
             "use_zarr3": use_zarr3,
             "use_compression": use_compression,
         }
+
+    # For copy.copy() and copy.deepcopy(): the native object has no copy, so one is made anew.
+
+    def __getstate__(self) -> "dict[str, Any]":
+        return {name: value for name, value in vars(self).items() if name != "_native"}
+
+    def __setstate__(self, state: "dict[str, Any]") -> None:
+        vars(self).update(state)
+        self._native = _cairn.TreeHandler(**self._native_options)
 
     @property
     def _registry(self) -> Any:

@@ -132,7 +132,7 @@ class LeafReads:
         def finish(arrays: "list[Any]") -> Any:
             if kind in ("complex", "bytes"):  # a dtype has no effect on them, as in Orbax
                 return arrays[at].item() if kind == "complex" else arrays[at].tobytes()
-            array = arrays[at] if dtype is None else arrays[at].astype(dtype, copy=False)
+            array = _cast(arrays[at], dtype)
             if kind == "np.generic":  # with a dtype, a Python number, as in Orbax
                 return array[()] if dtype is None else array.item()
             if kind != "scalar":
@@ -159,32 +159,34 @@ class LeafReads:
     ) -> "Callable[[list[Any]], Any]":
         import jax
 
+        from cairn import _jax
+
         info = self._stored.infos[index]
         sharding = self._sharding(index, args)
         given = getattr(args, "sharding", None)
-        placement = given if has_layout(given) else sharding
         implementation = self._stored.random_key_impl(index) if keeps_metadata else ""
-        if implementation:
-            at = self._whole(index)
-
-            def wrap(arrays: "list[Any]") -> Any:
-                # A stored sharding is about the key's data. One of the key itself fits it, too:
-                # it leaves the last dimension whole.
-                data = jax.device_put(jax.numpy.asarray(arrays[at]), placement)
-                return jax.random.wrap_key_data(data, impl=implementation)
-
-            return wrap
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
         wanted = getattr(args, "global_shape", None)
-        if is_key_dtype(args.dtype) or wanted is None:
-            wanted = info.shape
-        wanted = tuple(wanted)
+        if wanted is not None and is_key_dtype(args.dtype):
+            wanted, sharding = _of_key_data(wanted, args.dtype, sharding)
+        placement = given if has_layout(given) else sharding
+        wanted = tuple(info.shape if wanted is None else wanted)
         if wanted != tuple(info.shape):
-            return self._resized(index, wanted, getattr(args, "strict", True), dtype, placement)
-        make = self._sharded(index, sharding, dtype)
-        if placement is sharding:
-            return make
-        return lambda arrays: jax.device_put(make(arrays), placement)
+            strict = getattr(args, "strict", True)
+            read = self._resized(index, wanted, strict, dtype, placement)
+        else:
+            if implementation:
+                _jax.check_key_sharding(info.name, sharding, info.shape)
+            read = self._sharded(index, sharding, dtype)
+
+        def finish(arrays: "list[Any]") -> Any:
+            array = read(arrays)
+            if placement is not sharding:
+                array = jax.device_put(array, placement)
+            # It raises TypeError for a shape or a type that key data of this kind does not have.
+            return jax.random.wrap_key_data(array, impl=implementation) if implementation else array
+
+        return finish
 
     def _sharding(self, index: int, args: RestoreArgs) -> Any:
         import jax
@@ -251,5 +253,28 @@ class LeafReads:
         return finish
 
 
+def _of_key_data(
+    shape: "tuple[int, ...]", dtype: Any, sharding: Any
+) -> "tuple[tuple[int, ...], Any]":
+    """The shape and the sharding of the data of random keys of this shape, type and sharding."""
+    import jax
+
+    from cairn import _jax
+
+    keys = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+    data = jax.eval_shape(jax.random.key_data, keys).shape
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        sharding = _jax.key_data_sharding(sharding, len(data))
+    return tuple(data), sharding
+
+
 def _cast(array: Any, dtype: Any) -> Any:
-    return array if dtype is None else array.astype(dtype, copy=False)
+    """The array with this type, without NumPy's warnings, which Orbax's casts do not give."""
+    import numpy as np
+
+    if dtype is None or array.dtype == dtype:
+        return array
+    if array.dtype.kind == "c" and dtype.kind not in "bc":
+        array = array.real  # astype() would warn
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
