@@ -8,8 +8,8 @@
 
 namespace cairn::inline v0 {
 
-// Returns a bool, int, float or complex, as NumPy's item(). `element` has rank 0. An element that has
-// no Python number (kOpaque) stays an array.
+// Returns a bool, int, float or complex, as NumPy's item(). `element` has rank 0. An element that
+// has no Python number (kOpaque) stays an array.
 Tree python_number(const Array& element);
 // The number of a leaf and the dtype that numpy.asarray gives it: bool, int64, uint64, float64,
 // complex128, or that of a NumPy scalar. nullopt for a leaf that is not a number.
