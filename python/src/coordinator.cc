@@ -75,11 +75,10 @@ class PythonCoordinator final : public Coordinator {
                         [&] {
                           try {
                             const std::chrono::duration<double> seconds = timeout;
-                            return until_the_end([&] {
-                              return values(object().attr("all_gather")(
-                                  nb::str(name.data(), name.size()),
-                                  nb::bytes(value.data(), value.size()), seconds.count()));
-                            });
+                            return values(call_python(nb::getattr(object(), "all_gather"),
+                                                      nb::str(name.data(), name.size()),
+                                                      nb::bytes(value.data(), value.size()),
+                                                      nb::float_(seconds.count())));
                           } catch (const nb::python_error& error) {
                             const bool is_plain = error.matches(PyExc_OSError);
                             throw Error(Code::kUnavailable,
@@ -90,12 +89,13 @@ class PythonCoordinator final : public Coordinator {
 
   void abort(std::string_view name, std::string_view why) noexcept override {
     quietly([&] {
-      object().attr("abort")(nb::str(name.data(), name.size()), nb::str(why.data(), why.size()));
+      call_python(nb::getattr(object(), "abort"), nb::str(name.data(), name.size()),
+                  nb::str(why.data(), why.size()));
     });
   }
 
   void cancel() noexcept {
-    quietly([&] { object().attr("cancel")(); });
+    quietly([&] { call_python(nb::getattr(object(), "cancel")); });
   }
 
  private:
@@ -111,7 +111,7 @@ class PythonCoordinator final : public Coordinator {
     if (Py_IsInitialized() == 0) return;
     const WithGil locked;
     try {
-      until_the_end(call);
+      call();
     } catch (const std::exception&) {
       // The others wait until their time is over.
     }

@@ -39,9 +39,7 @@ class PendingDirectory {
   void commit(nb::handle write_metadata) {
     directory_->commit([&] {
       const WithGil locked;
-      PyObject* result = until_the_end([&] { return PyObject_CallNoArgs(write_metadata.ptr()); });
-      if (result == nullptr) throw nb::python_error();
-      Py_DECREF(result);
+      call_python(write_metadata);
     });
   }
   // Removes the directory, unless it is committed. Gives the lock of the target back.
