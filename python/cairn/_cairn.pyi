@@ -96,6 +96,16 @@ def open(
     generation: int | None = None,
     commit_time_ns: int | None = None,
 ) -> Reader: ...
+def array_read_spec(
+    *,
+    directory: str,
+    name: str,
+    use_zarr3: bool,
+    use_ocdbt: bool,
+    metadata_key: str | None,
+    raise_array_data_missing_error: bool,
+    target_dtype: str | None,
+) -> str: ...
 def array_write_spec(
     *,
     directory: str,
@@ -112,13 +122,54 @@ def array_write_spec(
     target_file_bytes: int | None,
     process_id: str | None,
     metadata_key: str | None,
+    replica_separate_folder: bool,
+    store_ocdbt_metadata_and_values_separately: bool,
+    temporary_metadata: str | None,
+) -> tuple[str, list[int], str, int | None]: ...  # spec, chunk shape, compressor, level
+def cast_spec_to_write(spec: str, dtype: str, target_dtype: str | None) -> str: ...
+def cast_spec_to_read(spec: str, dtype: str) -> str: ...
+def kvstore_spec(
+    *,
+    directory: str,
+    name: str | None,
+    use_ocdbt: bool,
+    process: tuple[str, bool] | None,
+    write: tuple[str, int | None, bool] | None,
+    temporary_metadata: str | None,
 ) -> str: ...
+def sharding_spec(directory: str, param_name: str) -> str: ...
+def is_remote_storage(spec: str) -> bool: ...
+def process_folder(process_id: str, use_replica_suffix: bool) -> str: ...
+def parse_process_folder(folder: str) -> tuple[str, bool]: ...
+def zarr_metadata_from_json(text: str) -> tuple[Any, ...] | None: ...
+def choose_chunk_shape(
+    *,
+    global_shape: list[int],
+    write_shape: list[int],
+    dtype: str,
+    target_byte_size: int | None,
+    shard_axes: list[int],
+) -> list[int]: ...
+def calculate_chunk_byte_size(
+    *,
+    write_shape: list[int],
+    dtype: str,
+    chunk_byte_size: int | None,
+    target_file_bytes: int | None,
+    kvstore_spec: str | None,
+) -> int | None: ...
 def ts_context(
     *,
     use_ocdbt: bool,
     file_io_concurrency_limit: int | None,
     data_copy_concurrency_limit: int | None,
 ) -> str: ...
+def merge_ocdbt_per_process_files(
+    directory: _Path,
+    use_zarr3: bool,
+    enable_validation: bool,
+    store_ocdbt_metadata_and_values_separately: bool,
+) -> int: ...
 
 class BackgroundSave:
     def __init__(self, path: _Path, tree: object, options: dict[str, Any]) -> None: ...

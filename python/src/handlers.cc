@@ -153,6 +153,20 @@ class TreeHandler {
 }  // namespace
 
 void define_handlers(nb::module_& module) {
+  module.def(
+      "merge_ocdbt_per_process_files",
+      [](const PathText& directory, bool use_zarr3, bool enable_validation, bool separately) {
+        std::size_t merged = 0;
+        run_long(nb::none(), [&](const CallControl&) {
+          merged = merge_ocdbt_per_process_files(
+              directory.local(), {.use_zarr3 = use_zarr3,
+                                  .enable_validation = enable_validation,
+                                  .store_ocdbt_metadata_and_values_separately = separately});
+        });
+        return merged;
+      },
+      nb::arg("directory"), nb::arg("use_zarr3"), nb::arg("enable_validation"),
+      nb::arg("store_ocdbt_metadata_and_values_separately"));
   nb::class_<PendingWrite>(module, "PendingWrite", "A write that goes on in the background.")
       .def("wait", &PendingWrite::wait)
       .def("cancel", &PendingWrite::cancel);

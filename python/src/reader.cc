@@ -3,6 +3,7 @@
 
 #include "calls.h"
 #include "gil.h"
+#include "specs.h"
 #include "values/arrays.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -199,21 +200,8 @@ class Reader {
   [[nodiscard]] std::string random_key_impl(std::size_t i) const {
     return checkpoint_->random_key_impl(i);
   }
-  // What the Zarr metadata says, as the arguments of zarr_metadata.from_native() in Python; None
-  // where there is none.
   [[nodiscard]] nb::object zarr_metadata(std::size_t i) const {
-    const std::optional<ZarrMetadata> found = checkpoint_->zarr_metadata(i);
-    if (!found) return nb::none();
-    const auto& compression = found->compression;
-    const nb::object level =
-        compression && compression->level ? nb::object(nb::int_(*compression->level)) : nb::none();
-    return nb::make_tuple(
-        found->zarr_format, tuple_of(found->shape), to_str(found->dtype),
-        tuple_of(found->chunk_shape),
-        compression ? nb::object(nb::make_tuple(to_str(compression->algorithm), level))
-                    : nb::none(),
-        to_str(found->order), to_str(found->dimension_separator),
-        found->inner_chunk_shape ? nb::object(tuple_of(*found->inner_chunk_shape)) : nb::none());
+    return facts_of(checkpoint_->zarr_metadata(i));
   }
   [[nodiscard]] std::string info_json() const { return cairn::info_json(*checkpoint_); }
   [[nodiscard]] nb::list warnings() const {
