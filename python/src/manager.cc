@@ -179,6 +179,13 @@ void define_manager(nb::module_& module) {
       .def("directory", [](Manager& m) { return to_str(m.get().directory()); })
       .def(
           "all_steps", [](Manager& m) { return m.get().all_steps(); }, Unlocked())
+      .def("incomplete_steps",
+           [](Manager& m) {
+             nb::list steps;
+             for (const IncompleteStep& step : m.get().incomplete_steps())
+               steps.append(nb::make_tuple(step.step, to_str(step.path), to_str(step.reason)));
+             return steps;
+           })
       .def(
           "latest_step", [](Manager& m) { return m.get().latest_step(); }, Unlocked())
       .def(

@@ -122,6 +122,13 @@ void define_tools(nb::module_& module) {
         return steps_json(read_steps(path.local()));
       },
       nb::arg("path"));
+  module.def(
+      "incomplete_reason",
+      [](const PathText& path) {
+        const WithoutGil unlocked;
+        return incomplete_reason(path.local());
+      },
+      nb::arg("path"));
 }
 
 }  // namespace cairn::python
