@@ -131,9 +131,12 @@ def test_why_a_step_is_passed_over(tmp_path):
         assert cairn.load(tmp_path / "run")["w"][0] == 1
     listed = run("ls", tmp_path / "run")
     assert listed.returncode == 0 and b"run/2 is not complete" in listed.stderr
+    # If no step is complete, the newest is opened, and its errors are those of any checkpoint.
     shutil.rmtree(tmp_path / "run/1/d")
-    with pytest.raises(RuntimeError, match="none of the 2 steps of .* is complete; step 2: .*the data file is missing"):
+    with pytest.raises(cairn.CorruptionError, match="run/2/d/.*the data file is missing"):
         cairn.load(tmp_path / "run")
+    (tmp_path / "run" / "3").mkdir()
+    assert b"run/3" in run("ls", tmp_path / "run").stderr
 
 
 def test_prune_keeps_what_links_lead_to(tmp_path):

@@ -285,31 +285,34 @@ std::vector<Step> step_folders(const Listing& listing) {
   return steps;
 }
 
-// What is wrong with a folder that should be a complete checkpoint. `why` is "" for a complete one.
+// What is wrong with a folder that should be a complete checkpoint.
+enum class FlawKind : std::uint8_t { kNone, kForeign, kUnfinished, kLacksFiles };
 struct Flaw {
+  FlawKind kind = FlawKind::kNone;
   std::string why;
-  bool is_unfinished = false;
 };
 Flaw flaw_of(const Listing& listing) {
   Layout layout;
   if (!look_at_checkpoint(listing, layout) || layout.kind == LayoutKind::kZarr)
-    return {is_empty(listing) ? kEmptyStep : kNoCheckpoint};
+    return {FlawKind::kForeign, is_empty(listing) ? kEmptyStep : kNoCheckpoint};
   if (std::string why = unfinished_part(layout, listing); !why.empty())
-    return {std::move(why), true};
-  return {find_missing(layout)};
+    return {FlawKind::kUnfinished, std::move(why)};
+  std::string why = find_missing(layout);
+  return why.empty() ? Flaw() : Flaw{FlawKind::kLacksFiles, std::move(why)};
 }
 
 // As above, for a step of a root.
 Flaw flaw_of(const Listing& root, const std::string& name) {
   const std::string path = join(root.path, name);
   const auto opened = try_call([&] { return root.folder->open_below(path); });
-  if (!opened && opened.error().code() == Code::kNotFound) return {"it has been removed", true};
+  if (!opened && opened.error().code() == Code::kNotFound)
+    return {FlawKind::kUnfinished, "it has been removed"};
   if (!opened) throw Error(opened.error());
   return flaw_of(list_directory(opened.value(), path));
 }
 
 bool is_complete(const Listing& root, const std::string& name) {
-  return flaw_of(root, name).why.empty();
+  return flaw_of(root, name).kind == FlawKind::kNone;
 }
 
 // Returns a text for messages, for example "complete steps are 1, 2, 3".
@@ -343,15 +346,27 @@ Step choose_named_step(const Listing& root, const std::vector<Step>& steps, std:
   return *chosen;
 }
 
+// The latest complete step. If there is none, the latest that lacks files: opening it says which.
 Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Layout& layout) {
+  std::optional<Step> lacking;
+  std::size_t later = 0;  // those of passed_over that are later than `lacking`
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-    if (Flaw flaw = flaw_of(root, it->folder); !flaw.why.empty()) {
-      layout.passed_over.push_back({it->folder, std::move(flaw.why), flaw.is_unfinished});
+    if (Flaw flaw = flaw_of(root, it->folder); flaw.kind != FlawKind::kNone) {
+      if (flaw.kind == FlawKind::kLacksFiles && !lacking) {
+        lacking = *it;
+        later = layout.passed_over.size();
+      }
+      layout.passed_over.push_back(
+          {it->folder, std::move(flaw.why), flaw.kind == FlawKind::kUnfinished});
       continue;
     }
     for (auto same = it + 1; same != steps.rend() && same->number == it->number; ++same)
       if (is_complete(root, same->folder)) refuse_two_folders(root, *same, *it);
     return *it;
+  }
+  if (lacking) {
+    layout.passed_over.resize(later);
+    return *lacking;
   }
   throw Error(Code::kFailedPrecondition,
               "none of the " + std::to_string(steps.size()) + " steps of " + root.path +
