@@ -137,7 +137,7 @@ class Manager {
     args.ocdbt_target_data_file_size = target_file_bytes_;
     bool saved = false;
     run_prepared(
-        job_, [&] { args.item = tree_from(tree); },
+        job_, [&] { args.item = tree_from(tree, &args.key_types); },
         [&](const CallControl&) {
           saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
         });
