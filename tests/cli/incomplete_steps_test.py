@@ -209,9 +209,10 @@ def test_a_manager_keeps_what_links_lead_to(tmp_path):
     assert sorted(os.listdir(tmp_path / "run")) == ["3"]
 
 
-def test_the_manager_in_the_place_of_orbax_warns(tmp_path, caplog):
-    """It counts the steps that Orbax counts, and says that the latest is not complete."""
+def test_the_managers_in_the_place_of_orbax_warn(tmp_path, caplog):
+    """They count the steps that Orbax counts, and say that the latest is not complete."""
     from cairn import orbax as drop_in
+    from cairn.orbax import v1
 
     with drop_in.CheckpointManager(tmp_path / "run") as manager:
         for step in (1, 2):
@@ -219,4 +220,8 @@ def test_the_manager_in_the_place_of_orbax_warns(tmp_path, caplog):
     shutil.rmtree(tmp_path / "run/2/default/d")
     with ocp.CheckpointManager(tmp_path / "run") as theirs, drop_in.CheckpointManager(tmp_path / "run") as ours:
         assert ours.latest_step() == theirs.latest_step() == 2
+    assert "run/2, is not complete: " in caplog.text
+    caplog.clear()
+    with v1.training.Checkpointer(tmp_path / "run") as ours:
+        assert ours.latest.step == 2
     assert "run/2, is not complete: " in caplog.text

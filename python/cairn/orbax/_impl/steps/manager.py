@@ -2,16 +2,13 @@
 
 import dataclasses
 import datetime
-import logging
 import numbers
 import operator
-import os
 import threading
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from cairn import _cairn
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer
 from cairn.orbax._impl.handlers.args import CheckpointArgs
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
@@ -23,7 +20,7 @@ from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
-from cairn.orbax._impl.steps.infos import CheckpointInfo
+from cairn.orbax._impl.steps.infos import CheckpointInfo, warn_if_incomplete
 from cairn.orbax._impl.steps.manager_items import ManagerItems
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.manager_setup import METRICS_ITEM
@@ -32,9 +29,6 @@ from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
 from cairn.orbax.logging import StandardLogger
 from cairn.orbax.logging.step_statistics import RestoreStepStatistics, SaveStepStatistics, timed
-
-
-_log = logging.getLogger("cairn.orbax")
 
 
 class StepAlreadyExistsError(ValueError):
@@ -152,18 +146,8 @@ class CheckpointManager(AbstractCheckpointManager):
                 infos.append(CheckpointInfo(found.step, found.commit_timestamp, metrics))
         infos.sort(key=lambda info: info.step)
         if infos:
-            self._warn_if_incomplete(infos[-1].step)
+            warn_if_incomplete(self._read_path(infos[-1].step, self._directory))
         return infos
-
-    def _warn_if_incomplete(self, step: int) -> None:
-        """Orbax counts every folder with the name of a step, and so does this class."""
-        path = self._read_path(step, self._directory)
-        try:
-            reason = _cairn.incomplete_reason(os.fspath(path))
-        except (OSError, ValueError):
-            return  # the restore says why
-        if reason:
-            _log.warning("the latest step, %s, is not complete: %s", path, reason)
 
     def _read_path(self, step: int, directory: Any) -> Any:
         if self._options.step_name_format is not None:
