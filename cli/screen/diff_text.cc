@@ -269,11 +269,11 @@ std::string counts_text(const DiffReport& report) {
                        plural(report.same, "leaf"), bytes);
   std::string text = fmt::format("{} the same, {} different", count_text(report.same),
                                  count_text(report.different));
-  if (report.non_finite > 0)
-    text += fmt::format(" ({} in NaN or Inf)", count_text(report.non_finite));
   if (report.only_in_a > 0) text += fmt::format(", {} only in A", count_text(report.only_in_a));
   if (report.only_in_b > 0) text += fmt::format(", {} only in B", count_text(report.only_in_b));
   if (report.unreadable > 0) text += fmt::format(", {} unreadable", count_text(report.unreadable));
+  if (report.non_finite > 0)
+    text += fmt::format(", {} with other NaN or Inf", count_text(report.non_finite));
   return text + bytes + "\n";
 }
 

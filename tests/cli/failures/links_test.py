@@ -99,7 +99,7 @@ def test_links_are_followed_if_the_user_asks(tool, source, tmp_path):
     assert refused.returncode == FAILURE and "--follow-links" in refused.stderr
     done = run(tool, source, tmp_path / "out", *COPIES[tool], "--follow-links")
     assert done.returncode == GOOD, done.stderr
-    assert files_below(tmp_path / "out" / "config") == files_below(source / "config")
+    assert (tmp_path / "out" / "config" / "metadata").read_text() == '{"x": 1}'
     assert run("diff", source, tmp_path / "out").returncode == GOOD
 
 
