@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 
+#include <cstring>
 #include <random>
 
 namespace cairn::zarr {
@@ -137,8 +138,11 @@ TEST(ChainStream, WrongSizesAndDamageAreErrors) {
       const auto parts = try_call([&] { return decode(bad, value.size()); });
       // A distance of 0 is an error in parts; the library copies whatever is there.
       if (codec == Codec::kLz4 && !parts.ok()) continue;
-      if (ok.ok() && parts.ok()) EXPECT_TRUE(parts.value() == whole) << codec_name(codec);
-      if (!ok.ok() && codec != Codec::kLz4) EXPECT_FALSE(parts.ok()) << codec_name(codec);
+      if (ok.ok() && parts.ok()) {
+        EXPECT_TRUE(parts.value() == whole) << codec_name(codec);
+      } else if (codec != Codec::kLz4) {
+        EXPECT_FALSE(parts.ok()) << codec_name(codec);
+      }
     }
   }
 }
@@ -221,7 +225,9 @@ TEST(ChainStream, AShuffleNeedsTheWholeChunkUnlessTheOrderIsIrrelevant) {
 
 TEST(ChainStream, AHugeBloscBlockIsNotDecoded) {
   const Bytes value(64U << 20U);
-  const Bytes stored = compressed(Codec::kBlosc, value, {.blosc = {.block_size = value.size()}});
+  Bytes stored = compressed(Codec::kBlosc, value);
+  const auto block_size = static_cast<std::uint32_t>(value.size() / 2);
+  std::memcpy(&stored[8], &block_size, sizeof(block_size));  // of the header
   std::string why;
   EXPECT_FALSE(ChainStream::open(std::vector<ByteStep>{CompressStep{Codec::kBlosc}},
                                  value_in_memory(stored), value.size(), 32U << 20U, why));
