@@ -288,6 +288,7 @@ def convert_json(
     nest: str,
     dtype: str | None,
     skip_unsupported: bool,
+    follow_links: bool,
     replace: bool,
     dry_run: bool,
     progress: _Progress,
