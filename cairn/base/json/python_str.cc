@@ -6,9 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
+#include <limits>
 #include <map>
 #include <string_view>
 
@@ -78,7 +79,11 @@ struct PythonAppender {
       out += std::isnan(value) ? "nan" : value < 0 ? "-inf" : "inf";
   }
   void operator()(const Json::BigInt& value) const {
-    (*this)(std::strtod(value.digits.c_str(), nullptr));
+    double number = 0;
+    const char* end = value.digits.data() + value.digits.size();
+    const auto read = std::from_chars(value.digits.data(), end, number);
+    if (read.ec != std::errc()) number = std::numeric_limits<double>::infinity();
+    (*this)(number);
   }
   void operator()(const std::string& value) const { append_python_repr(out, value); }
   void operator()(const JsonArray& values) const {
