@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,5 +32,7 @@ std::string safetensors_interim_path(std::string_view stem, std::string_view tag
                                      std::size_t count);
 // Whether `file` is an interim name of that stem.
 bool is_safetensors_interim(std::string_view file, std::string_view stem);
+// The final name that an interim name stands for; nullopt for any other name. `file` has no folder.
+std::optional<std::string> final_name_of_interim(std::string_view file);
 
 }  // namespace cairn::inline v0

@@ -5,9 +5,11 @@
 #include <cairn/base/git_lfs.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
+#include <cairn/formats/files/output_names.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/set.h>
+#include <cairn/io/directory.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
 
@@ -187,6 +189,31 @@ void check_and_note(const std::string& path, const FileIndex& index,
                                             *index.total_size, sum)});
 }
 
+// Notes what a killed save has left: an index that names interim files, and interim files that the
+// index does not name.
+void note_unfinished(const std::string& path, const FileIndex& index, std::vector<Finding>& notes) {
+  constexpr std::string_view kHow = "; `cairn clean` on the index completes the set";
+  const auto is_interim = [&](std::string_view name) {
+    return final_name_of_interim(name) && save_lock_path(name) == name_of(path);
+  };
+  const auto named = [&](const std::string& name) {
+    return std::ranges::any_of(index.files, [&](const auto& file) { return file.first == name; });
+  };
+  if (std::ranges::any_of(index.files, [&](const auto& file) { return is_interim(file.first); }))
+    notes.push_back({.severity = Severity::kNote,
+                     .file = path,
+                     .message = "names files by temporary names, because a save was interrupted" +
+                                std::string(kHow)});
+  const std::string folder = parent_of(path);
+  const auto entries = try_call([&] { return Directory::open(folder).list(); });
+  if (!entries) return;
+  for (const DirectoryEntry& entry : entries.value())
+    if (is_interim(entry.name) && !named(entry.name))
+      notes.push_back({.severity = Severity::kNote,
+                       .file = std::string(folder_prefix(path)) + entry.name,
+                       .message = "an interrupted save has left this file" + std::string(kHow)});
+}
+
 FileIndex read_index(const std::string& path) {
   return with_context([&] { return path; },
                       [&] { return parse_index(as_text(read_text_file(path, kMaxIndexBytes))); });
@@ -225,6 +252,7 @@ std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions&
             [](const ShardEntry& a, const ShardEntry& b) { return a.entry.name < b.entry.name; });
   with_context([&] { return path; },
                [&] { check_and_note(path, index, entries, files, contents.notes); });
+  note_unfinished(path, index, contents.notes);
   contents.reserve(entries.size());
   for (auto& [entry, file, data_start] : entries)
     contents.add(make_leaf(std::move(entry), file, data_start));
