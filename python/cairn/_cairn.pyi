@@ -97,6 +97,7 @@ def open(
     metadata_key: str = "",
     generation: int | None = None,
     commit_time_ns: int | None = None,
+    aggregate_filename: str = "checkpoint",
 ) -> Reader: ...
 def array_read_spec(
     *,

@@ -40,7 +40,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// The save arguments of leaves: (keys, dtype or None, chunk bytes or None, shard axes) each.
+// The save arguments of leaves: (keys, dtype or None, chunk bytes or None, shard axes, shape of a
+// shard or None, shape of its chunks or None) each.
 std::map<Texts, SaveArgs> leaf_arguments(nb::list given) {
   std::map<Texts, SaveArgs> result;
   for (const nb::handle one : given) {
@@ -51,6 +52,8 @@ std::map<Texts, SaveArgs> leaf_arguments(nb::list given) {
     }
     args.chunk_byte_size = nb::cast<std::optional<std::int64_t>>(one[2]);
     args.shard_axes = nb::cast<std::vector<std::int64_t>>(one[3]);
+    args.write_chunk_shape = nb::cast<std::optional<Shape>>(one[4]);
+    args.read_chunk_shape = nb::cast<std::optional<Shape>>(one[5]);
     result.emplace(nb::cast<Texts>(one[0]), std::move(args));
   }
   return result;

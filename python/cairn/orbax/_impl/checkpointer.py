@@ -256,6 +256,7 @@ class AsyncCheckpointer(Checkpointer):
         self._error: BaseException | None = None
         self._futures: list[Any] = []
         self._is_cancelled = False
+        self._is_closed = False
 
     def save(
         self,
@@ -267,12 +268,15 @@ class AsyncCheckpointer(Checkpointer):
     ) -> None:
         """Starts a save. Returns when everything is copied that the caller may change.
 
-        Waits for the save before. Arguments as those of Checkpointer.save().
+        Waits for the save before. Arguments as those of Checkpointer.save(). Raises RuntimeError
+        after close().
         """
         record = monitoring.SaveRecord(is_async=True)
         record.started()
         self.wait_until_finished()
         record.waited(time.time() - record.start)
+        if self._is_closed:
+            raise RuntimeError(f"{directory}: the checkpointer is closed and cannot save")
         commit, made = self._begin(record, directory, force, custom_metadata, args, kwargs)
         handler: Any = self._handler
         futures: list[Any] = []
@@ -364,6 +368,7 @@ class AsyncCheckpointer(Checkpointer):
         return super().restore(directory, *args, **kwargs)
 
     def close(self) -> None:
-        """Waits for a save that goes on, and closes the handler."""
+        """Waits for a save that goes on, and closes the handler. Saves then fail."""
         self.wait_until_finished()
         super().close()
+        self._is_closed = True

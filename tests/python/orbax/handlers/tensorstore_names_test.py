@@ -69,7 +69,8 @@ def test_every_public_name_is_there_or_has_a_hint(module):
             assert given == taken, name
         elif inspect.isclass(value) and dataclasses.is_dataclass(value):
             names = [[field.name for field in dataclasses.fields(one)] for one in (value, getattr(own, name))]
-            assert set(names[0]) == set(names[1]), name
+            older = {"write_chunk_shape", "read_chunk_shape"} if name == "SaveArgs" else set()
+            assert set(names[0]) == set(names[1]) - older, name
 
 
 def outcome(call):

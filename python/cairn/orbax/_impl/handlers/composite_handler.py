@@ -9,6 +9,14 @@ from typing import Any
 from cairn.orbax import options
 from cairn.orbax._impl import monitoring
 from cairn.orbax._impl.atomicity import Atomicity
+
+# A step names the handlers of its items: all of them register, whatever the program has imported.
+from cairn.orbax._impl.handlers import (  # noqa: F401
+    array_handler,
+    json_handler,
+    pytree_handler,
+    standard_handler,
+)
 from cairn.orbax._impl.handlers.args import (
     AsyncWrapperArgs,
     CheckpointArgs,

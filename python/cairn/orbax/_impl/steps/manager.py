@@ -22,7 +22,7 @@ from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
-from cairn.orbax._impl.steps.infos import CheckpointInfo, warn_if_incomplete
+from cairn.orbax._impl.steps.infos import CheckpointInfo, CheckpointInfos, warn_if_incomplete
 from cairn.orbax._impl.steps.manager_items import ManagerItems
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.manager_setup import METRICS_ITEM
@@ -82,8 +82,10 @@ class CheckpointManager(AbstractCheckpointManager):
             atomicity_options=self._options.atomicity_options,
         )
         begin = time.time()
-        self._infos = self._load_infos(self._options.lightweight_initialize)
+        # Subclasses of users read it: it has the name that it has in Orbax.
+        self._checkpoints = CheckpointInfos(self._load_infos(self._options.lightweight_initialize))
         monitoring.steps_listed(time.time() - begin)
+        self._due: list[int] = []  # to be removed when a save completes
         if self._group.is_primary():
             self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
         self._group.step("opened", lambda: None)
@@ -119,18 +121,19 @@ class CheckpointManager(AbstractCheckpointManager):
         if read:
             _log.warning("`read` option is deprecated. Use `reload` to read from disk.")
             self.reload()
-        return [info.step for info in self._infos]
+        return [info.step for info in self._checkpoints]
 
     def latest_step(self) -> "int | None":
         """The step that was saved last, or None."""
-        return self._infos[-1].step if self._infos else None
+        latest = self._checkpoints.latest()
+        return None if latest is None else latest.step
 
     def best_step(self) -> "int | None":
         """The best step by best_fn, of those with metrics; without best_fn the latest."""
         best_fn = self._options.best_fn
         if best_fn is None:
             return self.latest_step()
-        measured = [info for info in self._infos if info.metrics is not None]
+        measured = [info for info in self._checkpoints if info.metrics is not None]
         measured.sort(
             key=lambda info: best_fn(info.metrics), reverse=self._options.best_mode == "min"
         )
@@ -139,8 +142,9 @@ class CheckpointManager(AbstractCheckpointManager):
     def reload(self) -> None:
         """Lists the directory again."""
         begin = time.time()
-        self._infos = self._load_infos(False)
+        self._checkpoints.set(self._load_infos(False))
         monitoring.steps_listed(time.time() - begin)
+        self._due = []  # listed again, if they are there
 
     def _load_infos(self, light: bool) -> "list[CheckpointInfo]":
         if not self._directory.exists():
@@ -185,7 +189,7 @@ class CheckpointManager(AbstractCheckpointManager):
             multiprocessing_options=self._options.multiprocessing_options,
         )
         info = CheckpointInfo(step, _now())
-        return bool(self._saves.should_save(info, list(self._infos), context=context))
+        return bool(self._saves.should_save(info, list(self._checkpoints), context=context))
 
     def save(
         self,
@@ -244,7 +248,7 @@ class CheckpointManager(AbstractCheckpointManager):
                     custom_metadata=custom_metadata,
                     force=True,
                 )
-            self._infos.append(CheckpointInfo(step, _now(), metrics))
+            self._checkpoints.append(CheckpointInfo(step, _now(), metrics))
             self._keep_and_finish(step, statistics)
         self._logger.log_entry(dataclasses.asdict(statistics))
         return True
@@ -269,11 +273,14 @@ class CheckpointManager(AbstractCheckpointManager):
         with timed(statistics, "get_old_steps"):
             begin = time.time()
             old = self._group.step("keep", self._unkept)
-            monitoring.steps_chosen(time.time() - begin, len(self._infos))
-        self._infos = [info for info in self._infos if info.step not in old]
+            monitoring.steps_chosen(time.time() - begin, len(self._checkpoints))
+        self._checkpoints.delete_if(lambda info: info.step in old)
+        due = [one for one in self._due if one != step and self._is_there(one)]
+        self._due = old = [*due, *old]
         if not isinstance(self._checkpointer, AsyncCheckpointer):
             statistics.synchronous = True
             self._last_save_time = time.time()
+            self._due = []
             self._remove_steps(old)
             monitoring.old_steps_removed(time.time() - self._last_save_time)
             return
@@ -284,14 +291,16 @@ class CheckpointManager(AbstractCheckpointManager):
         self._thread.start()
 
     def _unkept(self) -> "list[int]":
-        kept = self._keeps.should_preserve(list(self._infos), context=PreservationContext())
-        return [i.step for i, keep in zip(self._infos, kept, strict=True) if not keep]
+        infos = list(self._checkpoints)
+        kept = self._keeps.should_preserve(infos, context=PreservationContext())
+        return [info.step for info, keep in zip(infos, kept, strict=True) if not keep]
 
     def _finish(self, checkpointer: AsyncCheckpointer, old: "list[int]") -> None:
         """Waits for the save. No older step is removed before the new one is durable."""
         try:
             checkpointer.wait_until_finished()
             self._last_save_time = time.time()
+            self._due = []
             self._remove_steps(old)
             monitoring.old_steps_removed(time.time() - self._last_save_time)
         except BaseException as error:  # raised in the caller's thread
@@ -392,7 +401,13 @@ class CheckpointManager(AbstractCheckpointManager):
         if step not in self.all_steps():
             raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
         self._group.step("delete", lambda: self._remove_steps([step]))
-        self._infos = [info for info in self._infos if info.step != step]
+        self._checkpoints.delete_if(lambda info: info.step == step)
+
+    def _is_there(self, step: int) -> bool:
+        try:
+            return bool(self._read_path(step, self._directory).exists())
+        except (FileNotFoundError, ValueError):  # by the format of the names
+            return False
 
     def _remove_steps(self, steps: "list[int]") -> None:
         """The primary one of several processes removes."""
@@ -418,7 +433,7 @@ class CheckpointManager(AbstractCheckpointManager):
         """Raises the error of a save that has ended, once. Does not wait."""
         error, self._error = self._error, None
         if error is not None:
-            self._infos = [info for info in self._infos if info.step != self._saving]
+            self._checkpoints.delete_if(lambda info: info.step == self._saving)
             raise error
         self._removal.check_for_errors()
 
