@@ -39,6 +39,10 @@ struct OpenOptions {
   std::string aggregate_filename = "checkpoint";
   // Open a temporary or unfinished directory, which is failed_precondition otherwise.
   bool allow_uncommitted = false;
+  // Use the rest of a checkpoint of which a part is missing (CheckpointInfo::missing). False: it
+  // opens, so that it can be looked at, but load(), convert(), reshard() and diff() throw data_loss
+  // and name the part. If all trees are missing, they throw in either case.
+  bool allow_missing = false;
   Resources resources = {};  // of all reads of the opened checkpoint
 };
 
@@ -124,6 +128,15 @@ struct ZarrMetadata {
   bool operator==(const ZarrMetadata&) const = default;
 };
 
+// A part of a checkpoint that its own records name, but that is not there: it was not copied, or it
+// was removed.
+struct MissingPart {
+  std::string item;    // name of the item; "" if the checkpoint is one tree without items
+  std::string path;    // of the folder or file that is missing
+  std::string record;  // path of the file that names it; "" if other files show that it was there
+  std::string text;    // a sentence for people: what is missing, and which file says so
+};
+
 // Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
 // programs.
 struct CheckpointInfo {
@@ -137,8 +150,12 @@ struct CheckpointInfo {
   // (label, value) pairs in display order: versions, options, generation, commit time, ...
   std::vector<std::pair<std::string, std::string>> facts;
   // Warnings that a program should show its user before it uses the leaves: a part of the
-  // checkpoint is missing, so that there may be more leaves.
+  // checkpoint is missing, so that there may be more leaves. They include the texts of `missing`.
   std::vector<std::string> warnings;
+  // Parts that the checkpoint records and lacks. If one item was chosen (OpenOptions::item), those
+  // of this item.
+  std::vector<MissingPart> missing;
+  bool allow_missing = false;   // as in OpenOptions
   std::string custom_metadata;  // JSON text; "" if there is none
   // (subject, text) pairs that distinguish these values from others of the same leaves. Opening
   // collects them without reading values: checksums where the format stores them beside the names,
@@ -234,6 +251,10 @@ class Checkpoint {
   }
   // Implementation name ("threefry2x32") if this array holds the data of a typed PRNG key, else "".
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
+  // Throws data_loss that names the parts in info().missing, unless there are none or
+  // OpenOptions::allow_missing is set and something is left. Functions that pass the whole checkpoint
+  // on call it first.
+  void check_complete() const;
   // The pytree with the index into tensors() (a std::int64_t) in place of each leaf and empty node.
   // Unlike the paths, it distinguishes tuples from lists where the format does.
   [[nodiscard]] Tree structure() const;
@@ -297,7 +318,8 @@ class Checkpoint {
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,
   // and invalid_argument for a leaf that is not an array.
   [[nodiscard]] Array view(std::string_view name) const;
-  // Reads everything into memory. Python and NumPy scalars are returned as such. Arrays of less
+  // Reads everything into memory. Throws as check_complete() and the bulk read(). Python and NumPy
+  // scalars are returned as such. Arrays of less
   // than 2 MiB share blocks of 16 MiB: a kept array keeps its whole block alive. The arrays are
   // read-only, as those of view() are.
   [[nodiscard]] Tree load(const ProgressFn& progress = {}) const;

@@ -54,7 +54,8 @@ class Checkpointer {
   [[nodiscard]] Tree restore(const std::string& path, const PyTreeRestoreArgs& args = {}) const;
   // Restores the items that are named, or all. Throws not_found for an item that is not there,
   // unimplemented for one that neither Cairn nor a reader can read, invalid_argument if the
-  // checkpoint is one tree. An error of a reader is passed on.
+  // checkpoint is one tree, data_loss for an item that it records and lacks, if that one or all are
+  // wanted. An error of a reader is passed on.
   [[nodiscard]] RestoredItems restore_items(const std::string& path,
                                             const ItemRequests& requests = {},
                                             const FilesReaders& readers = {}) const;

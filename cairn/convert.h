@@ -162,7 +162,7 @@ struct ConvertReport {
   // Items of the Orbax checkpoint written, if it keeps the items of its source.
   std::vector<std::string> items;
   // (item or file of the source, reason) for everything beside the leaves that the options select,
-  // but that the target cannot hold
+  // but that the target cannot hold or the source lacks
   std::vector<std::pair<std::string, std::string>> left_out;
   // The decision of Compression::kAuto for the bytes that this process wrote. Empty for other
   // methods and formats.
@@ -180,7 +180,8 @@ struct ConvertReport {
 // include and exclude select their names. Another format gets one tree: the names of several
 // pytrees begin with the item's name and a dot, and other items are left out (report.left_out).
 // orbax.item renames the only pytree; it is invalid_argument if there are several. An item that
-// cannot be read is data_loss, unless `exclude` names it.
+// cannot be read is data_loss, unless `exclude` names it. So is a part that is missing
+// (Checkpoint::check_complete); with OpenOptions::allow_missing, report.left_out names it.
 ConvertReport convert(const Checkpoint& source, const std::string& target,
                       const ConvertOptions& options);
 // The report as JSON text (docs/cli.md).

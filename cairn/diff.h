@@ -93,12 +93,14 @@ struct DiffReport {
   std::uint64_t same = 0, different = 0, only_in_a = 0, only_in_b = 0, unreadable = 0;
   std::uint64_t non_finite = 0;  // of `different`: leaves in which a NaN or an infinity differs
   std::uint64_t bytes = 0;  // bytes of the compared values, of both checkpoints
+  // What A and B lack (CheckpointInfo::missing), and what therefore was not compared.
+  std::vector<MissingPart> missing_a, missing_b;
   [[nodiscard]] bool equal() const { return different + only_in_a + only_in_b + unreadable == 0; }
 };
 // Compares the leaves of the same name (and item, if there are several) within the memory limit. A
 // leaf that cannot be read is reported as kUnreadable, and the comparison continues. If both are
 // steps of Orbax that were opened as a whole, an item that is one text (JSON, protocol buffer) is a
-// string leaf with the name "" of that item.
+// string leaf with the name "" of that item. Throws as Checkpoint::check_complete() of A and B.
 DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options = {});
 // Whether a NaN or an infinity differs in the leaf: it is in one of the arrays only, or the
 // infinities have different signs.

@@ -23,7 +23,9 @@ std::string_view version();
 //
 // Throws not_found if nothing is there, failed_precondition for an unfinished checkpoint (see
 // OpenOptions::allow_uncommitted), invalid_argument for anything that is not a checkpoint (the
-// message lists what was looked for), and unimplemented for other URL schemes.
+// message lists what was looked for), unimplemented for other URL schemes, and data_loss if nothing
+// is left of what the checkpoint records. If other processes replace or remove the checkpoint
+// meanwhile, it opens what is there then; if they do so again and again, it throws unavailable.
 std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& options = {});
 
 // Opens a checkpoint as open() and reads everything into memory, as Checkpoint::load.

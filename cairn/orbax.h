@@ -25,7 +25,8 @@ bool is_orbax(const std::string& path);
 // is_ocdbt_checkpoint. Throws io if the system cannot tell.
 bool is_ocdbt_checkpoint(const std::string& path);
 
-// Opens an Orbax checkpoint of any layout. Throws as cairn::open.
+// Opens an Orbax checkpoint of any layout. Throws as cairn::open, but also opens a checkpoint of
+// which nothing is left, so that its info() and verify() can say so.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
 // Whether a save shares stored arrays with an earlier checkpoint.

@@ -143,7 +143,7 @@ bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
 int run_convert(ConvertArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   finish_arguments(arguments);
-  Transformed source{open_source(arguments.source), {}};
+  Transformed source{open_source(arguments.source, MissingParts::kLeave), {}};
   const bool transformed = !arguments.transform.empty();
   if (transformed) {
     arguments.options.resources.memory /= 2;  // one half for the values that the rules compute

@@ -59,8 +59,11 @@ int run_diff(DiffArguments& arguments, int& status) {
   DiffOptions& options = arguments.options;
   if (!arguments.glob.empty()) options.include.push_back(arguments.glob);
   Source source_b = source_of_b(arguments);
-  const auto a = open_source(arguments.a);
-  const auto b = open_source(source_b);
+  // Without the option, diff() refuses them.
+  const auto missing =
+      arguments.a.options.allow_missing ? MissingParts::kName : MissingParts::kLeave;
+  const auto a = open_source(arguments.a, missing);
+  const auto b = open_source(source_b, missing);
   options.resources = {.threads = arguments.a.options.resources.threads,
                        .memory = buffer_memory(arguments.a)};
   options.multiprocessing = job();

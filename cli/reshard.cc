@@ -104,7 +104,7 @@ std::string plan_text(const ReshardReport& report) {
 int run_reshard(ReshardArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   finish_arguments(arguments);
-  const auto source = open_source(arguments.source);
+  const auto source = open_source(arguments.source, MissingParts::kLeave);
   arguments.options.multiprocessing = job();
   ReshardReport report;
   {

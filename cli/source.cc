@@ -8,6 +8,7 @@
 
 #include <CLI/Validators.hpp>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -141,6 +142,10 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
       .add_flag("--allow-uncommitted", source.options.allow_uncommitted,
                 "Open the checkpoint even if it is unfinished")
       ->group(kReading);
+  command
+      .add_flag("--allow-missing", source.options.allow_missing,
+                "Use the rest of a checkpoint that lacks a part it records")
+      ->group(kReading);
   auto* generation = command.add_option("--generation", source.options.version.generation,
                                         "Version of the OCDBT database");
   check_uint64(generation)->type_name("N")->group(kReading);
@@ -175,6 +180,11 @@ void finish_options(Source& source) {
   if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
 }
 
+int missing_status(const Checkpoint& checkpoint) {
+  const CheckpointInfo& info = checkpoint.info();
+  return info.missing.empty() || info.allow_missing ? kGood : kFailure;
+}
+
 int status_of(const Checkpoint& checkpoint) {
   std::size_t unreadable = 0;
   const TensorInfo* first = nullptr;
@@ -183,7 +193,7 @@ int status_of(const Checkpoint& checkpoint) {
     ++unreadable;
     if (first == nullptr) first = &t;
   }
-  if (first == nullptr) return kGood;
+  if (first == nullptr) return missing_status(checkpoint);
   out().flush();
   print_error(plural(unreadable, "tensor") + " cannot be read, the first: " + first->full_name() +
               ": " + first->error + "; cairn verify lists all");
@@ -212,7 +222,19 @@ int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> s
   return kNo;
 }
 
-std::unique_ptr<Checkpoint> open_source(Source& source) {
+namespace {
+
+void print_warnings(const CheckpointInfo& info, MissingParts missing) {
+  const auto is_missing = [&](const std::string& text) {
+    return std::ranges::find(info.missing, text, &MissingPart::text) != info.missing.end();
+  };
+  for (const std::string& warning : info.warnings)
+    if (missing == MissingParts::kName || !is_missing(warning)) print_error(warning);
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing) {
   finish_options(source);
   try {
     std::unique_ptr<Checkpoint> checkpoint;
@@ -220,8 +242,7 @@ std::unique_ptr<Checkpoint> open_source(Source& source) {
       checkpoint = open(source.path, source.options);
       return Bytes();
     });
-    if (!is_muted())
-      for (const std::string& warning : checkpoint->info().warnings) print_error(warning);
+    if (!is_muted()) print_warnings(checkpoint->info(), missing);
     return checkpoint;
   } catch (const Error& e) {
     throw Failure(e.message());

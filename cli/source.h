@@ -41,7 +41,7 @@ struct Source {
 };
 
 // Adds the checkpoint as a positional argument, and the options --step, --item,
-// --allow-uncommitted, --generation, --at-time, --threads and --memory.
+// --allow-uncommitted, --allow-missing, --generation, --at-time, --threads and --memory.
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // Makes the option reject an empty path as wrong usage.
 CLI::Option* check_path(CLI::Option* option);
@@ -52,10 +52,16 @@ CLI::Option* check_int64(CLI::Option* option);
 CLI::Option* check_uint64(CLI::Option* option);
 // Checks and completes source.options.
 void finish_options(Source& source);
+// What opening does about parts that the checkpoint records and lacks. kName: it names them on
+// standard error. kLeave: the command itself refuses them or names them.
+enum class MissingParts : std::uint8_t { kName, kLeave };
 // Opens the checkpoint. Every error becomes a Failure.
-std::unique_ptr<Checkpoint> open_source(Source& source);
-// Returns the exit status of a command that shows metadata: kGood, or kFailure after printing an
-// error if some tensors cannot be read.
+std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing = MissingParts::kName);
+// Returns kFailure if the checkpoint lacks a part that it records, unless the user allows that.
+// open_source() has named the part.
+int missing_status(const Checkpoint& checkpoint);
+// Returns the exit status of a command that shows what is there: missing_status(), or kFailure
+// after printing an error if some tensors cannot be read.
 int status_of(const Checkpoint& checkpoint);
 // Prints a line to standard error for each item of the source that a conversion left out.
 void print_left_out(const ConvertReport& report);

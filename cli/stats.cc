@@ -111,7 +111,7 @@ int run_stats(StatsOptions& options) {
   ProgressBar bar("reading");
   std::uint64_t done = 0;
   std::vector<TensorStats> all;
-  int status = kGood;
+  int status = missing_status(*checkpoint);
   if (!options.json && !indices.empty()) out().show(title_line(row));
   for (const std::size_t i : indices) {
     TensorStats stats;

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 #include <utility>
@@ -41,7 +42,10 @@ std::shared_ptr<const FolderHandle> FolderHandle::open_below(const std::string& 
   const int fd = open_folder(fd_, relative(path), path);
   std::string name = path;
   while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-  return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, std::move(name)));
+  auto* const below = new FolderHandle(fd, std::move(name));
+  std::shared_ptr<const FolderHandle> owner(below);
+  below->above_ = shared_from_this();
+  return owner;
 }
 
 std::shared_ptr<const FolderHandle> FolderHandle::open_once(const Directory& above,
@@ -126,7 +130,23 @@ std::vector<FolderEntry> FolderHandle::read_entries(const std::string& path) con
   return entries;
 }
 
+std::optional<FolderHandle::FileState> FolderHandle::state_of(const std::string& name) const {
+  struct stat status {};
+  if (fstatat(fd_, name.c_str(), &status, 0) != 0) return std::nullopt;
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return FileState{identity_of(status), static_cast<std::uint64_t>(status.st_size),
+                   status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
+}
+
+void FolderHandle::watch(std::span<const std::string_view> names) const {
+  for (const std::string_view name : names)
+    watched_.emplace_back(name, state_of(std::string(name)));
+}
+
 bool FolderHandle::replaced() const {
+  const auto has_changed = [&](const auto& file) { return state_of(file.first) != file.second; };
+  if (std::ranges::any_of(watched_, has_changed)) return true;
+  if (above_ != nullptr && above_->replaced()) return true;
   struct stat held {};
   struct stat named {};
   if (fstat(fd_, &held) != 0) fail_file_call(path_, "stat the folder", errno);
@@ -138,7 +158,11 @@ bool FolderHandle::replaced() const {
 }
 
 void FolderHandle::check_not_replaced() const {
-  if (!missed_.load(std::memory_order_relaxed) || !replaced()) return;
+  if (missed_.load(std::memory_order_relaxed)) check_still_in_use();
+}
+
+void FolderHandle::check_still_in_use() const {
+  if (!replaced()) return;
   throw Error(Code::kUnavailable,
               path_ + ": was replaced or removed while Cairn read it; open it again");
 }

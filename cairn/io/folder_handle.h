@@ -12,7 +12,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
@@ -38,7 +40,7 @@ struct FolderEntry {
 };
 
 // An open folder.
-class FolderHandle {
+class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
  public:
   // Opens a folder. Throws Error(kNotFound) if nothing exists at the path and Error(kIo) if it is
   // not a folder. `path` also appears in messages.
@@ -74,25 +76,46 @@ class FolderHandle {
   // Returns `path` relative to the descriptor, as openat(2) takes it.
   [[nodiscard]] std::string relative(const std::string& path) const;
 
+  // Remembers the state of files, which are given relative to the folder ("name", "../name"). A
+  // writer that replaces the content of the folder file by file, without renaming the folder,
+  // changes one of them before it removes anything else. Call it before anything is read, from one
+  // thread.
+  void watch(std::span<const std::string_view> names) const;
+
   // Call it when something was not found. It may be missing because the folder is no longer in use
   // and is being removed.
   void note_missing() const { missed_.store(true, std::memory_order_relaxed); }
   // Clears the record of note_missing(). Call it when the folder is known to have been in use until
   // now. Do not call it while other threads read.
   void forget_missing() const { missed_.store(false, std::memory_order_relaxed); }
-  // True if the path now names another folder, or none.
+  // True if the path now names another folder, or none, or if a file that this folder or the one
+  // above it watches has changed.
   [[nodiscard]] bool replaced() const;
   // Throws Error(kUnavailable) if something was missing and the folder has been replaced.
   void check_not_replaced() const;
+  // Throws Error(kUnavailable) if the folder has been replaced.
+  void check_still_in_use() const;
 
  private:
+  // Changes with the content of a file. A file that takes the place of another may get its inode.
+  struct FileState {
+    FileIdentity identity;
+    std::uint64_t size = 0;
+    std::int64_t modified_ns = 0;
+    bool operator==(const FileState&) const = default;
+  };
+
   FolderHandle(int fd, std::string path, bool remembers = false)
       : fd_(fd), path_(std::move(path)), remembers_(remembers) {}
   [[nodiscard]] std::vector<FolderEntry> read_entries(const std::string& path) const;
+  // nullopt if nothing exists at the path
+  [[nodiscard]] std::optional<FileState> state_of(const std::string& name) const;
 
   int fd_;
   std::string path_;
   bool remembers_;
+  std::shared_ptr<const FolderHandle> above_;  // that open_below() was called for
+  mutable std::vector<std::pair<std::string, std::optional<FileState>>> watched_;
   mutable std::unordered_map<std::string, std::vector<FolderEntry>> remembered_;
   mutable std::atomic<bool> missed_{false};
 };

@@ -129,7 +129,27 @@ Array Checkpoint::view(std::string_view name) const {
                   shape_text(tensor.shape) + "); read it instead");
 }
 
+void Checkpoint::check_complete() const {
+  const std::vector<MissingPart>& missing = info().missing;
+  if (missing.empty() || (info().allow_missing && !tensors().empty())) return;
+  constexpr std::size_t kNamed = 10;
+  std::string parts;
+  for (std::size_t i = 0; i < missing.size() && i < kNamed; ++i)
+    parts.append(i > 0 ? "; " : "").append(missing[i].text);
+  if (missing.size() > kNamed)
+    parts.append("; and ").append(std::to_string(missing.size() - kNamed)).append(" more");
+  throw Error(Code::kDataLoss,
+              parts + (tensors().empty()
+                           ? std::string("; nothing is left to read")
+                           : ". Use the rest with --allow-missing "
+                             "(allow_missing)" +
+                                 std::string(info().items.empty() ? ""
+                                                                  : ", or choose an item with "
+                                                                    "--item (item)")));
+}
+
 std::vector<Tree> Checkpoint::load_leaves(const ProgressFn& progress) const {
+  check_complete();
   const auto& all = tensors();
   std::vector<Tree> leaves(all.size());
   std::vector<ReadRequest> requests;

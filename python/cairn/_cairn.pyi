@@ -67,6 +67,7 @@ class Reader:
     def structure(self, typed_keys: bool = False) -> Any: ...
     def lost_keys(self, indices: list[int] | None = None) -> list[tuple[str, str]]: ...
     def warnings(self) -> list[str]: ...
+    def check_complete(self) -> None: ...
     def leaf_paths(self) -> tuple[list[tuple[str, ...]], list[int]]: ...
     def read(
         self,
@@ -98,6 +99,7 @@ def open(
     generation: int | None = None,
     commit_time_ns: int | None = None,
     aggregate_filename: str = "checkpoint",
+    allow_missing: bool = False,
 ) -> Reader: ...
 def array_read_spec(
     *,
@@ -307,6 +309,7 @@ def diff_json(
     rtol: float,
     atol: float,
     ignore_dtype: bool,
+    allow_missing: bool,
     progress: _Progress,
 ) -> str: ...
 def convert_json(
@@ -324,6 +327,7 @@ def convert_json(
     follow_links: bool,
     replace: bool,
     dry_run: bool,
+    allow_missing: bool,
     progress: _Progress,
 ) -> str: ...
 def steps_json(path: _Path) -> str: ...

@@ -30,10 +30,12 @@ def open(
     commit_time_ns: int | None = None,
     threads: int = 0,
     memory: int | None = None,
+    allow_missing: bool = False,
 ) -> Checkpoint:
     """Opens a checkpoint of any format and reads its metadata only.
 
-    Warns (UserWarning) of a checkpoint of Orbax without the file that lists its leaves.
+    Warns (UserWarning) of each part that a checkpoint of Orbax records and lacks: an item, or the
+    file that lists the leaves.
 
     Args:
       path: a directory or file; `file:///path` works, too.
@@ -45,11 +47,14 @@ def open(
       commit_time_ns: the newest version at that time, in nanoseconds since 1970.
       threads: worker threads of reads; 0: one for each core.
       memory: working memory of reads in bytes; None: 1 GiB.
+      allow_missing: load() and others use what is left of a checkpoint that lacks a part it
+        records. False: they raise CorruptionError. Single leaves can be read in either case.
 
     Raises:
       FileNotFoundError: nothing is there, or no such step or item.
       RuntimeError: the checkpoint is unfinished.
       ValueError: this is not a checkpoint; the message says what was looked for.
+      CorruptionError: nothing is left of what the checkpoint records.
     """
     path = os.fsdecode(path)
     reader = _cairn.open(
@@ -62,12 +67,28 @@ def open(
         metadata_key,
         generation,
         commit_time_ns,
+        allow_missing,
     )
+    _warn(reader, 3)
+    return Checkpoint(reader, path)
+
+
+def open_whole(
+    path: str | os.PathLike[str], step: int | None, item: str | None, allow_missing: bool
+) -> Checkpoint:
+    """As open(), for a caller of cairn.load. Raises CorruptionError if a part is missing."""
+    path = os.fsdecode(path)
+    reader = _cairn.open(path, step, item, allow_missing=allow_missing)
+    reader.check_complete()
+    _warn(reader, 4)
+    return Checkpoint(reader, path)
+
+
+def _warn(reader: Any, stacklevel: int) -> None:
     for text in reader.warnings():
         import warnings
 
-        warnings.warn(text, stacklevel=2)
-    return Checkpoint(reader, path)
+        warnings.warn(text, stacklevel=stacklevel)
 
 
 def item_value(reader: Any, index: int) -> Any:

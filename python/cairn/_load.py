@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cairn._checkpoint import Checkpoint, open
+from cairn._checkpoint import Checkpoint, open_whole
 from cairn._globs import included
 from cairn._load_stored import add_stored, check_sharding, indices_of, pick, warn_of_lost_keys
 from cairn._load_target import load_into, load_like
@@ -30,6 +30,7 @@ def load(
     dtype: Any = None,
     sharding: Any = None,
     casting: str = "checked",
+    allow_missing: bool = False,
     progress: Any = None,
 ) -> Any:
     """Reads a checkpoint into memory.
@@ -62,21 +63,29 @@ def load(
         target's type cannot hold otherwise is a ValueError with its name and index: an integer
         that is too large or not exact as a float, a fraction or NaN as an integer, an imaginary
         part as a real number, any number as a bool. "unsafe": as astype() of NumPy.
+      allow_missing: read what is left of a checkpoint that lacks a part it records, an item or a
+        file, and warn of that part. False: that is a CorruptionError.
       progress: True (a bar), or a function of bytes done and bytes in total.
 
     Raises:
       FileNotFoundError: there is no such checkpoint, step or item.
       KeyError: no leaf matches `include`.
-      CorruptionError: stored bytes are damaged.
+      CorruptionError: stored bytes are damaged, or something that the checkpoint records is
+        missing.
       ValueError: the target does not have the stored structure or shapes, a value is lost in the
         target's type, or the path is not a checkpoint.
       TypeError: sharding is not a sharding.
     """
     _check_arguments(target, out, include, framework, dtype, sharding, casting)
     check_flag("partial", partial)
-    opened = path if isinstance(path, Checkpoint) else open(path, step=step, item=item)
-    if opened is path and (step is not None or item is not None):
-        raise ValueError("step and item choose what to open; this checkpoint is open")
+    check_flag("allow_missing", allow_missing)
+    if isinstance(path, Checkpoint):
+        opened = path
+        if step is not None or item is not None or allow_missing:
+            raise ValueError("step, item and allow_missing are for open(); this checkpoint is open")
+        opened.reader.check_complete()
+    else:
+        opened = open_whole(path, step, item, allow_missing)
     with shown(progress, "load") as callback:
         if out is not None:
             return load_into(opened, out, partial, callback)

@@ -83,9 +83,14 @@ def diff(
     rtol: float = 0.0,
     atol: float = 0.0,
     ignore_dtype: bool = False,
+    allow_missing: bool = False,
     progress: Any = None,
 ) -> DiffReport:
-    """Compares two checkpoints of any format: structure and values."""
+    """Compares two checkpoints of any format: structure and values.
+
+    allow_missing: compare what is left of a checkpoint that lacks a part it records; the report
+    names the part. False: that is a CorruptionError.
+    """
     with shown(progress, "diff") as callback:
         text = _cairn.diff_json(
             a,
@@ -95,6 +100,7 @@ def diff(
             rtol,
             atol,
             ignore_dtype,
+            allow_missing,
             callback,
         )
     return DiffReport(_parsed(text))
@@ -116,6 +122,7 @@ def convert(
     follow_links: bool = False,
     overwrite: bool = False,
     dry_run: bool = False,
+    allow_missing: bool = False,
     progress: Any = None,
 ) -> dict[str, Any]:
     """Writes a checkpoint in another format, in bounded memory; returns what was written.
@@ -137,6 +144,8 @@ def convert(
         default, such a link is a RuntimeError.
       overwrite: replace an older checkpoint, once the new one is complete.
       dry_run: decide and report, but write nothing.
+      allow_missing: write what is left of a checkpoint that lacks a part it records; "left_out"
+        names the part. False: that is a CorruptionError.
       progress: True (a bar), or a function of bytes done and bytes in total.
     """
     check_flag("overwrite", overwrite)
@@ -156,6 +165,7 @@ def convert(
             follow_links,
             overwrite,
             dry_run,
+            allow_missing,
             callback,
         )
     return dict(_parsed(text))

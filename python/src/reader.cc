@@ -226,6 +226,7 @@ class Reader {
     return facts_of(checkpoint_->zarr_metadata(i));
   }
   [[nodiscard]] std::string info_json() const { return cairn::info_json(*checkpoint_); }
+  void check_complete() const { checkpoint_->check_complete(); }
   [[nodiscard]] nb::list warnings() const {
     nb::list texts;
     for (const std::string& warning : checkpoint_->info().warnings) texts.append(to_str(warning));
@@ -298,9 +299,11 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
                    std::optional<std::string> item, bool allow_uncommitted, std::size_t threads,
                    std::optional<std::uint64_t> memory, std::string metadata_key,
                    std::optional<std::uint64_t> generation,
-                   std::optional<std::uint64_t> commit_time_ns, std::string aggregate_filename) {
+                   std::optional<std::uint64_t> commit_time_ns, std::string aggregate_filename,
+                   bool allow_missing) {
   OpenOptions options{.step = step, .item = std::move(item)};
   options.allow_uncommitted = allow_uncommitted;
+  options.allow_missing = allow_missing;
   options.resources.threads = threads;
   if (memory) options.resources.memory = working_memory(*memory);
   options.metadata_key = std::move(metadata_key);
@@ -337,6 +340,7 @@ void define_reader(nb::module_& module) {
       .def("structure", &Reader::structure, nb::arg("typed_keys") = false)
       .def("lost_keys", &Reader::lost_keys, nb::arg("indices").none() = nb::none())
       .def("warnings", &Reader::warnings)
+      .def("check_complete", &Reader::check_complete)
       .def("leaf_paths", &Reader::leaf_paths)
       .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none(),
            nb::arg("dtypes").none() = nb::none(), nb::arg("checked") = false)
@@ -363,7 +367,7 @@ void define_reader(nb::module_& module) {
              nb::arg("item") = nb::none(), nb::arg("allow_uncommitted") = false,
              nb::arg("threads") = 0, nb::arg("memory") = nb::none(), nb::arg("metadata_key") = "",
              nb::arg("generation") = nb::none(), nb::arg("commit_time_ns") = nb::none(),
-             nb::arg("aggregate_filename") = "checkpoint");
+             nb::arg("aggregate_filename") = "checkpoint", nb::arg("allow_missing") = false);
 }
 
 }  // namespace cairn::python

@@ -42,11 +42,13 @@ std::string verify(const PathText& path, Step step, Item item, bool strict, nb::
 }
 
 std::string diff(const PathText& a, const PathText& b, const Globs& include, const Globs& exclude,
-                 double rtol, double atol, bool ignore_dtype, nb::handle progress) {
+                 double rtol, double atol, bool ignore_dtype, bool allow_missing,
+                 nb::handle progress) {
   std::string json;
   run_long(progress, [&](const CallControl& call) {
-    const auto first = cairn::open(a.local());
-    const auto second = cairn::open(b.local());
+    const OpenOptions open{.allow_missing = allow_missing};
+    const auto first = cairn::open(a.local(), open);
+    const auto second = cairn::open(b.local(), open);
     json = diff_json(cairn::diff(*first, *second,
                                  {.include = include,
                                   .exclude = exclude,
@@ -65,7 +67,8 @@ struct Conversion {
   std::vector<std::pair<std::string, std::string>> rename;
   std::string nest;
   std::optional<std::string> dtype;
-  bool skip_unsupported = false, follow_links = false, replace = false, dry_run = false;
+  bool skip_unsupported = false, follow_links = false, replace = false, dry_run = false,
+       allow_missing = false;
 };
 
 std::string convert(const PathText& source, const PathText& target, Step step, Item item,
@@ -87,7 +90,9 @@ std::string convert(const PathText& source, const PathText& target, Step step, I
   std::string json;
   const auto work = [&](const CallControl& call) {
     options.progress = call.progress;
-    const auto opened = cairn::open(source.local(), {.step = step, .item = std::move(item)});
+    const auto opened =
+        cairn::open(source.local(),
+                    {.step = step, .item = std::move(item), .allow_missing = chosen.allow_missing});
     json = convert_json(cairn::convert(*opened, target.local(), options));
   };
   run_long(progress, work, Outcome::kCommit);
@@ -100,23 +105,24 @@ void define_tools(nb::module_& module) {
   module.def("verify_json", verify, nb::arg("path"), nb::arg("step").none(), nb::arg("item").none(),
              nb::arg("strict"), nb::arg("progress").none());
   module.def("diff_json", diff, nb::arg("a"), nb::arg("b"), nb::arg("include"), nb::arg("exclude"),
-             nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("progress").none());
+             nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("allow_missing"),
+             nb::arg("progress").none());
   module.def(
       "convert_json",
       [](const PathText& source, const PathText& target, Step step, Item item, std::string format,
          Globs include, Globs exclude, std::vector<std::pair<std::string, std::string>> rename,
          std::string nest, std::optional<std::string> dtype, bool skip_unsupported,
-         bool follow_links, bool replace, bool dry_run, nb::handle progress) {
-        return convert(
-            source, target, step, std::move(item),
-            {std::move(format), std::move(include), std::move(exclude), std::move(rename),
-             std::move(nest), std::move(dtype), skip_unsupported, follow_links, replace, dry_run},
-            progress);
+         bool follow_links, bool replace, bool dry_run, bool allow_missing, nb::handle progress) {
+        return convert(source, target, step, std::move(item),
+                       {std::move(format), std::move(include), std::move(exclude),
+                        std::move(rename), std::move(nest), std::move(dtype), skip_unsupported,
+                        follow_links, replace, dry_run, allow_missing},
+                       progress);
       },
       nb::arg("source"), nb::arg("target"), nb::arg("step").none(), nb::arg("item").none(),
       nb::arg("format"), nb::arg("include"), nb::arg("exclude"), nb::arg("rename"), nb::arg("nest"),
       nb::arg("dtype").none(), nb::arg("skip_unsupported"), nb::arg("follow_links"),
-      nb::arg("replace"), nb::arg("dry_run"), nb::arg("progress").none());
+      nb::arg("replace"), nb::arg("dry_run"), nb::arg("allow_missing"), nb::arg("progress").none());
   module.def(
       "steps_json",
       [](const PathText& path) {

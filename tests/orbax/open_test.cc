@@ -183,10 +183,15 @@ TEST(Open, CompositeWithSeveralTrees) {
 TEST(Open, ACompositeWithoutTreesHasNoTensors) {
   const GoldenCopy copy("composite_one_item");
   copy.remove("state");
-  const auto checkpoint = open_orbax(copy.path());
-  EXPECT_TRUE(checkpoint->tensors().empty());
-  EXPECT_THAT(checkpoint->info().layout, HasSubstr("without a pytree item"));
-  EXPECT_EQ(checkpoint->load().dict()->size(), 0U);
+  const auto lost = open_orbax(copy.path());
+  EXPECT_TRUE(lost->tensors().empty());
+  EXPECT_THAT(lost->info().layout, HasSubstr("without a pytree item"));
+  EXPECT_THAT([&] { (void)lost->load(); }, FailsWith(Code::kDataLoss, "item 'state' is recorded"));
+  // By its own records, it never had one.
+  copy.put("_CHECKPOINT_METADATA",
+           R"({"item_handlers": {"config":
+               "orbax.checkpoint._src.handlers.json_checkpoint_handler.JsonCheckpointHandler"}})");
+  EXPECT_EQ(open_orbax(copy.path())->load().dict()->size(), 0U);
 }
 
 TEST(Open, ACompositeOfOldTimesIsKnownByItsItems) {

@@ -4,8 +4,12 @@
 #include <cairn/io/directory.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <set>
+#include <thread>
+#include <tuple>
 
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
@@ -101,6 +105,75 @@ TEST_P(Replaced, IsAnErrorIfItsNameIsGone) {
   EXPECT_THAT([&] { (void)checkpoint->read("a0"); },
               FailsWith(Code::kUnavailable, "was replaced or removed"));
 }
+
+// A writer that cannot rename folders takes the commit marker away before anything else.
+TEST(RemovedInPlace, IsAnErrorAndNoDamage) {
+  for (const bool use_ocdbt : {false, true}) {
+    const TempDir dir;
+    const std::string path = dir / "ckpt";
+    SaveOptions options;
+    options.use_ocdbt = use_ocdbt;
+    options.commit_protocol = CommitProtocol::kCommitMarker;
+    options.durability = Durability::kUnsynced;
+    Array array = Array::allocate(DType::kUint8, {4096});
+    std::fill_n(array.mutable_view().data, 4096, std::byte{1});
+    save(path, Tree(Tree::Dict{{"a", Tree(std::move(array))}}), options);
+    const auto checkpoint = open(path);
+    fs::remove(path + "/commit_success.txt");
+    fs::remove_all(path + (use_ocdbt ? "/d" : "/a"));
+    EXPECT_THAT([&] { (void)checkpoint->read("a"); }, FailsWith(Code::kUnavailable, "replaced"));
+    EXPECT_THAT([&] { (void)checkpoint->load(); }, FailsWith(Code::kUnavailable, "replaced"));
+    EXPECT_THAT([&] { (void)checkpoint->verify({}); }, FailsWith(Code::kUnavailable, "replaced"));
+  }
+}
+
+// Readers beside a writer that replaces the checkpoint again and again.
+class ReplacedLive : public ::testing::TestWithParam<std::tuple<CommitProtocol, bool>> {};
+
+TEST_P(ReplacedLive, GivesOneWholeCheckpointOrAnError) {
+  const TempDir dir;
+  const std::string path = dir / "ckpt";
+  const auto save_value = [&](int value) {
+    Tree::Dict dict;
+    for (int i = 0; i < kArrays; ++i) {
+      Array array = Array::allocate(DType::kUint8, {4096});
+      std::fill_n(array.mutable_view().data, 4096, static_cast<std::byte>(value));
+      dict.emplace_back("a" + std::to_string(i), Tree(std::move(array)));
+    }
+    SaveOptions options;
+    std::tie(options.commit_protocol, options.use_ocdbt) = GetParam();
+    options.if_exists = IfExists::kReplace;
+    options.durability = Durability::kUnsynced;
+    save(path, Tree(std::move(dict)), options);
+  };
+  save_value(1);
+  std::atomic<bool> stop = false;
+  std::thread writer([&] {
+    for (int value = 2; !stop; value = value % 100 + 1) save_value(value);
+  });
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
+  while (std::chrono::steady_clock::now() < end) {
+    const auto loaded = try_call([&] { return load(path); });
+    std::set<int> values;
+    if (loaded) {
+      EXPECT_EQ(loaded.value().dict()->size(), static_cast<std::size_t>(kArrays));
+      for (const auto& [name, leaf] : *loaded.value().dict())
+        for (const std::byte b : leaf.array()->bytes()) values.insert(std::to_integer<int>(b));
+      EXPECT_EQ(values.size(), 1U);
+    } else {
+      EXPECT_NE(loaded.error().code(), Code::kDataLoss) << loaded.error().message();
+    }
+    const auto report = try_call([&] { return verify(path, {}); });
+    if (report) EXPECT_FALSE(report.value().damaged()) << report.value().findings.front().message;
+  }
+  stop = true;
+  writer.join();
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, ReplacedLive,
+                         ::testing::Combine(::testing::Values(CommitProtocol::kAtomicRename,
+                                                              CommitProtocol::kCommitMarker),
+                                            ::testing::Bool()));
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Replaced,
                          ::testing::Values(Kind{.name = "checkpoint"},

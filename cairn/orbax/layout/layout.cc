@@ -3,10 +3,12 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
+#include <cairn/io/retry.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/layout/records.h>
 
 #include <algorithm>
 #include <charconv>
@@ -25,6 +27,24 @@ constexpr const char* kNoCheckpoint = "the folder holds no checkpoint";
 constexpr std::size_t kMaxListedSteps = 20;  // the maximum number of steps in messages
 // The maximum number of folders that a search for arrays visits in a directory without metadata.
 constexpr std::size_t kMaxFoldersLookedAt = 2000;
+
+// How often a directory is looked at that others change meanwhile.
+constexpr int kMaxLooks = 6;
+
+// A writer that cannot rename folders writes the first of these files last, and removes it first.
+constexpr std::array kMarkers = {kCommitFile, kV1Marker, kCheckpointMetadataFile};
+constexpr std::array<std::string_view, 3> kMarkersAbove = {
+    "../commit_success.txt", "../orbax.checkpoint", "../_CHECKPOINT_METADATA"};
+
+// Lets the folder notice that its checkpoint is replaced or removed file by file.
+void watch_markers(const FolderHandle& folder) {
+  folder.watch(kMarkers);
+  // If it is an item, the files are in the folder above.
+  if (std::ranges::none_of(kMarkers, [&](std::string_view name) {
+        return folder.exists(join(folder.path(), name));
+      }))
+    folder.watch(kMarkersAbove);
+}
 
 bool is_temporary(std::string_view name) {
   return name.find(kTemporaryMark) != std::string_view::npos;
@@ -391,12 +411,21 @@ void require_committed(Layout& layout, const Listing& listing, const OpenOptions
     throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
 }
 
+// Completes the layout of a checkpoint that was recognised.
+void finish(Layout& layout, const Listing& listing, const OpenOptions& options) {
+  read_records(layout);
+  require_committed(layout, listing, options);
+  find_lost_parts(layout, options.aggregate_filename);
+}
+
 Layout find_step(const Listing& root, const std::vector<Step>& steps, const OpenOptions& options) {
   Layout layout;
   const Step step = options.step ? choose_named_step(root, steps, *options.step)
                                  : choose_latest_step(root, steps, layout);
   const std::string folder = join(root.path, step.folder);
-  const Listing listing = list_directory(root.folder->open_below(folder), folder);
+  const FolderPtr opened = root.folder->open_below(folder);
+  watch_markers(*opened);
+  const Listing listing = list_directory(opened, folder);
   if (!look_at_checkpoint(listing, layout))
     throw Error(Code::kFailedPrecondition,
                 "step " + std::to_string(step.number) + " in " + folder +
@@ -404,8 +433,23 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
   layout.root = root.path;
   layout.step = step.number;
   layout.step_count = steps.size();
-  require_committed(layout, listing, options);
+  finish(layout, listing, options);
   return layout;
+}
+
+// As find_step. If a step has appeared or disappeared in the meantime, it throws Error(kUnavailable)
+// in place of its errors.
+Layout find_step_of(const Listing& root, const std::vector<Step>& steps,
+                    const OpenOptions& options) {
+  try {
+    return find_step(root, steps, options);
+  } catch (const Error&) {
+    const std::vector<Step> now = step_folders(list_directory(root.folder, root.path));
+    if (!std::ranges::equal(steps, now, {}, &Step::folder, &Step::folder))
+      throw Error(Code::kUnavailable,
+                  root.path + ": its steps changed while Cairn read it; open it again");
+    throw;
+  }
 }
 
 // Returns the path without "." and "..", and without a final slash. After a symbolic link, ".." is
@@ -465,6 +509,28 @@ std::string pending_folder(const Listing& listing) {
               path + " holds " + std::to_string(pending.size()) +
                   " partial saves that were not finalized; open one of them: '" + pending.front() +
                   "' ...");
+}
+
+// Looks at the directory once. Throws Error(kUnavailable) if it is replaced or removed meanwhile.
+// Sets `is_unwritten` if it has no file that is complete.
+std::optional<Layout> look_once(const std::string& path, const OpenOptions& options,
+                                bool& is_unwritten) {
+  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  if (!directory_exists(path)) {
+    const std::string kind = kind_at(path);
+    if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+    throw Error(Code::kInvalidArgument,
+                path + " is " + kind + "; an Orbax checkpoint is a directory");
+  }
+  const FolderPtr folder = open_checkpoint_folder(absolute_path(path));
+  std::optional<Layout> layout =
+      in_folder(folder.get(), [&] { return try_find_layout(folder, path, options); });
+  folder->check_still_in_use();
+  if (layout) layout->folder->check_still_in_use();
+  is_unwritten = !layout && std::ranges::all_of(
+                                folder->list(folder->path()),
+                                [](const auto& entry) { return is_temporary_name(entry.first); });
+  return layout;
 }
 
 }  // namespace
@@ -542,12 +608,24 @@ std::optional<std::int64_t> parse_step(std::string_view name) {
                                                                        : std::nullopt;
 }
 
+FolderPtr open_checkpoint_folder(const std::string& path) {
+  FolderPtr folder = FolderHandle::open(path);
+  watch_markers(*folder);
+  return folder;
+}
+
 std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions& options) {
-  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
-  if (!directory_exists(path))
-    throw Error(Code::kInvalidArgument,
-                path + " is " + kind_at(path) + "; an Orbax checkpoint is a directory");
-  return try_find_layout(FolderHandle::open(absolute_path(path)), path, options);
+  for (int looks_left = kMaxLooks;; --looks_left) {
+    bool is_unwritten = false;
+    auto layout = try_call([&] { return look_once(path, options, is_unwritten); });
+    // A folder without files may be one that is being made or removed.
+    const bool is_changing = layout ? is_unwritten : layout.error().code() == Code::kUnavailable;
+    if (!is_changing || looks_left <= 1) {
+      if (!layout) throw Error(layout.error());
+      return std::move(layout).value();
+    }
+    wait_before_retry(kMaxLooks - looks_left);
+  }
 }
 
 std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::string& path,
@@ -557,13 +635,13 @@ std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::str
   Layout layout;
   const bool marked = look_at_marked(listing, layout);
   if (const auto steps = step_folders(listing); !marked && is_root(listing, steps))
-    return find_step(listing, steps, options);
+    return find_step_of(listing, steps, options);
   if (marked || look_at_unmarked(listing, layout)) {
     if (options.step && parse_step(fs::path(folder).filename().string()) != options.step)
       throw Error(Code::kInvalidArgument, "step " + std::to_string(*options.step) +
                                               " was requested, but " + path +
                                               " is one checkpoint, not a root of steps");
-    require_committed(layout, listing, options);
+    finish(layout, listing, options);
     return layout;
   }
   if (const std::string pending = pending_folder(listing); !pending.empty())

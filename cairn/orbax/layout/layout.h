@@ -11,6 +11,7 @@
 
 #include <cairn/checkpoint.h>
 #include <cairn/io/folder_handle.h>
+#include <cairn/orbax/layout/metadata.h>
 
 #include <array>
 #include <cstdint>
@@ -103,6 +104,19 @@ struct Item {
   FolderPtr folder = nullptr;
 };
 
+// A part of a checkpoint that is recorded, but not there. Found without opening any item.
+struct LostPart {
+  std::string item;      // "" for a direct checkpoint
+  std::string path;      // of the folder or file
+  std::string record;    // the file that names it
+  bool is_tree = false;  // the item is a tree, of which nothing can be opened
+  // The file that a finding is about, and what is wrong with it.
+  std::string file;
+  std::string why;
+};
+// A sentence about the part.
+std::string lost_text(const LostPart& part);
+
 // The layout of a checkpoint directory.
 enum class LayoutKind : std::uint8_t {
   kDirect,     // the directory is itself one pytree item
@@ -133,10 +147,19 @@ struct Layout {
   // An open handle to `path`. Cairn reads the whole checkpoint through this handle. If the
   // checkpoint is replaced during the read, the reader never mixes the old and the new checkpoint.
   FolderPtr folder = nullptr;
+  // `_CHECKPOINT_METADATA`; nullopt if there is none, or if it cannot be read.
+  std::optional<CheckpointMetadata> metadata = {};
+  std::optional<Error> metadata_error = {};  // why it cannot be read
+  std::vector<LostPart> lost = {};           // what the checkpoint records and lacks
 };
 
-// Detects the layout of the directory `path`. Throws not_found if the directory or the requested
-// step does not exist. Throws failed_precondition if the checkpoint is unfinished and
+// Opens the folder of a checkpoint or of an item. The handle notices (FolderHandle::replaced) that
+// the checkpoint is replaced or removed, also if the writer does not rename its folder.
+FolderPtr open_checkpoint_folder(const std::string& path);
+
+// Detects the layout of the directory `path`, and what is missing of the checkpoint. Throws
+// not_found if the directory or the requested step does not exist. Throws unavailable if others
+// replace or remove the checkpoint again and again. Throws failed_precondition if the checkpoint is unfinished and
 // allow_uncommitted is not set. Throws invalid_argument if the directory is not a checkpoint; the
 // message lists the names that were searched for.
 Layout find_layout(const std::string& path, const OpenOptions& options);

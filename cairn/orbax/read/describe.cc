@@ -131,24 +131,43 @@ void add_passed_steps(const Layout& layout, CheckpointInfo& info) {
 }
 
 void add_checkpoint_metadata(const Layout& layout, CheckpointInfo& info) {
-  const std::string file = join(layout.path, kCheckpointMetadataFile);
-  if (layout.kind == LayoutKind::kZarr || !layout.folder->exists(file)) return;
-  const auto metadata = try_call([&] { return read_checkpoint_metadata(*layout.folder, file); });
-  if (!metadata) {
-    // Orbax also treats unreadable metadata as absent.
-    info.facts.emplace_back("checkpoint metadata", "unreadable: " + metadata.error().message());
-    return;
-  }
-  if (metadata.value().init_time_ns)
-    info.facts.emplace_back("started", time_text(*metadata.value().init_time_ns));
-  if (metadata.value().commit_time_ns)
-    info.facts.emplace_back("committed", time_text(*metadata.value().commit_time_ns));
-  for (const auto& [item, handler] : metadata.value().item_handlers)
+  // Orbax also treats unreadable metadata as absent.
+  if (layout.metadata_error)
+    info.facts.emplace_back("checkpoint metadata",
+                            "unreadable: " + layout.metadata_error->message());
+  if (!layout.metadata) return;
+  const CheckpointMetadata& metadata = *layout.metadata;
+  if (metadata.init_time_ns) info.facts.emplace_back("started", time_text(*metadata.init_time_ns));
+  if (metadata.commit_time_ns)
+    info.facts.emplace_back("committed", time_text(*metadata.commit_time_ns));
+  for (const auto& [item, handler] : metadata.item_handlers)
     info.facts.emplace_back(item.empty() ? "handler" : "handler of " + item, handler);
-  if (is_something(metadata.value().metrics))
-    info.facts.emplace_back("metrics", to_text(metadata.value().metrics));
-  if (is_something(metadata.value().custom_metadata))
-    info.custom_metadata = to_text(metadata.value().custom_metadata);
+  if (is_something(metadata.metrics)) info.facts.emplace_back("metrics", to_text(metadata.metrics));
+  if (is_something(metadata.custom_metadata))
+    info.custom_metadata = to_text(metadata.custom_metadata);
+}
+
+// Fills `missing`, and its texts into `warnings`. A tree without the file that lists its leaves may
+// also come from a version that did not record the tree; then it is only a warning.
+void add_missing(const Layout& layout, std::span<const PytreeItem> opened,
+                 const OpenOptions& options, CheckpointInfo& info) {
+  for (const LostPart& part : layout.lost)
+    if (!options.item || *options.item == part.item)
+      info.missing.push_back({part.item, part.path, part.record, lost_text(part)});
+  for (const PytreeItem& item : opened) {
+    if (!item.lacks_structure) continue;
+    const std::string file = join(item.item.path, kTreeMetadataFile);
+    std::string text = file +
+                       " is missing: only the arrays are known, by their keys; the tree may have "
+                       "had strings, None, empty containers and lists";
+    const auto known = std::ranges::find(info.missing, file, &MissingPart::path);
+    if (known == info.missing.end())
+      info.warnings.push_back(std::move(text));
+    else if (!item.tensors.empty())
+      known->text = std::move(text);
+  }
+  for (const MissingPart& part : info.missing) info.warnings.push_back(part.text);
+  info.allow_missing = options.allow_missing;
 }
 
 void add_root_metadata(const Layout& layout, Facts& facts) {
@@ -299,7 +318,20 @@ std::string sharding_words(const PytreeItem& item) {
                      join_names(kinds));
 }
 
+// Versions that record write shapes in `_METADATA` also describe each device array in another file.
+void warn_of_lost_keys(const PytreeItem& item, CheckpointInfo& info) {
+  if (!item.array_metadata_files.empty()) return;
+  std::size_t described = 0;
+  for (std::size_t i = 0; i < item.write_shapes.size(); ++i)
+    described += item.write_shapes[i] && item.tensors[i].typestr == "jax.Array" ? 1 : 0;
+  if (described > 0)
+    info.warnings.push_back(
+        fmt::format("{} is missing: it is unknown which of {} device arrays are typed PRNG keys",
+                    join(item.item.path, kArrayMetadataFolder), described));
+}
+
 void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo& info) {
+  warn_of_lost_keys(item, info);
   Facts& facts = info.facts;
   if (!item.item.note.empty()) facts.emplace_back(prefix + "item", item.item.note);
   facts.emplace_back(prefix + "leaves", count_words(item));
@@ -317,10 +349,6 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
                        fmt::format("'{}' instead of {}", item.strings_file, kStringsFile));
   if (!structure_words(item).empty())
     facts.emplace_back(prefix + "structure", structure_words(item));
-  if (item.lacks_structure)
-    info.warnings.push_back(join(item.item.path, kTreeMetadataFile) +
-                            " is missing: only the arrays are known, by their keys; the tree "
-                            "may have had strings, None, empty containers and lists");
   if (item.structure == Structure::kTreeMetadata) {
     facts.emplace_back(prefix + "use_ocdbt", item.metadata.use_ocdbt
                                                  ? (*item.metadata.use_ocdbt ? "true" : "false")
@@ -356,7 +384,8 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
 
 }  // namespace
 
-CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeItem> opened) {
+CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeItem> opened,
+                                   const OpenOptions& options) {
   CheckpointInfo info;
   info.format = layout.kind == LayoutKind::kZarr ? "zarr" : "orbax";
   info.layout = layout_words(layout, opened);
@@ -369,6 +398,7 @@ CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeI
   if (!layout.root.empty()) info.facts.emplace_back("root", layout.root);
   add_passed_steps(layout, info);
   if (!layout.uncommitted.empty()) info.facts.emplace_back("uncommitted", layout.uncommitted);
+  add_missing(layout, opened, options, info);
   add_checkpoint_metadata(layout, info);
   add_root_metadata(layout, info.facts);
   for (const auto& item : opened)

@@ -11,6 +11,7 @@ namespace cairn::inline v0::orbax {
 
 // Reads the small metadata files and describes the checkpoint. If a file cannot be read, the
 // failure becomes a fact in the result and not an error. `opened` are the opened items.
-CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeItem> opened);
+CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeItem> opened,
+                                   const OpenOptions& options);
 
 }  // namespace cairn::inline v0::orbax

@@ -37,6 +37,10 @@ std::vector<Item> choose_items(const Layout& layout, const OpenOptions& options)
                                             layout.path + " is a single tree without items");
   const auto it = std::find_if(layout.items.begin(), layout.items.end(),
                                [&](const Item& item) { return item.name == *options.item; });
+  for (const LostPart& part : layout.lost)
+    if (part.item == *options.item && (part.is_tree || it == layout.items.end()))
+      throw Error(it == layout.items.end() ? Code::kNotFound : Code::kDataLoss,
+                  lost_text(part) + "; nothing is left of it to read");
   if (it == layout.items.end())
     throw Error(Code::kNotFound, "no item '" + *options.item + "' in " + layout.path +
                                      "; its items are " + names_of(layout.items, false));
@@ -104,6 +108,39 @@ Opened open_items(const Layout& layout, const OpenOptions& options) {
   return out;
 }
 
+// The trees that the checkpoint records, whether they are there or not.
+std::size_t count_trees(const Layout& layout, std::size_t opened) {
+  return opened +
+         static_cast<std::size_t>(std::ranges::count(layout.lost, true, &LostPart::is_tree));
+}
+
+// Throws if the checkpoint lacks something that it records, and nothing else is there.
+void check_something_left(const Layout& layout, const Opened& opened) {
+  const auto is_left = [&](const Item& item) {
+    return item.kind == ItemKind::kOther &&
+           std::ranges::find(layout.lost, item.name, &LostPart::item) == layout.lost.end();
+  };
+  const auto lacks_all = [](const PytreeItem& item) {
+    return item.lacks_structure && item.tensors.empty();
+  };
+  if (layout.kind == LayoutKind::kZarr || !opened.lost.empty() ||
+      !std::ranges::all_of(opened.items, lacks_all) || std::ranges::any_of(layout.items, is_left))
+    return;
+  std::string parts;
+  for (const LostPart& part : layout.lost)
+    parts.append(parts.empty() ? "" : "; ").append(lost_text(part));
+  if (parts.empty() && opened.items.empty()) return;  // not a tree, by its own records
+  if (parts.empty()) parts = join(opened.items[0].item.path, kTreeMetadataFile) + " is missing";
+  throw Error(Code::kDataLoss, parts + "; nothing is left to read");
+}
+
+// Opens the items, unless others replace or remove the checkpoint meanwhile.
+Opened open_items_in_use(const Layout& layout, const OpenOptions& options) {
+  Opened opened = in_folder(layout.folder.get(), [&] { return open_items(layout, options); });
+  layout.folder->check_still_in_use();
+  return opened;
+}
+
 std::unique_ptr<Checkpoint> make_checkpoint(Layout layout, Opened opened,
                                             const OpenOptions& options) {
   return std::make_unique<OrbaxCheckpoint>(std::move(layout), std::move(opened.items), options,
@@ -120,9 +157,12 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
       whole_(!options.item),
       workers_(options.resources.threads),
       memory_(options.resources.memory) {
-  info_ = describe_checkpoint(layout_, items_);
+  info_ = describe_checkpoint(layout_, items_, options);
+  // The names of leaves do not change because another item is missing.
+  const std::size_t opened = items_.size() + lost_.size();
+  const bool has_items = (whole_ ? count_trees(layout_, opened) : opened) > 1;
   for (auto& item : items_) {
-    if (items_.size() + lost_.size() > 1)
+    if (has_items)
       for (auto& tensor : item.tensors) tensor.item = item.item.name;
     leaf_counts_.push_back(item.tensors.size());
     missing_.insert(missing_.end(), item.tensors.size(), item.missing);
@@ -259,13 +299,28 @@ std::optional<ZarrMetadata> OrbaxCheckpoint::zarr_metadata(std::size_t index) co
 }
 
 std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options) {
-  Opened opened = open_items(layout, options);
+  Opened opened = open_items_in_use(layout, options);
   return make_checkpoint(std::move(layout), std::move(opened), options);
 }
 
-std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options) {
-  Opened opened = open_items(layout, options);
+namespace {
+
+Opened open_readable_items(const Layout& layout, const OpenOptions& options) {
+  Opened opened = open_items_in_use(layout, options);
   if (opened.items.empty() && !opened.lost.empty()) throw Error(opened.lost.front().error);
+  return opened;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options) {
+  Opened opened = open_readable_items(layout, options);
+  check_something_left(layout, opened);
+  return make_checkpoint(std::move(layout), std::move(opened), options);
+}
+
+std::unique_ptr<Checkpoint> open_remains(Layout layout, const OpenOptions& options) {
+  Opened opened = open_readable_items(layout, options);
   return make_checkpoint(std::move(layout), std::move(opened), options);
 }
 
@@ -295,7 +350,7 @@ bool is_ocdbt_checkpoint(const std::string& path) {
 }
 
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options) {
-  return orbax::open_layout(orbax::find_layout(path, options), options);
+  return orbax::open_remains(orbax::find_layout(path, options), options);
 }
 
 }  // namespace cairn::inline v0

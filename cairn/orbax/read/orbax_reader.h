@@ -75,8 +75,11 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
 };
 
 // Opens the checkpoint that find_layout has found, with the same options. Throws as open_orbax; an
-// item that cannot be opened is an error only if there is no other.
+// item that cannot be opened is an error only if there is no other. Throws data_loss if nothing is
+// left of what the checkpoint records.
 std::unique_ptr<Checkpoint> open_layout(Layout layout, const OpenOptions& options);
+// The same, but opens a checkpoint of which nothing is left, too (CheckpointInfo::missing).
+std::unique_ptr<Checkpoint> open_remains(Layout layout, const OpenOptions& options);
 // The same for verification: does not throw if no item can be opened.
 std::unique_ptr<Checkpoint> open_layout_to_verify(Layout layout, const OpenOptions& options);
 

@@ -177,8 +177,8 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& 
   PytreeItem out;
   out.item = item;
   out.version = options.version;
-  out.item.folder =
-      item.folder != nullptr ? item.folder->open_below(item.path) : FolderHandle::open(item.path);
+  out.item.folder = item.folder != nullptr ? item.folder->open_below(item.path)
+                                           : open_checkpoint_folder(item.path);
   out.files = open_file_store(out.item.folder);
   const Listing listing = list_directory(out.item.folder, item.path);
   OpenedAhead ahead = keys == Keys::kListed ? open_ahead(out, listing, options) : OpenedAhead();

@@ -557,6 +557,7 @@ VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progr
   for (CheckedArray& array : part.arrays) array.tensor = tensors[array.tensor];
   // If an item has been replaced, missing or newer data is not damage.
   for (const auto& item : items_) orbax::check_not_replaced(item);
+  layout_.folder->check_still_in_use();
   return part;
 }
 

@@ -65,13 +65,7 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
     if (!listing.has_folder(name) && !listing.has_folder(description)) continue;
     check_marker(join(folder, name), kCommitFile, report);
     check_marker(join(folder, description), kCommitFile, report);
-    if (!listing.has_folder(name))
-      add_finding(report, Severity::kDamage, join(folder, name), "the key's array is missing");
-    if (!file_exists(file)) {
-      add_finding(report, Severity::kDamage, file,
-                  "is missing, so it is unknown how to restore the key");
-      continue;
-    }
+    if (!file_exists(file)) continue;  // one of Layout::lost
     const auto json = check_json(file, report);
     if (json && (json->find(member) == nullptr || !json->find(member)->as_bool()))
       add_finding(report, Severity::kDamage, file, "has no '" + std::string(member) + "'");
@@ -99,36 +93,15 @@ void note_unknown_item(const Item& item, const Listing& listing, VerifyReport& r
     note_unchecked(item.path, report);
 }
 
-// Verifies an item that is not a tree. Orbax's own handlers always write a file. `handler` is null
-// if none is recorded.
+// Verifies an item that is not a tree. `handler` is null if none is recorded.
 void verify_other_item(const Item& item, const Listing& listing, const std::string* handler,
                        VerifyReport& report) {
-  const auto is_content = [](const std::string& name) { return name != kCommitFile; };
-  // verify_recorded_tree reports a missing tree.
-  const bool wrote_files =
-      handler != nullptr && handler->starts_with("orbax.") && !is_tree_handler(*handler);
-  if (wrote_files && listing.folders.empty() &&
-      std::none_of(listing.files.begin(), listing.files.end(), is_content))
-    add_finding(report, Severity::kDamage, item.path,
-                "the folder of item '" + item.name + "' is empty");
   for (const auto& name : listing.files)
     if (is_json_file(name, item.name)) check_json(join(item.path, name), report);
   // A handler of the user's own may give this name to a file of any content.
   if (listing.has_file(kProtoItemFile) && (handler == nullptr || !is_foreign_handler(*handler)))
     check_proto_text(join(item.path, kProtoItemFile), report);
   verify_random_key(listing, report);
-}
-
-// Reports a recorded tree without the file that lists its leaves.
-void verify_recorded_tree(const std::string& folder, const std::string& handler,
-                          VerifyReport& report) {
-  if (!is_tree_handler(handler)) return;
-  const auto listing = try_call([&] { return list_directory(folder); });
-  if (!listing) return;  // verify_lost_item reports why
-  if (listing.value().has_file(kTreeMetadataFile) || listing.value().has_file(kAggregateFile))
-    return;
-  add_finding(report, Severity::kDamage, join(folder, kTreeMetadataFile),
-              "is missing, though a tree was saved here by " + handler);
 }
 
 // Returns true if the version of Orbax that wrote this tree always writes `_CHECKPOINT_METADATA`.
@@ -146,27 +119,6 @@ const std::string* find_handler(const Handlers& handlers, const std::string& ite
   const auto it = std::find_if(handlers.begin(), handlers.end(),
                                [&](const auto& entry) { return entry.first == item; });
   return it == handlers.end() ? nullptr : &it->second;
-}
-
-// Verifies that every recorded item exists.
-void verify_recorded_items(const Layout& layout, const Handlers& handlers, VerifyReport& report) {
-  const std::string file = join(layout.path, kCheckpointMetadataFile);
-  for (const auto& [name, handler] : handlers) {
-    const auto item = std::find_if(layout.items.begin(), layout.items.end(),
-                                   [&, &n = name](const Item& each) { return each.name == n; });
-    if (name.empty()) verify_recorded_tree(layout.path, handler, report);
-    if (name.empty() || layout.kind == LayoutKind::kDirect) continue;
-    if (item == layout.items.end())
-      add_finding(report, Severity::kDamage, file,
-                  "item '" + name + "' is recorded, but there is no folder of that name");
-    else
-      verify_recorded_tree(item->path, handler, report);
-  }
-  const bool any_tree = std::any_of(layout.items.begin(), layout.items.end(), [](const Item& item) {
-    return item.kind == ItemKind::kPytree;
-  });
-  if (handlers.empty() && !any_tree)
-    add_finding(report, Severity::kDamage, layout.path, "the checkpoint holds no item");
 }
 
 // Verifies every item that exists. `handlers` is nullopt if the metadata cannot be read.
@@ -232,22 +184,14 @@ void verify_surroundings(const Layout& layout, VerifyReport& report) {
   check_marker(layout.path, kCommitFile, report);
   check_marker(layout.path, kV1Marker, report);
   const std::string file = join(layout.path, kCheckpointMetadataFile);
-  std::optional<Handlers> handlers = Handlers();
-  if (file_exists(file)) {
-    auto metadata = try_call([&] { return read_checkpoint_metadata(file); });
-    if (!metadata) {
-      add_failure(report, file, metadata.error());
-      handlers.reset();
-    } else {
-      handlers = std::move(metadata).value().item_handlers;
-    }
-  } else if (layout.v1) {
-    add_finding(
-        report, Severity::kDamage, file,
-        "is missing, though " + std::string(kV1Marker) + " marks a checkpoint of version 1");
-    handlers.reset();
-  }
-  if (handlers) verify_recorded_items(layout, *handlers, report);
+  if (layout.metadata_error) add_failure(report, file, *layout.metadata_error);
+  for (const LostPart& part : layout.lost)
+    add_finding(report, Severity::kDamage, part.file, part.why);
+  std::optional<Handlers> handlers;
+  if (layout.metadata)
+    handlers = layout.metadata->item_handlers;
+  else if (!layout.metadata_error && !layout.v1)
+    handlers.emplace();
   verify_stored_items(layout, handlers, report);
 }
 

@@ -63,6 +63,7 @@ class ItemRestorer {
 
   RestoredItems all(const ItemRequests& requests) const {
     RestoredItems items;
+    if (requests.empty()) check_nothing_lost();
     if (requests.empty())
       for (const Item& item : layout_.items) items.emplace(item.name, restore(item, {}));
     for (const auto& [name, request] : requests) items.emplace(name, restore(find(name), request));
@@ -70,7 +71,17 @@ class ItemRestorer {
   }
 
  private:
+  // All items are wanted, and those that are missing would be left out silently.
+  void check_nothing_lost() const {
+    if (layout_.lost.empty()) return;
+    throw Error(Code::kDataLoss,
+                lost_text(layout_.lost.front()) + "; name the items to restore without it");
+  }
+
   const Item& find(const std::string& name) const {
+    for (const LostPart& part : layout_.lost)
+      if (part.item == name && part.is_tree)
+        throw Error(Code::kDataLoss, lost_text(part) + "; nothing is left of it to restore");
     const auto found = std::ranges::find(layout_.items, name, &Item::name);
     if (found != layout_.items.end()) return *found;
     std::string names;

@@ -168,14 +168,6 @@ void set_metadata(const std::vector<std::pair<std::string, std::string>>& entrie
   }
 }
 
-JsonArray reasons_json(const std::vector<std::pair<std::string, std::string>>& entries,
-                       const char* subject) {
-  JsonArray out;
-  for (const auto& [name, why] : entries)
-    out.push_back(JsonObject{{subject, text_json(name)}, {"why", text_json(why)}});
-  return out;
-}
-
 void write_as_npz(const ConvertPlan& plan, const std::string& target, const FetchFn& fetch,
                   const ConvertOptions& options) {
   NpzWriteOptions write;

@@ -2,11 +2,13 @@
 
 #include <cairn/tools/convert/plan.h>
 
+#include <cairn/base/text.h>
 #include <cairn/inspect.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/convert/target_format.h>
 #include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/name_match.h>
 #include <cairn/tools/source/source_files.h>
 #include <cairn/tools/source/stream.h>
 #include <cairn/tools/source/tree_name.h>
@@ -58,6 +60,21 @@ void check_selected(const Checkpoint& source, const ConvertOptions& options, std
   if (!options.include.empty() && !options.exclude.empty())
     why += " and is not excluded by " + globs_text(options.exclude);
   throw Error(Code::kNotFound, "nothing is selected: " + why + "; nothing is written");
+}
+
+// Throws if something is missing, unless `exclude` names its item or the source allows it. Reports
+// what the target therefore lacks.
+void check_missing(const Checkpoint& source, const ConvertOptions& options, ConvertReport& report) {
+  const auto is_excluded = [&](const MissingPart& part) {
+    return !part.item.empty() && !selects_item({}, options.exclude, part.item);
+  };
+  const std::vector<MissingPart>& missing = source.info().missing;
+  if (source.tensors().empty() || !std::ranges::all_of(missing, is_excluded))
+    source.check_complete();
+  for (const MissingPart& part : missing)
+    if (!is_excluded(part))
+      report.left_out.emplace_back(part.item.empty() ? std::string(name_of(part.path)) : part.item,
+                                   part.text);
 }
 
 // Throws if the format can hold none of the selected leaves. Nodes without data do not count.
@@ -132,6 +149,7 @@ class Planner {
                  return stored_name(t).find('/') != std::string::npos;
                })) {
     plan_.report.format = format;
+    check_missing(source, options, plan_.report);
     plan_.items = choose_items(source, options, is_orbax_format(format), plan_.report);
   }
 

@@ -519,6 +519,10 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   check_consistency(
       group, "diff: leaves",
       [&] {
+        a.check_complete();
+        b.check_complete();
+        report.missing_a = a.info().missing;
+        report.missing_b = b.info().missing;
         jobs = Pairing(a, b, options, report).run();
         compare_texts(a, b, options, report);
       },

@@ -83,6 +83,27 @@ Json strings_json(const std::vector<std::string>& texts) {
   return out;
 }
 
+Json reasons_json(const std::vector<std::pair<std::string, std::string>>& entries,
+                  const char* subject) {
+  JsonArray out;
+  for (const auto& [name, why] : entries)
+    out.push_back(JsonObject{{subject, text_json(name)}, {"why", text_json(why)}});
+  return out;
+}
+
+Json missing_json(const std::vector<MissingPart>& parts) {
+  JsonArray out;
+  const auto text_or_null = [](const std::string& text) {
+    return text.empty() ? Json() : text_json(text);
+  };
+  for (const MissingPart& part : parts)
+    out.push_back(JsonObject{{"item", text_or_null(part.item)},
+                             {"path", text_json(part.path)},
+                             {"record", text_or_null(part.record)},
+                             {"text", text_json(part.text)}});
+  return out;
+}
+
 void lines_json(std::size_t count, const std::function<Json(std::size_t)>& entry,
                 const TextSinkFn& sink) {
   if (count == 0) return sink("[]\n");
@@ -151,6 +172,7 @@ std::string info_json(const Checkpoint& checkpoint) {
                               {"dtypes", std::move(dtype_counts)},
                               {"facts", std::move(facts)},
                               {"warnings", strings_json(info.warnings)},
+                              {"missing", missing_json(info.missing)},
                               {"custom_metadata", stored_json(info.custom_metadata)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }

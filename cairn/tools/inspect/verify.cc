@@ -4,6 +4,7 @@
 #include <cairn/formats/safetensors/set.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
+#include <cairn/io/retry.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/multiprocess.h>
 #include <cairn/tools/source/open_to_verify.h>
@@ -82,11 +83,15 @@ VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
 }
 
 // Verifies one of several steps: a step that cannot be opened must not prevent checking the others.
-VerifyReport verify_step(const std::string& path, const VerifyOptions& options) {
+// Returns nullopt if a manager has removed the step meanwhile.
+std::optional<VerifyReport> verify_step(const std::string& path, const VerifyOptions& options,
+                                        const distributed::ProcessGroup& group) {
   try {
     return verify(path, options);
   } catch (const Error& e) {
-    if (e.code() == Code::kUnavailable) throw;  // the other processes are gone
+    if (group.is_single() && !file_exists(path)) return std::nullopt;
+    // the other processes are gone
+    if (e.code() == Code::kUnavailable && !group.is_single()) throw;
     VerifyReport report;
     report.path = path;
     report.findings.push_back({severity_of(e.code()), "", path, 0, e.message()});
@@ -96,8 +101,10 @@ VerifyReport verify_step(const std::string& path, const VerifyOptions& options) 
 
 }  // namespace
 
-VerifyReport verify(const std::string& path, const VerifyOptions& options) {
-  const distributed::ProcessGroup group(options.multiprocessing);
+namespace {
+
+VerifyReport verify_once(const std::string& path, const VerifyOptions& options,
+                         const distributed::ProcessGroup& group) {
   std::unique_ptr<Checkpoint> checkpoint;
   std::optional<Error> damage;
   distributed::ConsistencyCheck opened("sees");
@@ -135,6 +142,16 @@ VerifyReport verify(const std::string& path, const VerifyOptions& options) {
   return report;
 }
 
+}  // namespace
+
+VerifyReport verify(const std::string& path, const VerifyOptions& options) {
+  constexpr int kAttempts = 4;
+  const distributed::ProcessGroup group(options.multiprocessing);
+  // Processes that share the work would have to agree on every new attempt.
+  return retry_if_unavailable(group.is_single() ? kAttempts : 1,
+                              [&] { return verify_once(path, options, group); });
+}
+
 std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   // Steps may be added meanwhile, and hosts may mount the root at different paths. So all processes
@@ -151,7 +168,8 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOpti
   std::vector<VerifyReport> reports;
   for (ByteReader names(steps[group.primary()]); names.remaining() > 0;) {
     const std::string step = (std::filesystem::path(path) / names.text(names.u64())).string();
-    reports.push_back(verify_step(step, options));
+    std::optional<VerifyReport> report = verify_step(step, options, group);
+    if (report) reports.push_back(*std::move(report));
   }
   return reports;
 }

@@ -194,6 +194,7 @@ std::string reshard_json(const ReshardReport& report) {
                               {"device_bytes", report.device_bytes},
                               {"arrays", std::move(arrays)},
                               {"items", strings_json(report.written.items)},
+                              {"left_out", reasons_json(report.written.left_out, "item")},
                               {"compression", compression_json(report.written.compression)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }

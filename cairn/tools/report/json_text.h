@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -28,6 +29,11 @@ Json number_json(double value);
 // \xNN.
 Json text_json(std::string_view text);
 Json strings_json(const std::vector<std::string>& texts);
+// A list of objects with item, path, record and text.
+Json missing_json(const std::vector<MissingPart>& parts);
+// A list of objects with `subject` and "why".
+Json reasons_json(const std::vector<std::pair<std::string, std::string>>& entries,
+                  const char* subject);
 // null if the compression did not depend on time.
 Json compression_json(const CompressionReport& report);
 // Passes a list of `count` objects to `sink`, one a line, so that people, grep and diff can read

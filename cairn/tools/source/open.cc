@@ -5,6 +5,7 @@
 #include <cairn/formats/foreign.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/file.h>
+#include <cairn/io/retry.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/orbax/layout/layout.h>
@@ -83,10 +84,8 @@ std::unique_ptr<Checkpoint> open_flax(const std::string& file, const OpenOptions
 
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
-std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
-                                     LayoutOpener open_layout) {
-  const std::string path = local_path(where);
-  if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
+std::unique_ptr<Checkpoint> open_path(const std::string& path, const OpenOptions& options,
+                                      LayoutOpener open_layout) {
   if (directory_exists(path)) {
     // Only Zarr arrays have a metadata key, and they may not be recognised without it.
     if (!options.metadata_key.empty())
@@ -129,6 +128,24 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
       return open_layout(orbax::find_layout(path, options), options);
   }
   refuse(path);
+}
+
+// Opens whatever is at the path. If others replace it meanwhile, it opens what they put there.
+std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
+                                     LayoutOpener open_layout) {
+  constexpr int kAttempts = 6;
+  const std::string path = local_path(where);
+  if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
+  return retry_if_unavailable(kAttempts, [&] {
+    const bool was_folder = directory_exists(path);
+    try {
+      return open_path(path, options, open_layout);
+    } catch (const Error& e) {
+      if (directory_exists(path) == was_folder) throw;
+      throw Error(Code::kUnavailable, path + ": was replaced or removed while Cairn read it (" +
+                                          e.message() + "); open it again");
+    }
+  });
 }
 
 }  // namespace

@@ -32,8 +32,16 @@ class NativeReader:
         memory: bytes that are read at a time. aggregate_filename: of the msgpack file of a tree.
         """
         with _damage_as_value_error():
+            # As in Orbax, the trees that are there can be read.
             self._native: Any = _cairn.open(
-                os.fspath(path), None, None, True, 0, memory, "", None, None, aggregate_filename
+                os.fspath(path),
+                None,
+                None,
+                True,
+                0,
+                memory,
+                aggregate_filename=aggregate_filename,
+                allow_missing=True,
             )
 
     def tensors(self) -> "list[Any]":

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
+import warnings
 from typing import Any
 
 from cairn.orbax import options
@@ -187,6 +188,7 @@ class CompositeCheckpointHandler(NativeHandler):
         existing = _items(directory)
         wanted = dict(args.items()) if args is not None else {}
         if not wanted:
+            _warn_of_missing(directory, existing)
             wanted = {item: self._default_args(directory, item) for item in existing}
         restored = {}
         for item in sorted(wanted):
@@ -265,6 +267,20 @@ class CompositeCheckpointHandler(NativeHandler):
 
 def _items(directory: Any) -> "list[str]":
     return [path.name for path in directory.iterdir() if path.is_dir()]
+
+
+def _warn_of_missing(directory: Any, existing: "list[str]") -> None:
+    """Warns of items that the checkpoint records and lacks. Orbax restores the others silently."""
+    recorded: Any = None
+    with contextlib.suppress(OSError, ValueError):  # as if there were none
+        recorded = read_step_metadata(directory).item_handlers
+    for item in recorded if isinstance(recorded, dict) else ():
+        if item not in existing:
+            warnings.warn(
+                f"{directory}: item '{item}' is recorded, but there is no folder of that name; "
+                "the others are restored",
+                stacklevel=5,
+            )
 
 
 @register_with_handler(CompositeCheckpointHandler, for_save=True, for_restore=True)
