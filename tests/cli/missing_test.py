@@ -70,7 +70,7 @@ def test_nothing_becomes_an_empty_checkpoint(step, tmp_path):
     for options in ((), ("--allow-missing",)):
         assert "params" in bad(FAILURE, "convert", step, tmp_path / "copy.npz", *options)
         assert "params" in bad(FAILURE, "convert", step, tmp_path / "copy", "--to", "orbax", *options)
-        assert "params" in bad(FAILURE, "diff", step, step, *options) or options
+        assert run("diff", step, step, *options).returncode == FAILURE
     shutil.rmtree(step / "config")
     for command in ("ls", "info", "stats"):
         assert "params" in bad(FAILURE, command, step, "--allow-missing")
