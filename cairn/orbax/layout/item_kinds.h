@@ -45,15 +45,6 @@ inline bool is_file_handler(std::string_view handler) {
                                                       handler.ends_with(".ProtoCheckpointHandler"));
 }
 
-// Whether the handler saves a tree with its own `_METADATA` in the item's folder.
-inline bool is_tree_handler(std::string_view handler) {
-  handler.remove_prefix(std::min(handler.size(), handler.rfind('.') + 1));
-  for (const std::string_view known :
-       {"PyTreeCheckpointHandler", "StandardCheckpointHandler", "PyTreeHandler"})
-    if (handler.ends_with(known)) return true;
-  return false;
-}
-
 inline bool is_random_key_handler(std::string_view handler) {
   return handler.starts_with("orbax.checkpoint.") &&
          handler.ends_with("RandomKeyCheckpointHandler");
