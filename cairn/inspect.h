@@ -114,6 +114,12 @@ std::string printable_json(std::string_view json);
 // An array of strings, one per line, in C order; at most the first `most` strings.
 std::string strings_text(std::span<const std::string> strings, std::size_t most = 1000);
 
+// "; did you mean 'a', 'b'?" with up to three of the words that are like `wanted`; "" if none is.
+std::string did_you_mean(std::string_view wanted, std::span<const std::string> words);
+// The element type of this name. Throws invalid_argument for any other name, and suggests one for
+// the names of other programs ("bf16", "F32", "half").
+DType parse_dtype(std::string_view name);
+
 // Whether the output has colour. kAnsi: with ANSI colour escapes.
 enum class Paint : std::uint8_t { kPlain, kAnsi };
 
@@ -157,7 +163,7 @@ std::string tensors_csv(const Checkpoint& checkpoint, std::span<const std::size_
 std::string info_json(const Checkpoint& checkpoint);
 // A report of verify(). With `strict`, notes count as damage.
 std::string verify_json(const VerifyReport& report, bool strict = false);
-// The reports of verify_steps().
+// The reports of verify_steps() or verify_all().
 std::string verify_json(const std::vector<VerifyReport>& steps, bool strict = false);
 
 // ---- bytes of one leaf ----
@@ -226,11 +232,14 @@ struct VerifyOptions {
 // root, one step is verified, and the report names it.
 VerifyReport verify(const std::string& path, const VerifyOptions& options = {});
 
-// Verifies every step of an Orbax step root or a TensorFlow folder, ordered by step number. A step
-// that is unfinished, or cannot be opened for a reason other than damage, is reported as not
-// checked. Throws invalid_argument if options.open.step is set or `path` is not such a folder, and
-// not_found if nothing is there.
+// Verifies every step of an Orbax step root, by number, or every checkpoint of a folder: of
+// TensorFlow, of flax, or of any formats. A checkpoint that is unfinished, or cannot be opened for
+// a reason other than damage, is reported as not checked. Throws invalid_argument if
+// options.open.step is set or `path` is not such a folder, and not_found if nothing is there.
 std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOptions& options = {});
+// Verifies each of these checkpoints. What prevents the opening of one is a finding in its report.
+std::vector<VerifyReport> verify_all(std::span<const std::string> paths,
+                                     const VerifyOptions& options = {});
 
 // ---- raw structures ----
 

@@ -97,6 +97,40 @@ std::string wrap_text(std::string_view text, std::size_t width, std::size_t inde
   }
 }
 
+std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width) {
+  constexpr std::string_view kSeparators = " ./_-,;:";
+  std::vector<std::string_view> pieces;
+  while (true) {
+    std::size_t end = 0;  // bytes that fit
+    std::size_t at = 0;   // the end of the last part that fits
+    std::size_t columns = 0;
+    while (end < text.size() && columns < width) {
+      for (++end; end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U;)
+        ++end;
+      ++columns;
+      if (kSeparators.find(text[end - 1]) != std::string_view::npos) at = end;
+    }
+    if (end == text.size()) at = end;
+    if (at <= width / 4) at = end;  // rather a break within a part than a short line
+    pieces.push_back(text.substr(0, at));
+    text.remove_prefix(at);
+    if (text.empty()) return pieces;
+  }
+}
+
+std::string fold_text(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kLeastRoom = 20;
+  const std::size_t width = terminal_width();
+  const std::size_t room = width > indent + kLeastRoom ? width - indent : kLeastRoom;
+  if (display_width(text) <= room) return std::string(text);
+  std::string out;
+  for (const std::string_view piece : fold_pieces(text, room)) {
+    if (!out.empty()) out.append("\n").append(indent, ' ');
+    out.append(piece);
+  }
+  return out;
+}
+
 void Table::add(std::vector<std::string> cells) {
   for (auto& cell : cells) cell = printable_text(cell);
   rows_.push_back(std::move(cells));
@@ -111,6 +145,16 @@ std::vector<std::size_t> Table::widths() const {
       const std::size_t width = display_width(row[c]);
       if (width <= kWidestName) widths[c] = std::max(widths[c], width);
     }
+  return widths;
+}
+
+std::vector<std::size_t> Table::widths_in(std::size_t room) const {
+  constexpr std::size_t kLeastName = 16;
+  auto widths = this->widths();
+  const std::size_t others =
+      std::accumulate(widths.begin() + 1, widths.end(), kGap * (widths.size() - 1));
+  if (widths[0] + others > room)
+    widths[0] = std::max(room > others ? room - others : 0, std::min(kLeastName, widths[0]));
   return widths;
 }
 
@@ -144,7 +188,10 @@ std::string Table::text(bool with_titles) const {
 }
 
 void Table::write(bool with_titles, const std::function<void(std::string_view)>& line) const {
-  const auto widths = this->widths();
+  const std::size_t room = terminal_width();
+  const auto widths = widths_in(room);
+  const std::size_t full_width =
+      std::accumulate(widths.begin() + 1, widths.end(), kGap * (widths.size() - 1));
   const Style& style = stdout_style();
   std::string out;
   const auto add_cell = [&](std::size_t c, std::string_view cell, std::string_view paint) {
@@ -167,7 +214,14 @@ void Table::write(bool with_titles, const std::function<void(std::string_view)>&
     end_line();
   }
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < columns_.size(); ++c) add_cell(c, row[c], columns_[c].style);
+    const bool folds = columns_.size() > 1 && display_width(row[0]) + full_width > room;
+    if (folds)
+      for (const std::string_view piece : fold_pieces(row[0], room))
+        line(fmt::format("{}{}{}\n", columns_[0].style, piece,
+                         columns_[0].style.empty() ? std::string_view() : style.reset));
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      add_cell(c, folds && c == 0 ? std::string_view() : std::string_view(row[c]),
+               columns_[c].style);
     end_line();
   }
 }

@@ -33,6 +33,13 @@ std::size_t display_width(std::string_view text);
 // spaces. Breaks between words only. Line breaks of the text count as spaces.
 std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent = 0);
 
+// Breaks a text that does not fit the terminal beside its indent into lines, the second and further
+// ones indented by `indent` spaces. Breaks after a space or a separator of names and paths where
+// there is one, and keeps every character. Without a terminal, the text stays one line.
+std::string fold_text(std::string_view text, std::size_t indent);
+// The pieces of a text of at most `width` columns each.
+std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width);
+
 enum class Align { kLeft, kRight };
 struct Column {
   std::string title;
@@ -54,12 +61,15 @@ class Table {
   // Columns of a line.
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::string text(bool with_titles) const;
-  // Passes the lines of text() one by one, because a table may have a million of them.
+  // Passes the lines of text() one by one, because a table may have a million of them. On a terminal
+  // a name (the first cell) for which a line is too narrow has lines of its own.
   void write(bool with_titles, const std::function<void(std::string_view)>& line) const;
   [[nodiscard]] bool empty() const { return rows_.empty(); }
 
  private:
   [[nodiscard]] std::vector<std::size_t> widths() const;
+  // The columns' widths in a line of `room` columns: the first column gives way.
+  [[nodiscard]] std::vector<std::size_t> widths_in(std::size_t room) const;
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };
