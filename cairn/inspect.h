@@ -129,11 +129,33 @@ enum class TreeNotes : std::uint8_t {
   kShardings,  // below each sharded array: how it was sharded, and which device held which part
 };
 
+// What render_tree and tree_json show, and how.
+struct TreeStyle {
+  Paint paint = Paint::kPlain;
+  TreeNotes notes = TreeNotes::kNone;
+  // Levels to show; nodes below are counted. A flat name counts as the parts between its '.' or
+  // '/'. None: all.
+  std::optional<std::size_t> depth = {};
+  // Shows one of four or more siblings that differ only in the numbers of their names: [0-31].
+  bool collapse = false;
+  std::size_t width = SIZE_MAX;  // columns of a line; longer names are folded
+  // Indices of the leaves to show, by their paths. None: all, or the program's objects.
+  std::optional<std::vector<std::size_t>> leaves = {};
+};
 // The pytree drawn with box characters: one line per node, then its notes. For a checkpoint that
 // knows its program's objects (TensorFlow), draws the objects instead; if these cannot be read, the
 // first line gives the reason, and the keys are drawn.
+std::string render_tree(const Checkpoint& checkpoint, const TreeStyle& style);
 std::string render_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain,
                         TreeNotes notes = TreeNotes::kNone);
+// The pytree as JSON text (docs/cli.md), with the depth and the leaves of `style`.
+std::string tree_json(const Checkpoint& checkpoint, const TreeStyle& style = {});
+
+// The pieces of a text of at most `width` columns each, one column a character. Breaks after a space
+// or a separator of names and paths where there is one.
+std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width);
+// The number of columns that UTF-8 text occupies, at one column a character.
+std::size_t display_width(std::string_view text);
 
 // A stored sharding in one line: "NamedSharding(x=4,y=2; P('x', None))",
 // "SingleDeviceSharding(cpu:0)". "" for ""; any other text is returned unchanged.
@@ -200,6 +222,7 @@ std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index,
 
 // Statistics of the elements of one array.
 struct TensorStats {
+  std::optional<std::int64_t> step = {};  // set by a program that shows several steps
   std::string name;
   std::optional<std::string> item;  // as in TensorInfo
   std::string dtype_name;

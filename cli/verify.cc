@@ -79,8 +79,10 @@ std::string unprotected_text(const VerifyReport& report, bool all) {
   const auto& names = report.unprotected;
   if (names.empty()) return "";
   std::string text =
-      fmt::format("         {} without a checksum: a changed value there cannot be detected",
-                  plural(names.size(), "array"));
+      "         " +
+      fold_text(fmt::format("{} without a checksum: a changed value there cannot be detected",
+                            plural(names.size(), "array")),
+                kIndent);
   if (all) {
     text += '\n';
     for (const auto& name : names)

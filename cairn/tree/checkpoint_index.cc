@@ -1,11 +1,11 @@
 // checkpoint_index.cc -- finds a leaf by the name that a user typed.
 #include <cairn/checkpoint.h>
 
-#include <cairn/base/suggest.h>
 #include <cairn/base/text.h>
 #include <cairn/base/visible_text.h>
 #include <cairn/tree/name_table.h>
 #include <cairn/tree/names.h>
+#include <cairn/tree/suggest.h>
 
 #include <algorithm>
 #include <iterator>

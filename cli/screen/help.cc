@@ -193,7 +193,8 @@ void setup_help(CLI::App& app, int& status) {
     }
     if (!name->empty() && shown == &app)
       throw UsageError("there is no command '" + *name + "'" + did_you_mean(*name, words));
-    out().show(shown->help());
+    // App::help() of the whole command would show the help of `help`.
+    out().show(app.get_formatter()->make_help(shown, "", CLI::AppFormatMode::Normal));
     status = kGood;
   });
 }

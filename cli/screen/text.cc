@@ -72,12 +72,6 @@ std::string plural(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
 }
 
-std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
-  }));
-}
-
 std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent) {
   std::string out;
   std::size_t used = 0;  // columns of the current line
@@ -94,27 +88,6 @@ std::string wrap_text(std::string_view text, std::size_t width, std::size_t inde
     }
     out.append(used > 0 ? " " : "").append(word);
     used += columns + (used > 0 ? 1 : 0);
-  }
-}
-
-std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width) {
-  constexpr std::string_view kSeparators = " ./_-,;:";
-  std::vector<std::string_view> pieces;
-  while (true) {
-    std::size_t end = 0;  // bytes that fit
-    std::size_t at = 0;   // the end of the last part that fits
-    std::size_t columns = 0;
-    while (end < text.size() && columns < width) {
-      for (++end; end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80U;)
-        ++end;
-      ++columns;
-      if (kSeparators.find(text[end - 1]) != std::string_view::npos) at = end;
-    }
-    if (end == text.size()) at = end;
-    if (at <= width / 4) at = end;  // rather a break within a part than a short line
-    pieces.push_back(text.substr(0, at));
-    text.remove_prefix(at);
-    if (text.empty()) return pieces;
   }
 }
 

@@ -1,6 +1,8 @@
 // text.h -- formats numbers and tables for people.
 #pragma once
 
+#include <cairn/cairn.h>
+
 #include <cairn/compression.h>
 
 #include <cstdint>
@@ -27,8 +29,6 @@ template <class Leaf>
 std::string full_name(const Leaf& leaf) {
   return leaf.item ? *leaf.item + "/" + leaf.name : leaf.name;
 }
-// The number of columns that a UTF-8 text occupies, at one column a character.
-std::size_t display_width(std::string_view text);
 // The text in lines of at most `width` columns, the second and further ones indented by `indent`
 // spaces. Breaks between words only. Line breaks of the text count as spaces.
 std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent = 0);
@@ -37,8 +37,6 @@ std::string wrap_text(std::string_view text, std::size_t width, std::size_t inde
 // ones indented by `indent` spaces. Breaks after a space or a separator of names and paths where
 // there is one, and keeps every character. Without a terminal, the text stays one line.
 std::string fold_text(std::string_view text, std::size_t indent);
-// The pieces of a text of at most `width` columns each.
-std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width);
 
 enum class Align { kLeft, kRight };
 struct Column {

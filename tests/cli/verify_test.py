@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from command import CAIRN, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, run
 
@@ -95,9 +96,14 @@ def test_all_checkpoints_of_a_tensorflow_folder(folder):
     assert [step["verdict"] for step in report(NO, root, "--all-steps")["steps"]] == ["damaged", "good"]
 
 
+def sound_file(folder):
+    safetensors.numpy.save_file({f"t{i}": np.full(600, i, np.float32) for i in range(3)}, folder / "a.safetensors")
+    return folder / "a.safetensors"
+
+
 def test_several_checkpoints(folder, golden):
     """Each has its own lines, the last line counts, and the worst verdict is the exit status."""
-    sound, manager = folder / "a.safetensors", golden("manager")
+    sound, manager = sound_file(folder), golden("manager")
     (folder / "bad.npz").write_bytes(b"PK\3\4")
     text = good("verify", sound, manager)
     lines = text.splitlines()
@@ -117,10 +123,10 @@ def test_every_checkpoint_of_a_folder(folder, golden, tmp_path):
     """--all-steps takes any folder of checkpoints. Files of one checkpoint count once; other files do not count."""
     shutil.copytree(golden("tiny_files_zarr2"), tmp_path / "b")
     shutil.copytree(golden("manager"), tmp_path / "run")
-    shutil.copy(folder / "a.safetensors", tmp_path / "a.safetensors")
+    sound = sound_file(tmp_path)
     safetensors_set(tmp_path / "set", 2)
-    good("convert", folder / "a.safetensors", tmp_path / "big.safetensors", "--shard-bytes", "4K")
-    good("convert", folder / "a.safetensors", tmp_path / "tf", "--to", "tensorflow")
+    good("convert", sound, tmp_path / "big.safetensors", "--shard-bytes", "4K")
+    good("convert", sound, tmp_path / "tf", "--to", "tensorflow")
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / "logs").mkdir()
     (tmp_path / "page.npz").write_text("<html>")

@@ -1,7 +1,7 @@
 // suggestions.cc -- suggests words that a user may have meant, and names of element types.
-#include <cairn/base/suggest.h>
 #include <cairn/error.h>
 #include <cairn/inspect.h>
+#include <cairn/tree/suggest.h>
 
 #include <string>
 #include <utility>

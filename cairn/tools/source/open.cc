@@ -251,8 +251,6 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& where,
     throw Error(Code::kInvalidArgument,
                 path + (is_one ? " is not a root of steps or a folder of checkpoints, but one "
                                  "checkpoint: check it without --all-steps"
-                               : ": holds no checkpoints")); check "
-                                 "it without --all-steps"
                                : ": holds no checkpoints"));
   return found;
 }

@@ -4,9 +4,9 @@
 #include <cairn/tools/transform/transform_rules.h>
 
 #include <cairn/base/json/json.h>
-#include <cairn/base/suggest.h>
 #include <cairn/error.h>
 #include <cairn/inspect.h>
+#include <cairn/tree/suggest.h>
 
 #include <algorithm>
 #include <array>

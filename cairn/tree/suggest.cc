@@ -1,5 +1,5 @@
 // suggest.cc -- compares words by their edit distance.
-#include <cairn/base/suggest.h>
+#include <cairn/tree/suggest.h>
 
 #include <algorithm>
 #include <numeric>
