@@ -64,8 +64,7 @@ void setup_tree(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)")
       ->excludes(sharding);
   command->footer(
-      "Equal layers are one line with their numbers: layers_{0-31}. With --depth, a flat name "
-      "counts\n"
+      "Equal layers are one line with their numbers: [0-31]. With --depth, a flat name counts\n"
       "as the parts between its '.' or '/'.\n"
       "\n"
       "Examples:\n"
