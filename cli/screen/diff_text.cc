@@ -41,11 +41,11 @@ std::string cosine_text(const std::optional<double>& v) {
   return fmt::format("{:.{}f}", *v, static_cast<int>(std::ceil(-std::log10(distance))) + 1);
 }
 
-// "3 of 16.4 K", "all 16.4 K"; exact where two different numbers look the same.
+// "3 of 16.4 K", "all of 16.4 K"; exact where two different numbers look the same.
 std::string count_of_text(const LeafDiff& leaf) {
   const std::uint64_t count = leaf.values->different;
   const auto all = static_cast<std::uint64_t>(element_count(leaf.a.shape));
-  if (count == all && count > 1) return "all " + short_count_text(all);
+  if (count == all && count > 1) return "all of " + short_count_text(all);
   const std::string shown = short_count_text(count);
   const std::string of = short_count_text(all);
   if (shown == of && count != all) return count_text(count) + " of " + count_text(all);

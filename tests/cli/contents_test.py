@@ -140,7 +140,7 @@ def test_the_only_model_of_a_folder(tmp_path):
     safetensors.numpy.save_file({"a": np.ones(2)}, tmp_path / "adapter_model.safetensors")
     assert good("ls", tmp_path).startswith("a ")
     safetensors.numpy.save_file({"a": np.ones(2)}, tmp_path / "other.safetensors")
-    assert "holds several safetensors models" in bad(FAILURE, "ls", tmp_path)
+    assert "folder of several safetensors models" in bad(FAILURE, "ls", tmp_path)
     safetensors.numpy.save_file({"b": np.ones(2)}, tmp_path / "model.safetensors")
     assert run("ls", tmp_path, "--names").stdout == b"b\n"
 

@@ -158,5 +158,5 @@ def test_counts_and_cosines(tmp_path):
     assert "16,399 of 16,400" in nearly
     every = run("diff", tmp_path / "a.safetensors", tmp_path / "c.safetensors").stdout.decode()
     cosine = np.dot(a, c) / np.linalg.norm(a) / np.linalg.norm(c)
-    assert "all 16.4 K" in every or "16,399 of 16,400" in every
+    assert "all of 16.4 K" in every or "16,399 of 16,400" in every
     assert f"{cosine:.6f}" in every and "1-" not in every

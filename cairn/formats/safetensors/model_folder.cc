@@ -98,7 +98,8 @@ std::optional<SafetensorsModel> find_safetensors_model(const std::string& folder
         folder, models_text(folder, models)));
   if (!is_named && models.size() > 1)
     invalid_argument(fmt::format(
-        "{}: holds several safetensors models, none of which is called model.safetensors: {}; open "
+        "{}: not a checkpoint, but a folder of several safetensors models, none of which is called "
+        "model.safetensors: {}; open "
         "one of them by its path",
         folder, models_text(folder, models)));
   const std::string_view chosen = has_model(models, kModelIndex)  ? kModelIndex
