@@ -35,6 +35,8 @@ struct OpenOptions {
   OcdbtVersion version = {};  // version of the OCDBT database to read; default: the newest
   // File name of the array metadata where it is neither .zarray nor zarr.json. "": find it.
   std::string metadata_key = {};
+  // Name of the msgpack file that older versions of Orbax store beside the arrays.
+  std::string aggregate_filename = "checkpoint";
   // Open a temporary or unfinished directory, which is failed_precondition otherwise.
   bool allow_uncommitted = false;
   Resources resources = {};  // of all reads of the opened checkpoint

@@ -298,12 +298,13 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
                    std::optional<std::string> item, bool allow_uncommitted, std::size_t threads,
                    std::optional<std::uint64_t> memory, std::string metadata_key,
                    std::optional<std::uint64_t> generation,
-                   std::optional<std::uint64_t> commit_time_ns) {
+                   std::optional<std::uint64_t> commit_time_ns, std::string aggregate_filename) {
   OpenOptions options{.step = step, .item = std::move(item)};
   options.allow_uncommitted = allow_uncommitted;
   options.resources.threads = threads;
   if (memory) options.resources.memory = working_memory(*memory);
   options.metadata_key = std::move(metadata_key);
+  options.aggregate_filename = std::move(aggregate_filename);
   options.version = {.generation = generation, .commit_time_ns = commit_time_ns};
   const WithoutGil unlocked;
   return Reader(cairn::open(path.local(), options));
@@ -361,7 +362,8 @@ void define_reader(nb::module_& module) {
   module.def("open", open_reader, nb::arg("path"), nb::arg("step") = nb::none(),
              nb::arg("item") = nb::none(), nb::arg("allow_uncommitted") = false,
              nb::arg("threads") = 0, nb::arg("memory") = nb::none(), nb::arg("metadata_key") = "",
-             nb::arg("generation") = nb::none(), nb::arg("commit_time_ns") = nb::none());
+             nb::arg("generation") = nb::none(), nb::arg("commit_time_ns") = nb::none(),
+             nb::arg("aggregate_filename") = "checkpoint");
 }
 
 }  // namespace cairn::python

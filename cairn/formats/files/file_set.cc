@@ -37,6 +37,8 @@ void commit_all(const FileSet& set, const std::vector<std::string>& names, Atomi
   sync_parent(set.index);
 }
 
+}  // namespace
+
 void move_to_final_names(const FileSet& set) {
   for (std::size_t i = 0; i < set.paths.size(); ++i) name_also(set.interim[i], set.paths[i]);
   sync_path(parent_of(set.index));
@@ -45,8 +47,6 @@ void move_to_final_names(const FileSet& set) {
   index.commit_output(IfExists::kReplace);
   for (const std::string& path : set.interim) remove_file(path);
 }
-
-}  // namespace
 
 std::function<void(std::size_t i, const std::string& path)> commit_each(
     std::span<AtomicFile* const> files, IfExists if_exists) {

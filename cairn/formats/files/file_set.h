@@ -46,5 +46,8 @@ void name_also(const std::string& from, const std::string& path);
 // name, the data files already placed are removed and the old set stays as it was. The message of
 // an error after that point says "in place".
 void place_set(const FileSet& set, IfExists if_exists);
+// The last steps of place_set: the data files have their interim names, and the index in place names
+// those. Repeating steps that were already taken does no harm. The caller holds the SaveLock.
+void move_to_final_names(const FileSet& set);
 
 }  // namespace cairn::inline v0

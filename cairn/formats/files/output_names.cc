@@ -81,4 +81,13 @@ bool is_safetensors_interim(std::string_view file, std::string_view stem) {
   return numbered && without_interim(*numbered) == stem;
 }
 
+std::optional<std::string> final_name_of_interim(std::string_view file) {
+  if (!file.ends_with(kSafetensors)) return std::nullopt;
+  const std::string_view stem = safetensors_stem(file);
+  const auto numbered = without_number(stem);
+  const auto target = numbered ? without_interim(*numbered) : std::nullopt;
+  if (!target) return std::nullopt;
+  return std::string(*target).append(file.substr(numbered->size()));
+}
+
 }  // namespace cairn::inline v0

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,5 +35,7 @@ bool is_safetensors_shard(std::string_view file);
 bool is_safetensors_shard(std::string_view file, std::string_view stem);
 // Whether `file` is an interim name of that stem.
 bool is_safetensors_interim(std::string_view file, std::string_view stem);
+// The final name that an interim name stands for; nullopt for any other name. `file` has no folder.
+std::optional<std::string> final_name_of_interim(std::string_view file);
 
 }  // namespace cairn::inline v0

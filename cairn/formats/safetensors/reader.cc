@@ -176,6 +176,31 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
+// Notes what a killed save has left: an index that names interim files, and interim files that the
+// index does not name.
+void note_unfinished(const std::string& path, const FileIndex& index, std::vector<Finding>& notes) {
+  constexpr std::string_view kHow = "; `cairn clean` on the index completes the set";
+  const auto is_interim = [&](std::string_view name) {
+    return final_name_of_interim(name) && save_lock_path(name) == name_of(path);
+  };
+  const auto named = [&](const std::string& name) {
+    return std::ranges::any_of(index.files, [&](const auto& file) { return file.first == name; });
+  };
+  if (std::ranges::any_of(index.files, [&](const auto& file) { return is_interim(file.first); }))
+    notes.push_back({.severity = Severity::kNote,
+                     .file = path,
+                     .message = "names files by temporary names, because a save was interrupted" +
+                                std::string(kHow)});
+  const std::string folder = parent_of(path);
+  const auto entries = try_call([&] { return Directory::open(folder).list(); });
+  if (!entries) return;
+  for (const DirectoryEntry& entry : entries.value())
+    if (is_interim(entry.name) && !named(entry.name))
+      notes.push_back({.severity = Severity::kNote,
+                       .file = std::string(folder_prefix(path)) + entry.name,
+                       .message = "an interrupted save has left this file" + std::string(kHow)});
+}
+
 FileIndex read_index(const std::string& path) {
   const File file = with_context([&] { return path; }, [&] { return File::open(path); });
   // What is damaged in an index is more than that it is JSON.
@@ -213,6 +238,7 @@ class ShardSet {
     if (closed_ > 0) info.facts.emplace_back("shards that cannot be read", std::to_string(closed_));
     RawCheckpoint::Contents contents;
     add_notes(contents.notes);
+    note_unfinished(path_, index_, contents.notes);
     add_strays(unread);
     note_unread(unread, info, contents.notes);
     add_leaves(contents);

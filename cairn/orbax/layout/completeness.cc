@@ -3,6 +3,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
+#include <cairn/base/json/scan.h>
 #include <cairn/base/text.h>
 #include <cairn/kvstore.h>
 #include <cairn/ocdbt/read/short_files.h>
@@ -127,21 +128,18 @@ void check_folders(const Item& item, const TreeMetadata& tree) {
 
 // ---- the items ----
 
-// A tree with `_METADATA`.
-void check_recorded_tree(const Item& item, const Listing& listing) {
-  const std::string file = join(item.path, kTreeMetadataFile);
-  const TreeMetadata tree = with_context(
-      [&] { return file; }, [&] { return parse_tree_metadata(text_of(item.folder, file)); });
-  // The values of these leaves may be in the aggregate file.
-  if (listing.has_file(kAggregateFile)) return;
+void check_strings(const Item& item, const Listing& listing, const TreeMetadata& tree) {
   const auto is_string = [](const LeafMetadata& leaf) { return leaf.value_type == "string"; };
+  if (std::ranges::none_of(tree.leaves, is_string)) return;
   const auto is_json = [](const std::string& name) { return name.ends_with(".json"); };
-  if (std::ranges::any_of(tree.leaves, is_string)) {
-    if (std::ranges::none_of(listing.files, is_json))
-      missing(join(item.path, kStringsFile), "_METADATA has strings");
-    check_json(item.folder, join(item.path, kStringsFile));
-  }
-  if (std::ranges::none_of(tree.leaves, is_array) || listing.has_file(kManifestFile)) return;
+  if (std::ranges::none_of(listing.files, is_json))
+    missing(join(item.path, kStringsFile), "_METADATA has strings");
+  check_json(item.folder, join(item.path, kStringsFile));
+}
+
+// The arrays of a tree that has no manifest: they need one, or folders.
+void check_without_manifest(const Item& item, const Listing& listing, const TreeMetadata& tree) {
+  if (std::ranges::none_of(tree.leaves, is_array)) return;
   if (tree.use_ocdbt.value_or(false))
     missing(join(item.path, kManifestFile), "_METADATA has arrays in a database");
   if (!tree.use_ocdbt && std::ranges::any_of(listing.folders, [](const auto& name) {
@@ -149,6 +147,29 @@ void check_recorded_tree(const Item& item, const Listing& listing) {
       }))
     missing(join(item.path, kManifestFile), "there are databases of processes");
   check_folders(item, tree);
+}
+
+// A tree with `_METADATA`. Beside a manifest, which leads to the arrays, and without strings it only
+// has to be whole: making the leaves of a large tree takes as long as opening it.
+void check_recorded_tree(const Item& item, const Listing& listing) {
+  const std::string file = join(item.path, kTreeMetadataFile);
+  const std::string text = text_of(item.folder, file);
+  const bool has_manifest = listing.has_file(kManifestFile);
+  std::optional<TreeMetadata> tree;
+  with_context([&] { return file; },
+               [&] {
+                 if (!has_manifest || text.find("\"string\"") != std::string::npos) {
+                   tree = parse_tree_metadata(text);
+                   return;
+                 }
+                 JsonScanner in(text);
+                 (void)in.skip();
+                 in.finish();
+               });
+  // The values of these leaves may be in the aggregate file.
+  if (!tree || listing.has_file(kAggregateFile)) return;
+  check_strings(item, listing, *tree);
+  if (!has_manifest) check_without_manifest(item, listing, *tree);
 }
 
 void check_tree(const Item& item, const std::string* handler) {

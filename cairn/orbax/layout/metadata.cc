@@ -3,6 +3,7 @@
 
 #include <cairn/base/base64.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/json/python_str.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/io/file.h>
 #include <cairn/tree/metadata/tree_metadata.h>
@@ -113,15 +114,12 @@ std::string escape_token(std::string_view token) {
 }
 
 // Returns Python's str() of a JSON value that is not a string.
-std::string python_text(std::string_view json) {
-  if (json == "true") return "True";
-  if (json == "false") return "False";
-  return std::string(json == "null" ? "None" : json);
-}
+std::string python_text(std::string_view json) { return python_str(parse_json(json)); }
 
 using FoundStrings = std::unordered_map<std::string, std::string>;
 
-void scan_strings(JsonScanner& in, const std::string& pointer, int depth, FoundStrings& out) {
+void scan_strings(JsonScanner& in, const std::string& pointer, int depth,
+                  const IsStringLeaf& is_leaf, FoundStrings& out) {
   if (depth > kMaxNesting)
     in.fail("nested more than " + std::to_string(kMaxNesting) + " levels deep");
   std::string_view member;
@@ -131,9 +129,14 @@ void scan_strings(JsonScanner& in, const std::string& pointer, int depth, FoundS
     // not read back unchanged.
     std::string name = pointer + escape_token(member);
     const char kind = in.peek();
-    if (kind == '{')
-      scan_strings(in, name + "/", depth + 1, out);
-    else if (kind == '"')
+    if (kind == '{') {
+      if (is_leaf && is_leaf(name)) {
+        const std::size_t begin = in.offset();
+        out.insert_or_assign(name, python_text(in.skip()));
+        in.return_to(begin);
+      }
+      scan_strings(in, name + "/", depth + 1, is_leaf, out);
+    } else if (kind == '"')
       out.insert_or_assign(std::move(name), in.string());
     else
       out.insert_or_assign(std::move(name), python_text(in.skip()));
@@ -222,10 +225,11 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
   return out;
 }
 
-std::unordered_map<std::string, std::string> parse_strings(std::string_view json) {
+std::unordered_map<std::string, std::string> parse_strings(std::string_view json,
+                                                           const IsStringLeaf& is_leaf) {
   FoundStrings out;
   JsonScanner in(json);
-  scan_strings(in, "", 0, out);
+  scan_strings(in, "", 0, is_leaf, out);
   in.finish();
   return out;
 }

@@ -171,8 +171,9 @@ bool is_single_array(const PytreeItem& out) {
 enum class Keys : std::uint8_t { kUnused, kListed };
 
 // Opens the files beside the arrays and the store of the arrays. May list its keys already.
-PytreeItem open_structure(const Item& item, LayoutKind kind, const std::string& aggregate_file,
-                          const OpenOptions& options, Keys keys) {
+PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& options,
+                          Keys keys) {
+  const std::string& aggregate_file = options.aggregate_filename;
   PytreeItem out;
   out.item = item;
   out.version = options.version;
@@ -238,17 +239,15 @@ Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
   return array;
 }
 
-PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file,
-                                 const OpenOptions& options) {
-  PytreeItem out =
-      open_structure(item, LayoutKind::kDirect, aggregate_file, options, Keys::kUnused);
+PytreeItem open_pytree_structure(const Item& item, const OpenOptions& options) {
+  PytreeItem out = open_structure(item, LayoutKind::kDirect, options, Keys::kUnused);
   attach_files(out, NameTable(out.tensors), StringsFile::kUsual);
   finish_opening(out);
   return out;
 }
 
 PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
-  PytreeItem out = open_structure(item, kind, std::string(kAggregateFile), options, Keys::kListed);
+  PytreeItem out = open_structure(item, kind, options, Keys::kListed);
   if (out.has_arrays && out.arrays != nullptr && out.keys.empty()) {
     out.try_file(out.arrays->describe(""), [&] { out.keys = out.arrays->list(""); });
   }

@@ -144,10 +144,8 @@ std::vector<DictKeyTypes> recorded_key_types(const PytreeItem& item,
 
 // As open_pytree_item, but without opening the arrays: the arrays are of LeafKind::kUnknown, and
 // `stored` and `keys` are empty. Use it if only a few arrays are needed. If no file describes the
-// tree, the item has no tensors. `aggregate_file` is the name of the msgpack file of older
-// checkpoints.
-PytreeItem open_pytree_structure(const Item& item, const std::string& aggregate_file,
-                                 const OpenOptions& options);
+// tree, the item has no tensors.
+PytreeItem open_pytree_structure(const Item& item, const OpenOptions& options);
 
 // Throws Error(kUnavailable) if the item's path now names another folder than the open one.
 void check_not_replaced(const PytreeItem& item);

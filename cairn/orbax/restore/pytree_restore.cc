@@ -224,8 +224,8 @@ PytreeItem open_item(const std::string& directory, const RestoreContext& context
     throw Error(Code::kNotFound, directory + ": there is no such folder to restore from");
   OpenOptions open;
   open.resources = {.threads = context.options->resources.threads, .memory = context.memory};
-  return open_pytree_structure({"", directory, ItemKind::kPytree, "", nullptr},
-                               context.options->aggregate_filename, open);
+  open.aggregate_filename = context.options->aggregate_filename;
+  return open_pytree_structure({"", directory, ItemKind::kPytree, "", nullptr}, open);
 }
 
 std::shared_ptr<const StoredItem> stored_item(PytreeItem item, const RestoreContext& context) {

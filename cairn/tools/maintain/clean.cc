@@ -6,6 +6,8 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/formats/files/output_names.h>
+#include <cairn/formats/safetensors/header.h>
+#include <cairn/formats/safetensors/unfinished_set.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
@@ -28,6 +30,10 @@ namespace fs = std::filesystem;
 
 bool is_leftover(std::string_view name) {
   return name.find(orbax::kTemporaryMark) != std::string_view::npos;
+}
+
+bool is_temporary_file(std::string_view name) {
+  return is_temporary_name(name) || final_name_of_interim(name).has_value();
 }
 
 std::uint64_t bytes_below(const std::string& path) {
@@ -56,8 +62,13 @@ struct Leftover {
   [[nodiscard]] bool is_in_place() const {
     return kind == EntryKind::kDirectory && !is_leftover(name);
   }
+  // Whether it is a data file of a set of safetensors files with an interim name.
+  [[nodiscard]] bool is_interim() const {
+    return kind == EntryKind::kFile && final_name_of_interim(name).has_value();
+  }
   // The name that it was meant to get.
   [[nodiscard]] std::string target() const {
+    if (is_interim()) return save_lock_path(name);  // the index of its set
     if (kind != EntryKind::kDirectory) return std::string(temporary_target(name));
     return name.substr(0, name.find(orbax::kTemporaryMark));
   }
@@ -75,7 +86,7 @@ void find_inside(const Directory& folder, int depth, std::vector<Leftover>& foun
   for (const DirectoryEntry& entry : folder.list()) {
     const bool is_folder = entry.kind == EntryKind::kDirectory;
     if (is_folder ? is_leftover(entry.name) || is_begun_in_place(folder, entry.name)
-                  : (entry.kind == EntryKind::kFile && is_temporary_name(entry.name)) ||
+                  : (entry.kind == EntryKind::kFile && is_temporary_file(entry.name)) ||
                         is_of_deletion(folder, entry.name, entry.kind))
       found.push_back({folder, entry.name, entry.kind});
     else if (is_folder && depth > 0)
@@ -88,7 +99,7 @@ void find_beside(const Directory& folder, const std::string& name, std::vector<L
   const std::string lock = save_lock_path(name);
   for (const DirectoryEntry& entry : folder.list()) {
     if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kFile) continue;
-    if (entry.kind == EntryKind::kFile && !is_temporary_name(entry.name)) continue;
+    if (entry.kind == EntryKind::kFile && !is_temporary_file(entry.name)) continue;
     if (entry.kind == EntryKind::kDirectory && !is_leftover(entry.name) &&
         (entry.name != name || !is_begun_in_place(folder, name)))
       continue;
@@ -138,6 +149,8 @@ class Cleaner {
         throw Error(Code::kUnavailable, target + ": a save to this path is in progress");
       if (leftover.kind == EntryKind::kDirectory)
         clean_directory(leftover, done);
+      else if (leftover.is_interim())
+        clean_interim(leftover, done);
       else if (!is_lock && is_set_index(target))
         clean_index(leftover, done);
       else
@@ -182,6 +195,23 @@ class Cleaner {
     } else if (mode_ == CleanMode::kRemove) {
       leftover.parent.remove(leftover.name);
     }
+  }
+
+  // Handles a data file that has an interim name. If the index names it, all of the set gets its
+  // final names.
+  void clean_interim(const Leftover& leftover, CleanedPath& done) const {
+    const std::string index = leftover.parent.path_of(leftover.target());
+    if (is_unfinished_set(index)) {
+      done.outcome = CleanOutcome::kRestored;
+      if (mode_ == CleanMode::kRemove) finish_set(index);
+      return;
+    }
+    const auto named =
+        file_exists(index) ? safetensors_index_files(index) : std::vector<std::string>();
+    if (std::ranges::find(named, leftover.name) != named.end())
+      throw Error(Code::kFailedPrecondition,
+                  index + ": names this file, but another file that it names is missing");
+    remove_unless_written(done.path);
   }
 
   // Handles the index of a set whose data files may all be in place.

@@ -4,8 +4,9 @@
 
 The names, arguments, results and errors are those of orbax.checkpoint 0.12.8, and so are the files:
 each restores what the other has saved. Version 1 of the API is cairn.orbax.v1. Needs JAX for trees.
-It is for local directories, and for one process or those of jax.distributed. A name or option that
-is missing raises AttributeError or NotImplementedError, and the message says what to use instead.
+It is for local directories, and for one process or those of jax.distributed. use_as_orbax() or
+`python -m cairn.orbax` gives a program Cairn where it imports Orbax. A name or option that is
+missing raises AttributeError or NotImplementedError, and the message says what to use instead.
 """
 
 import importlib
@@ -32,6 +33,7 @@ _MODULES = (
     "multihost",
     "options",
     "path",
+    "pathways",
     "serialization",
     "step",
     "test_utils",
@@ -67,12 +69,9 @@ _NAMES = {
         "_impl.handlers.composite_handler": "CompositeOptions",
         "_impl.handlers.base_pytree_handler": "BasePyTreeCheckpointHandler",
         "_impl.types.into_orbax": "install_into_orbax uninstall_from_orbax",
+        "_impl.as_orbax": "use_as_orbax",
     }.items()
     for name in names.split()
-}
-
-_HINTS = {
-    "pathways": "Pathways is not available",
 }
 
 __all__ = ["__version__", *_MODULES, *_NAMES]
@@ -85,8 +84,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
         globals()[name] = value
         return value
-    hint = f": {_HINTS[name]}" if name in _HINTS else ""
-    raise AttributeError(f"module {__name__!r} has no {name!r} yet{hint}")
+    raise AttributeError(f"module {__name__!r} has no {name!r} yet")
 
 
 def __dir__() -> "list[str]":

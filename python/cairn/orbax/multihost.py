@@ -4,7 +4,13 @@ import sys
 from typing import Any
 
 from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.processes import Group, is_primary_host, process_index, reached_preemption
+from cairn.orbax._impl.processes import (
+    Group,
+    is_primary_host,
+    process_count,
+    process_index,
+    reached_preemption,
+)
 
 __getattr__ = _hints(
     __name__,
@@ -19,12 +25,6 @@ __getattr__ = _hints(
 )
 
 _group = Group()
-
-
-def process_count() -> int:
-    """How many processes there are."""
-    jax = sys.modules.get("jax")
-    return int(jax.process_count()) if jax is not None else 1
 
 
 def sync_global_processes(name: str, **options: Any) -> None:

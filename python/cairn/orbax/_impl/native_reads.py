@@ -24,10 +24,17 @@ class MissingArrayError(FileNotFoundError, ValueError):
 class NativeReader:
     """A native reader that raises these two errors in place of those of the native part."""
 
-    def __init__(self, path: Any, memory: "int | None" = None) -> None:
-        """Opens a tree, a file, or a directory of arrays; memory: bytes that are read at a time."""
+    def __init__(
+        self, path: Any, memory: "int | None" = None, aggregate_filename: str = "checkpoint"
+    ) -> None:
+        """Opens a tree, a file, or a directory of arrays.
+
+        memory: bytes that are read at a time. aggregate_filename: of the msgpack file of a tree.
+        """
         with _damage_as_value_error():
-            self._native: Any = _cairn.open(os.fspath(path), None, None, True, 0, memory)
+            self._native: Any = _cairn.open(
+                os.fspath(path), None, None, True, 0, memory, "", None, None, aggregate_filename
+            )
 
     def tensors(self) -> "list[Any]":
         """What is known of each leaf. Reads no data."""

@@ -21,6 +21,12 @@ def process_index() -> int:
     return int(jax.process_index()) if jax is not None else 0
 
 
+def process_count() -> int:
+    """How many processes there are."""
+    jax = sys.modules.get("jax")
+    return int(jax.process_count()) if jax is not None else 1
+
+
 def require_one(who: str) -> None:
     """Raises NotImplementedError in a run of several processes of jax.distributed."""
     jax = sys.modules.get("jax")

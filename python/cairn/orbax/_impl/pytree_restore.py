@@ -13,10 +13,6 @@ from cairn.orbax._impl.types.own_leaves import restore_own
 
 def restore_stored(stored: StoredTree, args: Any) -> Any:
     """The tree that PyTreeRestoreArgs asks for."""
-    if getattr(args, "transforms", None) is not None:
-        from cairn.orbax._impl.transforms import restore_transformed
-
-        return restore_transformed(stored, args)
     if args.item is None:
         return _as_stored(stored, args.restore_args)
     return _like(stored, args.item, args.restore_args, args.partial_restore)
@@ -66,14 +62,17 @@ def _like(stored: StoredTree, target: Any, given: Any, partial: bool) -> Any:
 
 
 def args_for(args: "RestoreArgs | None", leaf: Any) -> RestoreArgs:
-    """The arguments of a leaf. Those of an array take the shape and dtype of the target's array."""
+    """The arguments of a leaf. Those of an array take the shape and dtype of the target's array.
+
+    As in Orbax, they do not with strict=False, nor from an array without dimensions.
+    """
     args = args or RestoreArgs()
-    if not isinstance(args, ArrayRestoreArgs) or leaf is None or isinstance(leaf, type):
+    if not isinstance(args, ArrayRestoreArgs) or not args.strict or isinstance(leaf, type):
         return args
-    if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype") or is_key_dtype(leaf.dtype):
+    if not getattr(leaf, "shape", ()) or not hasattr(leaf, "dtype") or is_key_dtype(leaf.dtype):
         return args
     changes: dict[str, Any] = {}
-    if args.strict and args.global_shape is None:
+    if args.global_shape is None:
         changes.update(global_shape=tuple(leaf.shape), shape=None)
     if args.dtype is None:
         changes["dtype"] = leaf.dtype

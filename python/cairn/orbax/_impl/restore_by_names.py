@@ -36,14 +36,14 @@ def restore_by_names(stored: StoredTree, target: Any, given: Any) -> Any:
         if is_string:
             found[path] = strings.get(".".join(path))
         else:
-            indices[path] = _index(stored, path)
+            indices[path] = index_of(stored, path)
             wanted[indices[path]] = args
     values = read_leaves(stored, wanted)
     found.update((path, values[index]) for path, index in indices.items())
     return treedef.unflatten([found[path] for path in paths])
 
 
-def _index(stored: StoredTree, path: Path) -> int:
+def index_of(stored: StoredTree, path: Path) -> int:
     name = ".".join(path)
     try:
         return stored.index(name)

@@ -16,17 +16,17 @@ AGGREGATE_FILE = "checkpoint"  # the msgpack file of checkpoints of old versions
 PLACEHOLDER_PREFIX = "PLACEHOLDER://"  # what that file has for a leaf that is stored elsewhere
 
 
-def has_structure(directory: Any) -> bool:
+def has_structure(directory: Any, aggregate_filename: str = AGGREGATE_FILE) -> bool:
     """Whether a directory has a file that says what tree it holds."""
-    files = (TREE_METADATA_FILE, AGGREGATE_FILE)
-    return any((as_path(directory) / name).exists() for name in files)
+    files = (TREE_METADATA_FILE, aggregate_filename)
+    return any((as_path(directory) / name).exists() for name in files if name)
 
 
-def values_in_file(directory: Any) -> "set[Path]":
+def values_in_file(directory: Any, aggregate_filename: str = AGGREGATE_FILE) -> "set[Path]":
     """The leaves whose values the msgpack file of a tree has; empty without such a file."""
     from cairn._checkpoint import item_value
 
-    file = as_path(directory) / AGGREGATE_FILE
+    file = as_path(directory) / aggregate_filename
     if not file.is_file():
         return set()
     reader: Any = NativeReader(file)
@@ -57,6 +57,7 @@ class StoredTree:
         memory: "int | None" = None,
         registry: Any = None,
         needs_structure: bool = True,
+        aggregate_filename: str = AGGREGATE_FILE,
     ) -> None:
         """Opens the tree.
 
@@ -65,6 +66,7 @@ class StoredTree:
           memory: how many bytes are read at a time; None: no limit.
           registry: of the types of leaves; None: those of the native part.
           needs_structure: False: the files of the arrays are enough.
+          aggregate_filename: the name of the msgpack file of old versions; "": it is not read.
 
         Raises FileNotFoundError if there is no directory, or no structure.
         """
@@ -75,14 +77,16 @@ class StoredTree:
             raise FileNotFoundError(
                 f"Requested directory for restore does not exist at {self.directory}."
             )
-        if not has_structure(self.directory) and (
+        self.memory = memory
+        self.aggregate_filename = aggregate_filename
+        if not has_structure(self.directory, aggregate_filename) and (
             needs_structure or not _has_arrays(self.directory)
         ):
             raise FileNotFoundError(
                 f"No structure could be identified for the checkpoint at {self.directory}: it has "
                 f"no {TREE_METADATA_FILE}"
             )
-        self.reader: Any = NativeReader(self.directory, memory)
+        self.reader: Any = NativeReader(self.directory, memory, aggregate_filename)
         self.infos = self.reader.tensors()
         self.by_path: dict[Path, int] = {
             tuple(str(key) for key in info.path): i for i, info in enumerate(self.infos)

@@ -3,35 +3,42 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from cairn.orbax._impl.trees import by_path, dotted, flatten
+
 _Names = tuple[Any, ...]
 
 
 class PartsOf:
-    """A tree in which leaves may be missing: these are `...`."""
+    """A tree with the containers of a template, in which leaves may be missing: these are `...`.
 
-    def __init__(self, structure: Any) -> None:
-        self._structure = structure
+    The containers of the value may be others with the same keys: a nnx.State gives its nested
+    dicts as States.
+    """
+
+    def __init__(self, template: Any, value: Any) -> None:
+        """Raises ValueError if the value has a leaf where the template has none."""
+        self._paths, _, self._treedef = flatten(template, None)
+        self._found = {path: leaf for path, leaf in by_path(value).items() if leaf is not ...}
+        unknown = self._found.keys() - set(self._paths)
+        if unknown:
+            raise ValueError(f"These paths are not in the template: {sorted(unknown)}")
 
     @property
     def unsafe_structure(self) -> Any:
         """The tree, with `...` for what is missing."""
-        return self._structure
+        return self._treedef.unflatten([self._found.get(path, ...) for path in self._paths])
 
     @property
     def full_structure(self) -> Any:
         """The tree. Raises ValueError if a leaf is missing."""
-        if any(leaf is ... for leaf in self._leaves()):
-            raise ValueError("Tree is not complete: a leaf is missing")
-        return self._structure
+        missing = [path for path in self._paths if path not in self._found]
+        if missing:
+            raise ValueError(f"Tree is not complete: {dotted(missing[0])} is missing")
+        return self.unsafe_structure
 
     def is_empty(self) -> bool:
         """Whether all leaves are missing."""
-        return all(leaf is ... for leaf in self._leaves())
-
-    def _leaves(self) -> "list[Any]":
-        import jax
-
-        return list(jax.tree_util.tree_leaves(self._structure))
+        return not self._found
 
 
 def tree_trim(
@@ -61,7 +68,7 @@ def tree_trim(
     """
     trimming = _Trimming(trimmed_structure_callback, strict, allow_sequence_mapping_alignment)
     trimmed = trimming.node((), (), template, structure)
-    parts = PartsOf({} if template is None else trimmed)  # as in Orbax
+    parts = PartsOf(*(({}, {}) if template is None else (template, trimmed)))  # as in Orbax
     return parts.full_structure if strict else parts
 
 

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from cairn.orbax import v1
+from cairn.orbax._impl import aliases as _aliases
 from cairn.orbax._impl.missing import hints as _hints
 
 _missing = _hints(__name__)
@@ -17,5 +18,6 @@ def __getattr__(name: str) -> Any:
 
 
 sys.modules[f"{__name__}.v1"] = v1  # for `import cairn.orbax.experimental.v1`
+_aliases.add(f"{__name__}.v1", v1.__name__)  # and its modules
 
 __all__ = ["emergency", "v1"]

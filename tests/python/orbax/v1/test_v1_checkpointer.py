@@ -333,3 +333,37 @@ def test_files_of_others_go_with_their_step(v1, tmp_path):
         assert described(checkpointer.load(1)) == described(tree(7))
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["1"]
     assert not (tmp_path / "run" / "1" / "config.json").exists()
+
+
+def test_a_failed_save_does_not_stop_removals(v1, tmp_path):
+    class Failing(v1.handlers.CheckpointableHandler):
+        async def save(self, directory, checkpointable):
+            async def write():
+                raise ZeroDivisionError("in the background")
+
+            return write()
+
+        def is_handleable(self, checkpointable):
+            return isinstance(checkpointable, threading.Event)
+
+    registry = v1.handlers.local_registry()
+    registry.add(Failing)
+    context = v1.Context()
+    context.checkpointables.registry = registry
+    policies = v1.training.preservation_policies
+    known, there = [], []
+    checkpointer = v1.training.Checkpointer(
+        tmp_path, context=context, preservation_policy=policies.LatestN(2)
+    )
+    for step in range(5):
+        fails = step == 2
+        items = {"state": tree(step), **({"x": threading.Event()} if fails else {})}
+        with pytest.raises(ZeroDivisionError) if fails else contextlib.nullcontext():
+            checkpointer.save_checkpointables_async(step, items).result()
+        known.append(steps(checkpointer))
+        there.append(sorted(int(one.name) for one in tmp_path.iterdir() if one.name.isdigit()))
+        if fails and "cairn" not in v1.__name__:
+            return  # Orbax's checkpointer raises the error again in all later calls
+    checkpointer.close()
+    assert known == [[0], [0, 1], [1], [1, 3], [3, 4]]
+    assert there == [[0], [0, 1], [0, 1], [1, 3], [3, 4]]

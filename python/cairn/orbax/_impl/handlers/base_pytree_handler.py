@@ -3,18 +3,20 @@
 import dataclasses
 import json
 import os
+import time
 from typing import Any
 
 from cairn import _cairn
 from cairn.orbax import options
-from cairn.orbax._impl import processes, pytree_restore, time_limits, trees
+from cairn.orbax._impl import monitoring, processes, pytree_restore, time_limits, trees
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
-from cairn.orbax._impl.leaves.leaf_args import SaveArgs
 from cairn.orbax._impl.leaves.matching_args import save_arguments_like
-from cairn.orbax._impl.stored_tree import Path, StoredTree
+from cairn.orbax._impl.stored_tree import StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
 from cairn.orbax._impl.types import writes
+from cairn.orbax._impl.types.array_metadatas import read_array_metadatas
+from cairn.orbax._impl.types.byte_limits import get_byte_limiter
 from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions as PyTreeMetadataOptions
 from cairn.orbax._impl.types.native_future import NativeFuture
 from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
@@ -55,15 +57,17 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         is_prioritized_key_fn: Any = None,
     ) -> None:
         # docs/python.md lists the options that have nothing to do here.
-        del multiprocessing_options, enable_pinned_host_transfer, is_prioritized_key_fn
+        del enable_pinned_host_transfer
+        monitoring.handler_made(type_handler_registry, is_prioritized_key_fn)
         if restore_concurrent_bytes is not None and restore_concurrent_bytes <= 0:
             raise ValueError(
                 f"Must provide positive `concurrent_bytes`. Found: {restore_concurrent_bytes}"
             )
         self._restore_memory = restore_concurrent_bytes
         self._own_registry = type_handler_registry
-        if array_metadata_validator is not None:
-            raise NotImplementedError("array_metadata_validator: one process writes each array")
+        self._validator = array_metadata_validator
+        if getattr(multiprocessing_options, "primary_host", 0) is None:
+            self._validator = None  # as in Orbax
         limit: Any = save_device_host_concurrent_bytes
         is_auto = save_device_host_concurrent_bytes == "auto"
         most = getattr(memory_limit_options, "max_transfer_concurrent_gb", None)
@@ -83,7 +87,8 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             "device_host_bytes": None if is_auto else limit,
             "auto_device_host_gb": most if is_auto else None,
         }
-        self._native = _cairn.TreeHandler(**self._native_options)
+        self._native = _cairn.TreeHandler(**self._native_options)  # raises for wrong options
+        self._record: monitoring.TreeSaveRecord | None = None
         self._leaf_options = {
             "is_ocdbt_checkpoint": use_ocdbt,
             "use_zarr3": use_zarr3,
@@ -104,7 +109,8 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         return global_registry() if self._own_registry is None else self._own_registry
 
     def _stored(self, directory: Any) -> StoredTree:
-        return StoredTree(directory, self._restore_memory, self._registry)
+        # A msgpack file of an old version does not count: PyTreeCheckpointHandler reads it.
+        return StoredTree(directory, self._restore_memory, self._registry, aggregate_filename="")
 
     async def async_save(self, directory: Any, args: "BasePyTreeSaveArgs") -> "list[Any]":
         """Copies the arrays of a tree and starts to write them.
@@ -115,6 +121,10 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise NotImplementedError(
                 "partial_save_mode: cairn.orbax.v1.partial saves a tree in several parts"
             )
+        use = self._leaf_options
+        record = monitoring.TreeSaveRecord(
+            args.item, use["is_ocdbt_checkpoint"], use["use_compression"], use["use_zarr3"]
+        )
         metadata = "" if args.custom_metadata is None else json.dumps(args.custom_metadata)
         target = args.ocdbt_target_data_file_size
         self._check_names(args.item)
@@ -124,17 +134,17 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         own = OwnLeaves(args.item, self._registry)
         futures = []
         if own:
-            options = {**self._leaf_options, "ocdbt_target_data_file_size": target}
-            futures = await own.serialize(directory, save_args, options)
+            futures = await own.serialize(directory, save_args, self._own_leaf_options(target))
         tree, typestrs = own.without() if own else args.item, own.typestrs()
         if trees.is_empty(tree):  # a node of a class, which Orbax stores as None
             tree, typestrs = ..., {(): "None"}
         handlers = own.native_options()
+        record.prepared()
         try:
             pending = self._native.async_save(
                 os.fspath(directory),
                 tree,
-                _leaf_arguments(save_args),
+                writes.native_arguments(save_args.items()),
                 target,
                 metadata,
                 processes.job(),
@@ -145,16 +155,35 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise ValueError(f"TypeHandler lookup failed: {error}") from error
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
             raise ValueError(str(error)) from error
-        written = NativeFuture(pending, self._native)
+        record.initiated(self._native.take_events())
+        self._record = record
+        written = NativeFuture(pending, self._native, record)
         if not typestrs:
             return [written]
         return [NamingFuture(written, directory, typestrs), *futures]
+
+    def _own_leaf_options(self, target_data_file_size: "int | None") -> "dict[str, Any]":
+        """What handlers of the user's own learn of a save. They share its limits of bytes."""
+        device_limit: int | None = self._native_options["device_host_bytes"]
+        most = self._native_options["auto_device_host_gb"]
+        if most is not None:
+            device_limit = int(most * 10**9)
+        return {
+            **self._leaf_options,
+            "ocdbt_target_data_file_size": target_data_file_size,
+            "byte_limiter": get_byte_limiter(self._native_options["save_concurrent_bytes"]),
+            "device_host_byte_limiter": get_byte_limiter(device_limit),
+        }
 
     def restore(self, directory: Any, args: "BasePyTreeRestoreArgs | None" = None) -> Any:
         """Restores the tree: as stored, or like a target."""
         args = args or BasePyTreeRestoreArgs()
         self._check_names(args.item)
-        return pytree_restore.restore_stored(self._stored(directory), args)
+        begin, stored = time.time(), self._stored(directory)
+        restored = pytree_restore.restore_stored(stored, args)
+        size = sum(info.stored_nbytes for info in stored.infos)
+        monitoring.tree_restored(restored, time.time() - begin, size)
+        return restored
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""
@@ -180,24 +209,24 @@ class BasePyTreeCheckpointHandler(NativeHandler):
     def finalize(self, directory: Any) -> None:
         """Ends the write. Called in one process, when all have written."""
         writes.place_shared(directory)
+        self._validate(directory)
+        begin = time.time()
         self._native.finalize(os.fspath(directory))
+        if self._record is not None:
+            self._record.finalized(time.time() - begin, directory)
+
+    def _validate(self, directory: Any) -> None:
+        """Gives what the processes have noted of the arrays to the validator, if there is one."""
+        if self._validator is None:
+            return
+        metadatas = read_array_metadatas(directory)
+        if metadatas:
+            self._validator.validate_all_array_metadatas(metadatas)
 
     def close(self) -> None:
-        """Waits for writes. Nothing can be saved afterwards."""
+        """Waits for writes. A handler that is closed can save again."""
         self._native.close()
-
-
-def _leaf_arguments(save_args: "dict[Path, SaveArgs]") -> "list[Any]":
-    """The arguments of leaves in the form of the native part."""
-    from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-
-    result = []
-    for path, args in save_args.items():
-        dtype = None if args.dtype is None else numpy_dtype(args.dtype).name
-        if dtype is None and args.chunk_byte_size is None and not args.shard_axes:
-            continue
-        result.append((list(path), dtype, args.chunk_byte_size, list(args.shard_axes)))
-    return result
+        self._native = _cairn.TreeHandler(**self._native_options)
 
 
 @register_with_handler(BasePyTreeCheckpointHandler, for_save=True)

@@ -1,11 +1,12 @@
 """PyTreeCheckpointHandler: a BasePyTreeCheckpointHandler with transforms."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import legacy_restore, pytree_restore
+from cairn.orbax._impl import legacy_restore, monitoring, pytree_restore
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -21,6 +22,7 @@ from cairn.orbax._impl.stored_tree import (
     has_structure,
     values_in_file,
 )
+from cairn.orbax._impl.transformed_restore import restore_transformed
 from cairn.orbax._impl.tree_metadata import TreeMetadata
 from cairn.orbax._impl.types.type_registry import global_registry
 
@@ -60,11 +62,11 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         is_prioritized_key_fn: Any = None,
     ) -> None:
         self._aggregate_filename = aggregate_filename or AGGREGATE_FILE
-        self._restore_concurrent_bytes = _bytes_of(restore_concurrent_gb)
+        self._restore_concurrent_bytes = _bytes_of(restore_concurrent_gb, DEFAULT_CONCURRENT_GB)
         self._type_handler_registry = type_handler_registry
         self._use_ocdbt = use_ocdbt
         self._handler_impl = handler_impl or BasePyTreeCheckpointHandler(
-            save_concurrent_bytes=_bytes_of(save_concurrent_gb),
+            save_concurrent_bytes=_bytes_of(save_concurrent_gb, DEFAULT_CONCURRENT_GB),
             restore_concurrent_bytes=self._restore_concurrent_bytes,
             save_device_host_concurrent_bytes=_bytes_of(save_device_host_concurrent_gb),
             memory_limit_options=memory_limit_options,
@@ -111,23 +113,20 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
                 item, restore_args, transforms, transforms_default_to_original, legacy_transform_fn
             )
         directory = as_path(directory)
-        self._check_aggregate(directory)
         is_transformed = args.transforms is not None or args.legacy_transform_fn is not None
         has_types = (directory / TREE_METADATA_FILE).exists()
-        if is_transformed or not has_types or values_in_file(directory):
+        file = self._aggregate_filename
+        has_values = (directory / file).exists()
+        if not self._use_ocdbt and not has_values:
+            monitoring.event("/jax/orbax/deprecation/inferred_structure")
+        if is_transformed or not has_types or values_in_file(directory, file):
+            if not has_types:
+                monitoring.event("/jax/orbax/deprecation/missing_metadata")
+            if self._use_ocdbt and not has_values:
+                monitoring.event("/jax/orbax/deprecation/missing_structure")
             return self._restore_other(directory, args)
         base = BasePyTreeRestoreArgs(args.item, args.restore_args, args.partial_restore)
         return self._handler_impl.restore(directory, args=base)
-
-    def _check_aggregate(self, directory: Any) -> None:
-        """Raises NotImplementedError if the msgpack file of the tree has another name."""
-        other = self._aggregate_filename
-        for name in (AGGREGATE_FILE, other):
-            if other != AGGREGATE_FILE and (directory / name).is_file():
-                raise NotImplementedError(
-                    f"{directory}: aggregate_filename={other!r} beside a file {name!r}: only "
-                    f"{AGGREGATE_FILE!r} is read as the msgpack file of a tree"
-                )
 
     def _restore_other(self, directory: Any, args: "PyTreeRestoreArgs") -> Any:
         """Restores with transforms, or a checkpoint of an old version.
@@ -139,15 +138,23 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         # directories of arrays were the structure.
         is_guessed = args.item is not None or not self._use_ocdbt
         memory = self._restore_concurrent_bytes
-        stored = StoredTree(directory, memory, registry, needs_structure=not is_guessed)
-        is_known = has_structure(directory) or not self._use_ocdbt
+        file = self._aggregate_filename
+        stored = StoredTree(directory, memory, registry, not is_guessed, file)
+        is_known = has_structure(directory, file) or not self._use_ocdbt
+        begin = time.time()
         if args.legacy_transform_fn is not None:
-            return legacy_restore.restore_by_function(stored, args, is_known)
-        if args.item is None or args.transforms is not None:
-            return pytree_restore.restore_stored(stored, args)
-        if is_known:
-            return legacy_restore.restore_into(stored, args.item, args.restore_args)
-        return restore_by_names(stored, args.item, args.restore_args)
+            restored = legacy_restore.restore_by_function(stored, args, is_known)
+        elif args.transforms is not None:
+            restored = restore_transformed(stored, args, is_known)
+        elif args.item is None:
+            restored = pytree_restore.restore_stored(stored, args)
+        elif is_known:
+            restored = legacy_restore.restore_into(stored, args.item, args.restore_args)
+        else:
+            restored = restore_by_names(stored, args.item, args.restore_args)
+        size = sum(info.stored_nbytes for info in stored.infos)
+        monitoring.tree_restored(restored, time.time() - begin, size, is_old=True)
+        return restored
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""
@@ -158,12 +165,13 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         self._handler_impl.finalize(directory)
 
     def close(self) -> None:
-        """Waits for writes. Nothing can be saved afterwards."""
+        """Waits for writes."""
         self._handler_impl.close()
 
 
-def _bytes_of(gigabytes: Any) -> Any:
-    return gigabytes if gigabytes is None or gigabytes == "auto" else int(gigabytes * _GB)
+def _bytes_of(gigabytes: Any, default: "int | None" = None) -> Any:
+    wanted = default if gigabytes is None else gigabytes
+    return wanted if wanted is None or wanted == "auto" else int(wanted * _GB)
 
 
 def _base_save_args(item: Any, save_args: Any, args: Any) -> BasePyTreeSaveArgs:

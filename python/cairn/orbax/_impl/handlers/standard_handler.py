@@ -97,7 +97,7 @@ class StandardCheckpointHandler(NativeHandler):
         self._impl.finalize(directory)
 
     def close(self) -> None:
-        """Waits for writes. Nothing can be saved afterwards."""
+        """Waits for writes."""
         self._impl.close()
 
 

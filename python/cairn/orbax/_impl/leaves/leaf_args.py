@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from cairn.orbax._impl import monitoring
+
 PLACEHOLDER = ...
 
 
@@ -17,12 +19,23 @@ class SaveArgs:
 
     aggregate has no effect. dtype: the stored type (None: the leaf's). chunk_byte_size: the most
     bytes of a stored chunk. shard_axes: dimensions that are split first.
+
+    Older versions of Orbax have two more, for use_zarr3 only and not with shard_axes.
+    write_chunk_shape: the shape of a shard, which divides the pieces in which the array is written.
+    read_chunk_shape: the shape of the chunks in a shard, which divides the shard. None: a shard is
+    a piece, and has one chunk. With either, chunk_byte_size has no effect.
     """
 
     aggregate: bool = False
     dtype: Any = None
     chunk_byte_size: "int | None" = None
     shard_axes: "tuple[int, ...]" = ()
+    write_chunk_shape: "tuple[int, ...] | None" = dataclasses.field(default=None, kw_only=True)
+    read_chunk_shape: "tuple[int, ...] | None" = dataclasses.field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.aggregate:
+            monitoring.warn_of_aggregate()
 
 
 @dataclasses.dataclass
@@ -88,9 +101,11 @@ def restore_args_of(value: Any) -> "RestoreArgs | None":
 
 
 def _with_attributes(kind: Any, value: Any) -> Any:
-    names = [field.name for field in dataclasses.fields(kind)]
-    if isinstance(value, type) or not all(hasattr(value, name) for name in names):
+    fields = dataclasses.fields(kind)
+    has_all = all(hasattr(value, field.name) or field.kw_only for field in fields)
+    if isinstance(value, type) or not has_all:
         return None
+    names = [field.name for field in fields if hasattr(value, field.name)]
     return kind(**{name: getattr(value, name) for name in names})
 
 

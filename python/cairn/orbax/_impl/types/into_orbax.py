@@ -5,6 +5,7 @@ from typing import Any
 
 from cairn.orbax._impl.types.leaf_options import keeps_array_metadata
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
+from cairn.orbax._impl.types.standard_types import ArrayHandler
 from cairn.orbax._impl.types.writes import write_leaves
 
 
@@ -53,6 +54,10 @@ class Installation:
         from orbax.checkpoint._src.serialization import type_handler_registry as registries
         from orbax.checkpoint._src.serialization import type_handlers
 
+        if type_handlers.ArrayHandler is ArrayHandler:
+            raise RuntimeError(
+                "install_into_orbax: cairn.orbax is in the place of orbax.checkpoint already"
+            )
         self._registry: Any = registries.GLOBAL_TYPE_HANDLER_REGISTRY
         self._replaced: list[tuple[Any, Any]] = []
         if jax.process_count() > 1:

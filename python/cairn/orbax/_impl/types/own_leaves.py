@@ -11,6 +11,7 @@ from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.text_files import write_whole
+from cairn.orbax._impl.types.byte_limits import get_byte_limiter
 from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
@@ -194,10 +195,14 @@ def restore_own(
 
 
 async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[int, Any]") -> Any:
+    limiter = get_byte_limiter(stored.memory)
     return await asyncio.gather(
         *(
             handler.deserialize(
-                param_infos(stored, indices, handler),
+                [
+                    info.replace(byte_limiter=limiter)
+                    for info in param_infos(stored, indices, handler)
+                ],
                 [wanted[index] for index in indices],
             )
             for handler, indices in groups

@@ -86,12 +86,15 @@ class TypeHandler(abc.ABC):
         """The values of stored leaves."""
 
     def finalize(self, directory: Any) -> None:  # noqa: B027
-        """As in Orbax, nobody calls it."""
+        """Ends the writes of the handler. As in Orbax, no checkpointer calls it."""
 
 
 def check_input_arguments(*args: Any) -> None:
-    """Raises ValueError unless all sequences have the same length, which is not 0."""
-    if args and len(args[0]) == 0:
+    """Raises ValueError unless all sequences have the same length, which is not 0.
+
+    As in Orbax, one sequence alone may be empty.
+    """
+    if len(args) > 1 and len(args[0]) == 0:
         raise ValueError("Cannot pass TypeHandler input of length 0.")
     if any(len(one) != len(args[0]) for one in args):
         raise ValueError("Found input args with mismatched lengths.")

@@ -16,6 +16,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from cairn import _cairn
@@ -113,7 +114,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
         pending = native.async_save(
             scratch,
             {leaf.info.name: leaf.value for leaf in leaves},
-            _leaf_arguments(leaves),
+            native_arguments(((leaf.info.name,), leaf.args) for leaf in leaves),
             info.ocdbt_target_data_file_size,
             "",
             job,
@@ -152,13 +153,20 @@ def _scratch(directory: str, is_database: bool) -> str:
             number += 1
 
 
-def _leaf_arguments(leaves: "list[_Leaf]") -> "list[Any]":
+def native_arguments(save_args: "Iterable[tuple[tuple[str, ...], Any]]") -> "list[Any]":
+    """The SaveArgs of leaves, with their paths, in the form of the native part."""
     result = []
-    for leaf in leaves:
-        args = leaf.args
+    for path, args in save_args:
         dtype = None if args.dtype is None else numpy_dtype(args.dtype).name
-        if dtype is not None or args.chunk_byte_size is not None or args.shard_axes:
-            result.append(([leaf.info.name], dtype, args.chunk_byte_size, list(args.shard_axes)))
+        shapes = [getattr(args, name, None) for name in ("write_chunk_shape", "read_chunk_shape")]
+        chosen = (
+            dtype,
+            args.chunk_byte_size,
+            list(args.shard_axes),
+            *(None if shape is None else list(shape) for shape in shapes),
+        )
+        if any(one not in (None, []) for one in chosen):
+            result.append((list(path), *chosen))
     return result
 
 

@@ -29,6 +29,7 @@ class StepList:
         self._saves = saves
         self._keeps = keeps
         self._infos: list[CheckpointInfo] = []
+        self._due: list[int] = []  # to be removed when a save completes
         self.reload(lightweight)
 
     def reload(self, lightweight: bool = False) -> None:
@@ -40,6 +41,7 @@ class StepList:
             else:
                 infos.append(CheckpointInfo(found.step, _time(found), _metrics(found.path)))
         self._infos = sorted(infos, key=lambda info: info.step)
+        self._due = []  # listed again, if they are there
         if self._infos:
             warn_if_incomplete(self.existing_path(self._infos[-1].step))
 
@@ -82,19 +84,31 @@ class StepList:
         return bool(self._saves.should_save(info, infos, context=context))
 
     def add(self, step: int, metrics: Any) -> "list[int]":
-        """Adds a step that is being saved. Returns the steps that are not kept after that."""
+        """Adds a step that is being saved. Returns the steps that are not kept after that.
+
+        They include those of earlier saves that have failed.
+        """
         self._infos = [*self._infos, CheckpointInfo(step, _now(), metrics)]
         kept = self._keeps.should_preserve(list(self._infos), context=PreservationContext())
         old = [info.step for info, keep in zip(self._infos, kept, strict=True) if not keep]
         self.drop(*old)
-        return old
+        due = [one for one in self._due if one != step and self._is_there(one)]
+        self._due = [*due, *old]
+        return self._due
+
+    def _is_there(self, step: int) -> bool:
+        try:
+            return bool(self.existing_path(step).exists())
+        except ValueError:  # by the format of the names
+            return False
 
     def drop(self, *steps: int) -> None:
         """Forgets steps."""
         self._infos = [info for info in self._infos if info.step not in steps]
 
     def remove(self, steps: "list[int]") -> None:
-        """Deletes the directories of steps."""
+        """Deletes the directories of the steps that add() has returned."""
+        self._due = []
         remove_steps([self.existing_path(step) for step in steps], None)
 
 

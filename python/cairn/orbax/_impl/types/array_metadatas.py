@@ -1,0 +1,84 @@
+"""What each process has noted of the arrays that it saved, and checks of it."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.processes import process_count
+from cairn.orbax._impl.stored_tree import ARRAY_METADATA_FOLDER
+from cairn.orbax._impl.text_files import load_json
+from cairn.orbax._impl.types.array_metadata import RANDOM_KEY_IMPL, SerializedArrayMetadata
+from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
+
+Store = ArrayMetadataStore  # its name in Orbax's module
+
+Metadatas = dict[int, list[SerializedArrayMetadata]]  # by the number of the process
+
+
+def read_array_metadatas(directory: Any) -> Metadatas:
+    """What the files in array_metadatas say; empty if there are none."""
+    folder = as_path(directory) / ARRAY_METADATA_FOLDER
+    found: Metadatas = {}
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        match = re.fullmatch(r"process_(\d+)", file.name)
+        if match:
+            entries = [entry["array_metadata"] for entry in load_json(file)["array_metadatas"]]
+            found[int(match[1])] = [_entry(entry) for entry in entries]
+    return found
+
+
+def _entry(stored: "dict[str, Any]") -> SerializedArrayMetadata:
+    return SerializedArrayMetadata(
+        param_name=stored["param_name"],
+        write_shape=tuple(stored["write_shape"]),
+        chunk_shape=tuple(stored["chunk_shape"]),
+        ext_metadata=stored.get("ext_metadata"),
+    )
+
+
+class Validator:
+    """Checks that all processes have noted the same. Programs derive checks of their own."""
+
+    def validate_all_array_metadatas(self, array_metadatas: Metadatas) -> None:
+        """Raises ValueError where two processes differ, or one has noted nothing."""
+        (first, expected), *others = array_metadatas.items()
+        if not expected:
+            raise ValueError(f"ArrayMetadata Store contains no metadata for process_index={first}.")
+        if not others and process_count() != 1:
+            raise ValueError(
+                f"ArrayMetadata Store contains metadata from just one process "
+                f"(process_index={first}), but found {process_count()} processes."
+            )
+        for process, found in others:
+            _compare({one.param_name: one for one in expected}, found, f"{first} and {process}")
+
+
+def _compare(
+    expected: "dict[str, SerializedArrayMetadata]",
+    found: "list[SerializedArrayMetadata]",
+    processes: str,
+) -> None:
+    different = expected.keys() ^ {one.param_name for one in found}
+    if different or len(expected) != len(found):
+        raise ValueError(
+            f"ArrayMetadata Store: the processes {processes} have different params: "
+            f"{sorted(different)}"
+        )
+    parts: dict[str, Callable[[SerializedArrayMetadata], Any]] = {
+        "chunk_shape": lambda one: one.chunk_shape,
+        "write_shape": lambda one: one.write_shape,
+        "ext_metadata": lambda one: (
+            type(one.ext_metadata),
+            (one.ext_metadata or {}).get(RANDOM_KEY_IMPL),
+        ),
+    }
+    for one in found:
+        other = expected[one.param_name]
+        for name, part in parts.items():
+            if part(one) != part(other):
+                raise ValueError(
+                    f"ArrayMetadata Store contains different {name} for param {one.param_name}: "
+                    f"the processes {processes} have {getattr(other, name)} and "
+                    f"{getattr(one, name)}"
+                )

@@ -1,0 +1,233 @@
+"""Orbax's private modules, Pathways, and cairn.orbax under the name orbax.checkpoint."""
+
+import importlib
+import inspect
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import orbax.checkpoint as real
+import pytest
+
+import cairn.orbax as ours
+from cairn.orbax import _src
+
+MODULES = sorted(_src._OWNERS)
+
+
+def own_names(module):
+    """The public names that a module of Orbax defines itself."""
+    for name, value in vars(module).items():
+        is_own = getattr(value, "__module__", None) == module.__name__
+        if is_own and not name.startswith("_") and not inspect.ismodule(value):
+            yield name
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_are_those_of_orbax(module):
+    theirs = importlib.import_module(f"orbax.checkpoint._src.{module}")
+    mine = importlib.import_module(f"cairn.orbax._src.{module}")
+    assert sys.modules[mine.__name__] is mine
+    found = [name for name in own_names(theirs) if hasattr(mine, name)]
+    assert found or not list(own_names(theirs))
+    for name in found:
+        value, expected = getattr(mine, name), getattr(theirs, name)
+        assert inspect.isclass(value) == inspect.isclass(expected), name
+        assert callable(value) == callable(expected), name
+    with pytest.raises(AttributeError, match="only what cairn.orbax has"):
+        mine.no_such_name
+
+
+def test_the_objects_are_the_public_ones():
+    from cairn.orbax._src.arrays import sharding as arrays
+    from cairn.orbax._src.checkpoint_managers import preservation_policy, save_decision_policy
+    from cairn.orbax._src.futures import future, synchronization
+    from cairn.orbax._src.handlers import handler_registration, pytree_checkpoint_handler
+    from cairn.orbax._src.handlers.standard_checkpoint_handler import StandardRestoreArgs
+    from cairn.orbax._src.metadata import sharding
+    from cairn.orbax._src.metadata.value import Metadata
+    from cairn.orbax._src.multihost import multihost
+    from cairn.orbax._src.path import atomicity, step
+    from cairn.orbax._src.serialization import type_handlers, types as serialization_types
+
+    assert arrays.construct_maximal_shardings is ours.arrays.construct_maximal_shardings
+    assert preservation_policy.LatestN is ours.checkpoint_managers.LatestN
+    policy = ours.checkpoint_managers.FixedIntervalPolicy
+    assert save_decision_policy.FixedIntervalPolicy is policy
+    assert future.CommitFuture is ours.future.CommitFuture
+    assert synchronization.HandlerAwaitableSignal("step_directory_creation")
+    registry = ours.handlers.DefaultCheckpointHandlerRegistry
+    assert handler_registration.DefaultCheckpointHandlerRegistry is registry
+    assert pytree_checkpoint_handler.PyTreeCheckpointHandler is ours.PyTreeCheckpointHandler
+    assert pytree_checkpoint_handler.ArrayRestoreArgs is ours.ArrayRestoreArgs
+    assert StandardRestoreArgs is ours.args.StandardRestore
+    assert sharding.NamedShardingMetadata is ours.metadata.NamedShardingMetadata
+    assert Metadata is ours.metadata.Metadata
+    assert multihost.process_index is ours.multihost.process_index
+    assert atomicity.CommitFileTemporaryPath is ours.path.atomicity.CommitFileTemporaryPath
+    assert step.NameFormat is ours.path.step.NameFormat
+    assert type_handlers.ArrayHandler is ours.type_handlers.ArrayHandler
+    assert serialization_types.ParamInfo is ours.type_handlers.ParamInfo
+
+
+def test_shardings_of_leaves():
+    array = jax.numpy.ones((4, 2))
+    for ocp in (ours, real):
+        arrays = importlib.import_module(f"{ocp.__name__}._src.arrays.sharding")
+        assert arrays.get_sharding_or_format(array) == array.sharding
+        assert arrays.get_sharding_or_format(array, support_format=True) == array.format
+        assert arrays.get_sharding_or_format(np.ones(2)) is None
+        assert arrays.get_device_local_layout(array) == array.format.layout
+        stored = importlib.import_module(f"{ocp.__name__}._src.metadata.sharding")
+        text = stored.from_jax_sharding(array.sharding).to_serialized_string()
+        assert stored.get_sharding_or_none(np.array(text)) == array.sharding
+        unknown = text.replace("cpu:0", "cpu:99").replace("CPU_0", "CPU_99")
+        assert stored.get_sharding_or_none(np.array(unknown)) is None
+        assert stored.from_jax_sharding(None) is None
+
+
+def test_pathways(tmp_path):
+    handlers = ours.type_handlers
+    kinds = (int, float, bytes, np.number, np.ndarray, jax.Array)
+    before = [handlers.get_type_handler(kind) for kind in kinds]
+    implementations = ours.pathways.CheckpointingImpl
+    assert [one.name for one in implementations] == [
+        one.name for one in real.pathways.CheckpointingImpl
+    ]
+    for colocated in (False, True):
+        for persistence in (False, True):
+            options = {
+                "use_colocated_python": colocated,
+                "use_persistence_array_handler": persistence,
+            }
+            expected = real.pathways.CheckpointingImpl.from_options(**options)
+            assert implementations.from_options(**options).name == expected.name
+    try:
+        for number, chosen in enumerate((None, *implementations)):
+            if chosen is implementations.PERSISTENCE:
+                with pytest.raises(NotImplementedError, match="Pathways is not available"):
+                    ours.pathways.register_type_handlers(checkpointing_impl=chosen)
+                continue
+            ours.pathways.register_type_handlers(checkpointing_impl=chosen)
+            tree = {"i": 4, "j": jax.numpy.arange(3), "n": np.ones(2)}
+            ours.PyTreeCheckpointer().save(tmp_path / str(number), tree)
+            for ocp in (ours, real):
+                restored = ocp.PyTreeCheckpointer().restore(tmp_path / str(number))
+                assert str(restored) == str(tree)
+        ours.pathways.register_type_handlers(True, implementations.NO_DISPATCHER)
+        single = ours.type_handlers.SingleReplicaArrayHandler
+        assert type(handlers.get_type_handler(jax.Array)) is single
+    finally:
+        for kind, handler in zip(kinds, before, strict=True):
+            handlers.register_type_handler(kind, handler, override=True)
+
+
+def test_version_1_has_two_names_and_one_set_of_modules():
+    for module in ("training", "options", "training.preservation_policies"):
+        mine = importlib.import_module(f"cairn.orbax.v1.{module}")
+        assert importlib.import_module(f"cairn.orbax.experimental.v1.{module}") is mine
+        assert mine.__spec__.name == mine.__name__ == f"cairn.orbax.v1.{module}"
+
+
+PROGRAM = """
+import sys
+import orbax.checkpoint as ocp
+import orbax.checkpoint.args
+import orbax.checkpoint.experimental.v1.training as training
+from orbax.checkpoint import checkpoint_utils, pathways, v1
+from orbax.checkpoint._src.handlers.standard_checkpoint_handler import StandardRestoreArgs
+
+import cairn.orbax
+import cairn.orbax.v1.training
+from flax.training import orbax_utils  # a library that imports Orbax itself
+
+assert ocp is cairn.orbax and orbax.checkpoint is ocp and v1 is cairn.orbax.v1
+assert training is cairn.orbax.v1.training
+assert ocp.__name__ == ocp.__spec__.name == "cairn.orbax"
+assert StandardRestoreArgs is ocp.args.StandardRestore
+assert orbax_utils.ocp is ocp
+for name in ("orbax.checkpoint.nothing", "orbax.checkpoint._src.nothing"):
+    try:
+        __import__(name)
+    except ModuleNotFoundError as error:
+        assert "cairn.orbax stands in the place of orbax.checkpoint" in str(error), error
+    else:
+        raise AssertionError(name)
+try:
+    cairn.orbax.install_into_orbax()
+except RuntimeError as error:
+    assert "in the place of orbax.checkpoint" in str(error)
+with ocp.CheckpointManager(sys.argv[1]) as manager:
+    print(manager.restore(1), sys.argv[2:], __name__, sys.path[0])
+"""
+
+
+def run(*arguments, cwd=None, **environment):
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "prog.py").write_text(PROGRAM)
+    with real.CheckpointManager(folder / "run") as manager:
+        manager.save(1, args=real.args.StandardSave({"w": 5}))
+    return folder
+
+
+def test_a_whole_program(program):
+    ended = run("-m", "cairn.orbax", program / "prog.py", program / "run", "-x", "y")
+    assert ended.stdout == f"{{'w': 5}} ['-x', 'y'] __main__ {program}\n", ended.stderr
+    ended = run("-m", "cairn.orbax", "-m", "prog", program / "run", "-x", cwd=program)
+    assert ended.stdout.startswith("{'w': 5} ['-x'] __main__ "), ended.stderr
+
+
+def test_one_line(program):
+    text = f"import cairn.orbax\ncairn.orbax.use_as_orbax()\n{PROGRAM}"
+    (program / "line.py").write_text(text)
+    ended = run(program / "line.py", program / "run")
+    assert ended.stdout == f"{{'w': 5}} [] __main__ {program}\n", ended.stderr
+    late = "import orbax.checkpoint, cairn.orbax\ncairn.orbax.use_as_orbax()"
+    ended = run("-c", late)
+    assert "RuntimeError: orbax.checkpoint is already imported" in ended.stderr
+
+
+def test_without_orbax(tmp_path):
+    """The same where Orbax is not installed: nobody else has the package `orbax`."""
+    code = """
+import importlib.machinery as machinery
+original = machinery.PathFinder.find_spec
+machinery.PathFinder.find_spec = classmethod(
+    lambda cls, name, *rest: None if name.split(".")[0] == "orbax" else original(name, *rest)
+)
+import cairn.orbax
+cairn.orbax.use_as_orbax()
+cairn.orbax.use_as_orbax()
+import orbax.checkpoint as ocp
+from orbax.checkpoint import handlers
+import orbax
+assert ocp is cairn.orbax and orbax.checkpoint is ocp and handlers is ocp.handlers
+print(ocp.__version__)
+"""
+    ended = run("-c", code)
+    assert ended.stdout == f"{real.__version__}\n", ended.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["-m"], ["-x"], ["no/such.py"]], ids=str)
+def test_wrong_usage(arguments):
+    ended = run("-m", "cairn.orbax", *arguments)
+    assert ended.returncode == 2 and ended.stderr.startswith("cairn.orbax: ")
+    assert "Traceback" not in ended.stderr
+
+
+def test_help():
+    ended = run("-m", "cairn.orbax", "--help")
+    assert ended.returncode == 0 and "python -m cairn.orbax SCRIPT.py" in ended.stdout
