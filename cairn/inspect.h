@@ -114,6 +114,12 @@ std::string printable_json(std::string_view json);
 // An array of strings, one per line, in C order; at most the first `most` strings.
 std::string strings_text(std::span<const std::string> strings, std::size_t most = 1000);
 
+// "; did you mean 'a', 'b'?" with up to three of the words that are like `wanted`; "" if none is.
+std::string did_you_mean(std::string_view wanted, std::span<const std::string> words);
+// The element type of this name. Throws invalid_argument for any other name, and suggests one for
+// the names of other programs ("bf16", "F32", "half").
+DType parse_dtype(std::string_view name);
+
 // Whether the output has colour. kAnsi: with ANSI colour escapes.
 enum class Paint : std::uint8_t { kPlain, kAnsi };
 
@@ -123,11 +129,33 @@ enum class TreeNotes : std::uint8_t {
   kShardings,  // below each sharded array: how it was sharded, and which device held which part
 };
 
+// What render_tree and tree_json show, and how.
+struct TreeStyle {
+  Paint paint = Paint::kPlain;
+  TreeNotes notes = TreeNotes::kNone;
+  // Levels to show; nodes below are counted. A flat name counts as the parts between its '.' or
+  // '/'. None: all.
+  std::optional<std::size_t> depth = {};
+  // Shows one of four or more siblings that differ only in the numbers of their names: [0-31].
+  bool collapse = false;
+  std::size_t width = SIZE_MAX;  // columns of a line; longer names are folded
+  // Indices of the leaves to show, by their paths. None: all, or the program's objects.
+  std::optional<std::vector<std::size_t>> leaves = {};
+};
 // The pytree drawn with box characters: one line per node, then its notes. For a checkpoint that
 // knows its program's objects (TensorFlow), draws the objects instead; if these cannot be read, the
 // first line gives the reason, and the keys are drawn.
+std::string render_tree(const Checkpoint& checkpoint, const TreeStyle& style);
 std::string render_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain,
                         TreeNotes notes = TreeNotes::kNone);
+// The pytree as JSON text (docs/cli.md), with the depth and the leaves of `style`.
+std::string tree_json(const Checkpoint& checkpoint, const TreeStyle& style = {});
+
+// The pieces of a text of at most `width` columns each, one column a character. Breaks after a space
+// or a separator of names and paths where there is one.
+std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width);
+// The number of columns that UTF-8 text occupies, at one column a character.
+std::size_t display_width(std::string_view text);
 
 // A stored sharding in one line: "NamedSharding(x=4,y=2; P('x', None))",
 // "SingleDeviceSharding(cpu:0)". "" for ""; any other text is returned unchanged.
@@ -157,7 +185,7 @@ std::string tensors_csv(const Checkpoint& checkpoint, std::span<const std::size_
 std::string info_json(const Checkpoint& checkpoint);
 // A report of verify(). With `strict`, notes count as damage.
 std::string verify_json(const VerifyReport& report, bool strict = false);
-// The reports of verify_steps().
+// The reports of verify_steps() or verify_all().
 std::string verify_json(const std::vector<VerifyReport>& steps, bool strict = false);
 
 // ---- bytes of one leaf ----
@@ -194,6 +222,7 @@ std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index,
 
 // Statistics of the elements of one array.
 struct TensorStats {
+  std::optional<std::int64_t> step = {};  // set by a program that shows several steps
   std::string name;
   std::optional<std::string> item;  // as in TensorInfo
   std::string dtype_name;
@@ -226,11 +255,14 @@ struct VerifyOptions {
 // root, one step is verified, and the report names it.
 VerifyReport verify(const std::string& path, const VerifyOptions& options = {});
 
-// Verifies every step of an Orbax step root or a TensorFlow folder, ordered by step number. A step
-// that is unfinished, or cannot be opened for a reason other than damage, is reported as not
-// checked. Throws invalid_argument if options.open.step is set or `path` is not such a folder, and
-// not_found if nothing is there.
+// Verifies every step of an Orbax step root, by number, or every checkpoint of a folder: of
+// TensorFlow, of flax, or of any formats. A checkpoint that is unfinished, or cannot be opened for
+// a reason other than damage, is reported as not checked. Throws invalid_argument if
+// options.open.step is set or `path` is not such a folder, and not_found if nothing is there.
 std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOptions& options = {});
+// Verifies each of these checkpoints. What prevents the opening of one is a finding in its report.
+std::vector<VerifyReport> verify_all(std::span<const std::string> paths,
+                                     const VerifyOptions& options = {});
 
 // ---- raw structures ----
 

@@ -1,5 +1,6 @@
 // steps.h -- the steps of a training run in a directory: which there are, what they take, and which
-// of them to remove. For a directory of Orbax's CheckpointManager or of Cairn's.
+// of them to remove. For a directory of Orbax's CheckpointManager or of Cairn's; read_steps() also
+// for one of TensorFlow's.
 #pragma once
 
 #include <cairn/step_policies.h>
@@ -16,7 +17,7 @@ namespace cairn::inline v0 {
 // One step of a directory.
 struct StepRecord {
   std::int64_t step = 0;
-  std::string path;
+  std::string path;  // of its folder; for TensorFlow, the prefix of its files
   // Nanoseconds since 1970; none if the step does not say it.
   std::optional<std::int64_t> committed_at_ns = {};
   std::uint64_t nbytes = 0;  // of the step's files; a file with several names counts once
@@ -29,8 +30,9 @@ struct StepRecord {
   std::string reason = {};              // why not; "" if it is complete
 };
 // All steps of a directory, those of interrupted saves and those behind symbolic links included, in
-// ascending order. Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is
-// not a directory of steps.
+// ascending order; if there are none, the TensorFlow checkpoints whose prefixes end with a number.
+// Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of
+// steps.
 std::vector<StepRecord> read_steps(const std::string& path);
 // The folders of the directory that hold checkpoints, but whose names read_steps() does not take
 // for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().

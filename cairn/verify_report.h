@@ -61,6 +61,7 @@ struct VerifyReport {
   std::uint64_t tensors = 0;  // number of tensors checked
   std::uint64_t chunks = 0;   // number of chunks decoded
   std::uint64_t bytes = 0;    // bytes read
+  double seconds = 0;         // duration of the check
   // names of tensors with at least one chunk that no checksum covers
   std::vector<std::string> unprotected;
 

@@ -31,5 +31,6 @@ void setup_clean(CLI::App& app, int& status);
 void setup_bench(CLI::App& app, int& status);
 void setup_dump(CLI::App& app, int& status);
 void setup_completion(CLI::App& app, int& status);
+void setup_help(CLI::App& app, int& status);
 
 }  // namespace cairn::cli

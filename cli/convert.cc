@@ -50,12 +50,11 @@ void finish_arguments(ConvertArguments& arguments) {
   for (const auto& text : arguments.metadata)
     options.safetensors.metadata.push_back(parse_pair("--metadata", text, "KEY=VALUE"));
   if (!arguments.format.empty()) options.format = parse_target_format(arguments.format);
-  if (!arguments.dtype.empty()) {
-    options.dtype = dtype_from_name(arguments.dtype);
-    if (!options.dtype)
-      throw UsageError("--dtype: unknown element type '" + arguments.dtype +
-                       "'; expected a name such as bfloat16 or float32");
-  }
+  if (!arguments.dtype.empty())
+    options.dtype = as_usage([&] {
+      return with_context([] { return std::string("--dtype"); },
+                          [&] { return parse_dtype(arguments.dtype); });
+    });
   if (!arguments.shard_bytes.empty()) {
     const TargetFormat format =
         options.format ? *options.format : target_format_of(arguments.target);

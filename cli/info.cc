@@ -54,7 +54,8 @@ std::string info_text(const Checkpoint& checkpoint) {
   std::string text;
   for (const auto& [label, value] : rows)
     text += fmt::format("{}{}{}{}  {}\n", style.dim, printable_text(label), style.reset,
-                        std::string(width - display_width(label), ' '), printable_text(value));
+                        std::string(width - display_width(label), ' '),
+                        fold_text(printable_text(value), width + 2));
   return text;
 }
 

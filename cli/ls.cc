@@ -70,8 +70,9 @@ void show_long(const Checkpoint& checkpoint, std::span<const std::size_t> indice
   for (const auto& title : table.fit(terminal_width()))
     hidden.append(hidden.empty() ? "; too narrow for: " : ", ").append(title);
   table.write(true, [](std::string_view line) { out().show(line); });
-  out().show(fmt::format("{}{}, {}, {} stored{}{}\n", style.dim, plural(indices.size(), "leaf"),
-                         bytes_text(nbytes), bytes_text(stored), hidden, style.reset));
+  const std::string summary = fmt::format("{}, {}, {} stored{}", plural(indices.size(), "leaf"),
+                                          bytes_text(nbytes), bytes_text(stored), hidden);
+  out().show(fmt::format("{}{}{}\n", style.dim, fold_text(summary, 0), style.reset));
 }
 
 // A step without arrays is listed as nothing, so this names its items; of a database the keys.

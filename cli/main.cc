@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace cairn::cli {
 namespace {
@@ -46,7 +47,26 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
     {setup_bench, kProgress},
     {setup_dump, 0},
     {setup_completion, 0},
+    {setup_help, 0},
 };
+
+// Suggests a command or an option for the first argument that is neither.
+std::string suggestion(CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  const CLI::App& at = chosen.empty() ? app : *chosen.front();
+  const auto rest = at.remaining();
+  if (rest.empty()) return "";
+  const std::string word = rest.front().substr(0, rest.front().find('='));
+  std::vector<std::string> words;
+  if (!word.starts_with('-')) {
+    if (!chosen.empty()) return "";
+    for (const CLI::App* command : all_commands(app)) words.push_back(command->get_name());
+  } else {
+    for (const CLI::Option* option : at.get_options())
+      for (const auto& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  return did_you_mean(word, words);
+}
 
 int finish(CLI::App& app, const CLI::ParseError& e) {
   const bool is_answer = e.get_exit_code() == 0;  // to --help or --version
@@ -62,7 +82,7 @@ int finish(CLI::App& app, const CLI::ParseError& e) {
     out().show(text.str());
     return kGood;
   }
-  print_error(e.what());
+  print_error(e.what() + suggestion(app));
   const auto chosen = app.get_subcommands();
   advise("Try: cairn " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") + "--help");
   return kUsage;

@@ -131,6 +131,10 @@ void add_source(CLI::App& command, Source& source, const char* positional) {
   check_path(
       command.add_option(positional, source.path, "Checkpoint: a directory or file of any format"))
       ->required();
+  add_reading_options(command, source);
+}
+
+void add_reading_options(CLI::App& command, Source& source) {
   check_int64(command.add_option("--step", source.options.step,
                                  "Step of a step root (default: the latest complete one)"))
       ->type_name("N")
@@ -201,8 +205,7 @@ int status_of(const Checkpoint& checkpoint) {
 }
 
 void print_left_out(const ConvertReport& report) {
-  if (is_muted()) return;
-  for (const auto& [name, why] : report.left_out) print_error("left out '" + name + "': " + why);
+  for (const auto& [name, why] : report.left_out) warn("left out '" + name + "': " + why);
 }
 
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude) {
@@ -211,14 +214,22 @@ void add_exclude(CLI::App& command, std::vector<std::string>& exclude) {
       ->allow_extra_args(false);
 }
 
+std::string name_suggestion(const Checkpoint& checkpoint, const std::string& glob) {
+  if (glob.find_first_of("*?[") != std::string::npos) return "";
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : checkpoint.tensors()) names.push_back(tensor.full_name());
+  return did_you_mean(glob, names);
+}
+
 int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
                     const std::string& glob, const std::vector<std::string>& exclude) {
   if (!selected.empty() || (glob.empty() && (exclude.empty() || checkpoint.tensors().empty())))
     return status_of(checkpoint);
   out().flush();
-  print_error(exclude.empty() ? "no tensor matches '" + glob + "'"
-              : glob.empty()  ? "--exclude leaves no tensor"
-                              : "no tensor that --exclude leaves matches '" + glob + "'");
+  print_error(exclude.empty()
+                  ? "no tensor matches '" + glob + "'" + name_suggestion(checkpoint, glob)
+              : glob.empty() ? "--exclude leaves no tensor"
+                             : "no tensor that --exclude leaves matches '" + glob + "'");
   return kNo;
 }
 
@@ -229,7 +240,7 @@ void print_warnings(const CheckpointInfo& info, MissingParts missing) {
     return std::ranges::find(info.missing, text, &MissingPart::text) != info.missing.end();
   };
   for (const std::string& warning : info.warnings)
-    if (missing == MissingParts::kName || !is_missing(warning)) print_error(warning);
+    if (missing == MissingParts::kName || !is_missing(warning)) warn(warning);
 }
 
 }  // namespace
@@ -242,7 +253,7 @@ std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing) {
       checkpoint = open(source.path, source.options);
       return Bytes();
     });
-    if (!is_muted()) print_warnings(checkpoint->info(), missing);
+    print_warnings(checkpoint->info(), missing);
     return checkpoint;
   } catch (const Error& e) {
     throw Failure(e.message());

@@ -43,6 +43,8 @@ struct Source {
 // Adds the checkpoint as a positional argument, and the options --step, --item,
 // --allow-uncommitted, --allow-missing, --generation, --at-time, --threads and --memory.
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
+// The same without the positional argument.
+void add_reading_options(CLI::App& command, Source& source);
 // Makes the option reject an empty path as wrong usage.
 CLI::Option* check_path(CLI::Option* option);
 // Makes the option reject "", which CLI11 reads as the number 0, and sizes as "not given".
@@ -67,6 +69,8 @@ int status_of(const Checkpoint& checkpoint);
 void print_left_out(const ConvertReport& report);
 // Adds --exclude GLOB.
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude);
+// Suggests names that are like a glob without wildcards.
+std::string name_suggestion(const Checkpoint& checkpoint, const std::string& glob);
 // As status_of(checkpoint), but kNo after printing an error if the globs selected nothing.
 int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
                     const std::string& glob, const std::vector<std::string>& exclude);

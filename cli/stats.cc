@@ -1,4 +1,5 @@
 // stats.cc -- cairn stats: prints statistics of the values in each tensor.
+#include "arguments/choices.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -9,6 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
 
 namespace cairn::cli {
 namespace {
@@ -16,7 +20,8 @@ namespace {
 struct StatsOptions {
   Source source;
   std::string glob;
-  bool json = false;
+  std::string sort;
+  bool json = false, nonfinite = false, all_steps = false;
 };
 
 constexpr std::size_t kWidestStatsName = 48;
@@ -88,59 +93,155 @@ std::string row_text(const TensorStats& s, const RowStyle& row) {
                      numbers, style.green, sparkline(s.histogram), style.reset);
 }
 
-int run_stats(StatsOptions& options) {
-  const auto checkpoint = open_source(options.source);
-  const auto& tensors = checkpoint->tensors();
-  std::vector<std::string> include;
-  if (!options.glob.empty()) include.push_back(options.glob);
-  auto indices = select_tensors(*checkpoint, include);
-  // A leaf of an unknown type cannot be read; tensor_stats says why.
-  std::erase_if(indices, [&](std::size_t i) {
-    return tensors[i].kind != LeafKind::kUnknown &&
-           (!tensors[i].is_array() || tensors[i].dtype == DType::kOpaque);
+// The number to sort by, the largest first; numbers that do not exist come last.
+double rank(const TensorStats& s, const std::string& by) {
+  const auto or_last = [](const std::optional<double>& v) {
+    return v && !std::isnan(*v) ? *v : -std::numeric_limits<double>::infinity();
+  };
+  if (by == "min") return s.min ? -*s.min : or_last({});
+  if (by == "max") return or_last(s.max);
+  if (by == "mean") return or_last(s.mean);
+  if (by == "std") return or_last(s.stddev);
+  if (by == "zeros") return static_cast<double>(s.zeros);
+  if (by == "nonfinite") return static_cast<double>(s.nans) + static_cast<double>(s.infs);
+  return static_cast<double>(s.count);
+}
+
+void sort_rows(const std::string& by, std::vector<TensorStats>& rows) {
+  std::ranges::stable_sort(rows, [&](const TensorStats& a, const TensorStats& b) {
+    return by == "name" ? full_name(a) < full_name(b) : rank(a, by) > rank(b, by);
   });
-  std::uint64_t total = 0;
-  RowStyle row{4, false};
-  for (const std::size_t i : indices) {
-    total += tensors[i].nbytes;
-    const std::size_t width = display_width(printable_text(tensors[i].name)) +
-                              (tensors[i].item ? tensors[i].item->size() + 1 : 0);
-    row.name_width = std::max(row.name_width, std::min(width, kWidestStatsName));
+}
+
+// The statistics of one checkpoint: shown as they are computed, or together.
+class StatsRun {
+ public:
+  StatsRun(const StatsOptions& options, const Checkpoint& checkpoint,
+           std::optional<std::int64_t> step, std::vector<TensorStats>& all)
+      : options_(options), checkpoint_(checkpoint), step_(step), all_(all) {
+    std::vector<std::string> include;
+    if (!options.glob.empty()) include.push_back(options.glob);
+    indices_ = select_tensors(checkpoint, include);
+    const auto& tensors = checkpoint.tensors();
+    // A leaf of an unknown type cannot be read; tensor_stats says why.
+    std::erase_if(indices_, [&](std::size_t i) {
+      return tensors[i].kind != LeafKind::kUnknown &&
+             (!tensors[i].is_array() || tensors[i].dtype == DType::kOpaque);
+    });
+    for (const std::size_t i : indices_) {
+      total_ += tensors[i].nbytes;
+      const std::size_t width = display_width(printable_text(tensors[i].full_name()));
+      row_.name_width = std::max(row_.name_width, std::min(width, kWidestStatsName));
+    }
+    row_.narrow = terminal_width() < row_.name_width + kRowWidth;
   }
-  row.narrow = terminal_width() < row.name_width + kRowWidth;
-  ProgressBar bar("reading");
-  std::uint64_t done = 0;
+
+  int run() {
+    ProgressBar bar("reading");
+    int status = missing_status(checkpoint_);
+    std::uint64_t done = 0;
+    for (const std::size_t i : indices_) {
+      try {
+        add(tensor_stats(checkpoint_, i,
+                         {.threads = options_.source.options.resources.threads,
+                          .memory = buffer_memory(options_.source)}),
+            bar);
+      } catch (const Error& e) {  // the other tensors are still worth printing
+        bar.erase();
+        out().flush();
+        print_error(e.message());
+        status = kFailure;
+        continue;
+      }
+      done += checkpoint_.tensors()[i].nbytes;
+      bar.update(done, total_);
+    }
+    bar.erase();
+    sort_rows_and_show();
+    if (!indices_.empty() || options_.glob.empty()) return status;
+    print_error("no array matches '" + options_.glob + "'" +
+                name_suggestion(checkpoint_, options_.glob));
+    return kNo;
+  }
+
+ private:
+  void add(TensorStats stats, ProgressBar& bar) {
+    if (options_.nonfinite && stats.nans == 0 && stats.infs == 0) return;
+    ++found_;
+    stats.step = step_;
+    if (options_.json || !options_.sort.empty()) {
+      rows_.push_back(std::move(stats));
+      return;
+    }
+    bar.erase();
+    show(stats);
+    if (stdout_is_terminal()) out().flush();
+  }
+
+  void show(const TensorStats& stats) {
+    if (!std::exchange(has_title_, true)) out().show(title_line(row_));
+    out().show(row_text(stats, row_));
+  }
+
+  void sort_rows_and_show() {
+    if (!options_.sort.empty()) sort_rows(options_.sort, rows_);
+    if (options_.json) {
+      std::move(rows_.begin(), rows_.end(), std::back_inserter(all_));
+      return;
+    }
+    for (const TensorStats& stats : rows_) show(stats);
+    if (options_.nonfinite && found_ == 0 && !indices_.empty())
+      out().show(fmt::format("no NaN or infinity in {}\n", plural(indices_.size(), "array")));
+  }
+
+  const StatsOptions& options_;
+  const Checkpoint& checkpoint_;
+  std::optional<std::int64_t> step_;
+  std::vector<TensorStats>& all_;
+  std::vector<std::size_t> indices_;
+  std::vector<TensorStats> rows_;
+  RowStyle row_{4, false};
+  std::uint64_t total_ = 0;
+  std::size_t found_ = 0;
+  bool has_title_ = false;
+};
+
+std::vector<std::int64_t> steps_of(const std::string& path) {
+  try {
+    auto steps = step_numbers(path);
+    if (steps.empty()) throw UsageError(path + " is not a root of steps");
+    return steps;
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& e) {
+    throw Failure(e.message());
+  }
+}
+
+int run_stats(StatsOptions& options) {
   std::vector<TensorStats> all;
-  int status = missing_status(*checkpoint);
-  if (!options.json && !indices.empty()) out().show(title_line(row));
-  for (const std::size_t i : indices) {
-    TensorStats stats;
-    try {
-      stats = tensor_stats(*checkpoint, i,
-                           {.threads = options.source.options.resources.threads,
-                            .memory = buffer_memory(options.source)});
-    } catch (const Error& e) {  // the other tensors are still worth printing
-      bar.erase();
-      out().flush();
-      print_error(e.message());
-      status = kFailure;
-      continue;
+  int status = kGood;
+  if (!options.all_steps) {
+    const auto checkpoint = open_source(options.source);
+    status = StatsRun(options, *checkpoint, std::nullopt, all).run();
+  } else {
+    if (options.source.options.step)
+      throw UsageError("one step and all steps were requested; choose one of them");
+    for (const std::int64_t step : steps_of(options.source.path)) {
+      options.source.options.step = step;
+      if (!options.json) out().show(fmt::format("step {}\n", step));
+      try {
+        const auto checkpoint = open_source(options.source);
+        status = std::max(status, StatsRun(options, *checkpoint, step, all).run());
+      } catch (const Failure& e) {  // the other steps are still worth printing
+        out().flush();
+        print_error(e.message());
+        status = kFailure;
+      }
     }
-    done += tensors[i].nbytes;
-    if (options.json) {
-      all.push_back(std::move(stats));
-    } else {
-      bar.erase();
-      out().show(row_text(stats, row));
-      if (stdout_is_terminal()) out().flush();
-    }
-    bar.update(done, total);
   }
-  bar.erase();
   if (options.json) out().show_json(stats_json(all));
-  if (!indices.empty() || include.empty()) return status;
-  print_error("no array matches '" + options.glob + "'");
-  return kNo;
+  return status;
 }
 
 }  // namespace
@@ -151,13 +252,22 @@ void setup_stats(CLI::App& app, int& status) {
       "stats", "Show min, max, mean, std, zeros, NaN, Inf and a histogram of each tensor");
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob, "Only names that match");
+  command->add_flag("--nonfinite", options->nonfinite, "Show only arrays with NaN or infinities");
+  check_choice(command->add_option("--sort", options->sort,
+                                   "name, size, min (the smallest first), or the largest first by\n"
+                                   "max, mean, std, zeros or nonfinite (default: the order of the\n"
+                                   "tree)"),
+               {"name", "size", "min", "max", "mean", "std", "zeros", "nonfinite"})
+      ->type_name("BY");
+  command->add_flag("--all-steps", options->all_steps, "Of every step of a step root");
   command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)");
   command->footer(
       "Min, max, mean, std and the histogram (16 equal bins from min to max) cover the finite\n"
       "values. They are computed in float64. Complex numbers count by absolute value.\n"
       "\n"
       "Examples:\n"
-      "  cairn stats ckpt 'params.*'\n"
+      "  cairn stats ckpt 'params.*' --sort std\n"
+      "  cairn stats run/checkpoints --all-steps --nonfinite\n"
       "  cairn stats ckpt --json | jq '.[] | select(.nans > 0) | .name'");
   command->callback([options, &status] { status = run_stats(*options); });
 }

@@ -2,7 +2,7 @@
 // the formats that Cairn does not read, two of which are zip files. Errors
 // are allowed. If every array could be read whole, verification must find no damage.
 #include <cairn/array/box.h>
-#include <cairn/formats/foreign.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/npz.h>
 #include <sys/mman.h>
@@ -44,7 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)cairn::decode_npy_header(bytes);
   } catch (const cairn::Error&) {  // a rejected input is fine
   }
-  (void)cairn::foreign_format(bytes);
+  (void)cairn::foreign_content(bytes, bytes.size());
   const int fd = memfd_create("npz", MFD_CLOEXEC);
   if (fd < 0 || write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
   try {

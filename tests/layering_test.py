@@ -42,7 +42,7 @@ INSIDE = {
     "formats": {"files": [], "raw": [], "safetensors": ["raw", "files"], "npz": ["raw", "files"], "msgpack": ["raw", "files"],
                 "tensorflow/index": ["raw"], "tensorflow/sharding": ["tensorflow/index"],
                 "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "raw", "files"],
-                "": ["safetensors", "npz", "msgpack", "files", "raw"]},
+                "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "source": ["report"], "inspect": ["report", "source"], "diff": ["report", "source"],
               "convert": ["report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
               "steps": ["report"]},

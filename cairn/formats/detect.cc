@@ -3,7 +3,6 @@
 #include <cairn/formats/detect.h>
 
 #include <cairn/base/byte_io.h>
-#include <cairn/base/git_lfs.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/npz/npy_header.h>
@@ -14,6 +13,7 @@
 #include <cairn/tree/msgpack/head.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -56,7 +56,29 @@ bool is_index(const std::string& path) {
   return probe.ok() && probe.value();
 }
 
+std::optional<Format> format_of_content(const std::string& path, ByteView first,
+                                        std::uint64_t size) {
+  if (looks_like_safetensors(first)) return Format::kSafetensors;
+  if (looks_like_json_object(first) && is_index(path)) return Format::kSafetensors;
+  if (as_text(first).starts_with(kNpyMagic)) return Format::kNpy;
+  if (looks_like_npz(first)) return Format::kNpz;
+  if (looks_like_msgpack(first, size)) return Format::kMsgpack;
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::optional<Format> format_of_name(std::string_view path) {
+  constexpr std::pair<std::string_view, Format> kEndings[] = {
+      {".safetensors", Format::kSafetensors},
+      {".safetensors.index.json", Format::kSafetensors},
+      {".npy", Format::kNpy},
+      {".npz", Format::kNpz},
+      {".msgpack", Format::kMsgpack}};
+  for (const auto& [ending, format] : kEndings)
+    if (path.ends_with(ending)) return format;
+  return std::nullopt;
+}
 
 std::string_view format_name(Format format) {
   switch (format) {
@@ -84,15 +106,8 @@ std::optional<Format> detect_file(const std::string& path) {
   const std::uint64_t size = file.size();
   Bytes first(std::min(size, kProbeBytes));
   file.read_into(0, first);
-  if (is_lfs_pointer(first)) throw Error(Code::kDataLoss, path + " " + std::string(kIsLfsPointer));
-  if (looks_like_safetensors(first)) return Format::kSafetensors;
-  if (looks_like_json_object(first) && is_index(path)) return Format::kSafetensors;
-  if (path.ends_with(".safetensors") || path.ends_with(".safetensors.index.json"))
-    return Format::kSafetensors;
-  if (as_text(first).starts_with(kNpyMagic) || path.ends_with(".npy")) return Format::kNpy;
-  if (looks_like_npz(first) || path.ends_with(".npz")) return Format::kNpz;
-  if (looks_like_msgpack(first, size) || path.ends_with(".msgpack")) return Format::kMsgpack;
-  return std::nullopt;
+  if (const auto format = format_of_content(path, first, size)) return format;
+  return format_of_name(path);  // opening it says what is wrong, or what the file is
 }
 
 }  // namespace cairn::inline v0

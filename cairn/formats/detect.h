@@ -12,9 +12,11 @@ namespace cairn::inline v0 {
 enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy, kTensorflow };
 // The name for messages.
 std::string_view format_name(Format format);
-// Detects the format from the path and the first bytes, never from the extension alone. nullopt for
-// a file of no known format; for directories see is_orbax. Throws not_found if nothing is there,
-// data_loss for a Git LFS pointer.
+// Detects the format from the first bytes, and where these are of no format from the path: opening
+// the file then says what it holds instead. nullopt for a file of no known format; for directories
+// see is_orbax. Throws not_found if nothing is there.
 std::optional<Format> detect_file(const std::string& path);
+// The format that the end of a file's name promises; nullopt for any other name.
+std::optional<Format> format_of_name(std::string_view path);
 
 }  // namespace cairn::inline v0

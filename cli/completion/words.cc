@@ -16,6 +16,7 @@ std::vector<Words> words_of(const CLI::App& command, bool positional) {
                 positional ? o->get_name() : "",
                 one_line(o->get_description()),
                 o->get_expected_max() > 0,
+                positional && o->get_expected_max() > 1,
                 values_of(command.get_name(), *o)};
     for (const auto& name : o->get_lnames()) words.flags.push_back("--" + name);
     for (const auto& name : o->get_snames()) words.flags.push_back("-" + name);

@@ -17,6 +17,7 @@ struct Words {
   std::string name;                // of an argument
   std::string description;         // its first line
   bool takes_value = false;
+  bool repeats = false;  // an argument that may be given several times
   Values values;
 };
 std::vector<Words> options_of(const CLI::App& command);

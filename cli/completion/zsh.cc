@@ -43,7 +43,8 @@ std::string zsh_cases(const CLI::App& command) {
     }
   std::size_t at = 1;
   for (const auto& argument : arguments_of(command))
-    add(fmt::format("{}:{}:{}", at++, argument.name, zsh_action(argument.values)));
+    add(fmt::format("{}:{}:{}", argument.repeats ? "*" : std::to_string(at++), argument.name,
+                    zsh_action(argument.values)));
   return text + " ;;\n";
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -32,15 +33,23 @@ std::string number_text(const std::optional<double>& v) {
   return v ? fmt::format("{:.3g}", *v) : "-";
 }
 
-// Close to 1, the distance from 1 says more: "1-2.5e-09".
+// Close to 1, with so many digits that the distance from 1 shows: "0.9999999975".
 std::string cosine_text(const std::optional<double>& v) {
   if (!v || *v == 1) return v ? "1" : "-";
-  return *v > 0.999 ? fmt::format("1-{:.1e}", 1 - *v) : fmt::format("{:.4f}", *v);
+  if (*v <= 0.999 || *v > 1) return fmt::format("{:.4f}", *v);
+  const double distance = 1 - *v;
+  return fmt::format("{:.{}f}", *v, static_cast<int>(std::ceil(-std::log10(distance))) + 1);
 }
 
+// "3 of 16.4 K", "all of 16.4 K"; exact where two different numbers look the same.
 std::string count_of_text(const LeafDiff& leaf) {
-  return short_count_text(leaf.values->different) + " of " +
-         short_count_text(static_cast<std::uint64_t>(element_count(leaf.a.shape)));
+  const std::uint64_t count = leaf.values->different;
+  const auto all = static_cast<std::uint64_t>(element_count(leaf.a.shape));
+  if (count == all && count > 1) return "all of " + short_count_text(all);
+  const std::string shown = short_count_text(count);
+  const std::string of = short_count_text(all);
+  if (shown == of && count != all) return count_text(count) + " of " + count_text(all);
+  return shown + " of " + of;
 }
 
 // What the columns of the table do not show.

@@ -1,8 +1,11 @@
 // help.cc -- the format of every --help page.
 #include "screen/help.h"
 
+#include "arguments/options.h"
+#include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
+#include "source.h"
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -64,8 +67,10 @@ std::string usage(const CLI::App& app) {
   out += app.get_name();
   if (app.get_parent() == nullptr) return out + " COMMAND ...";
   for (const auto* o :
-       app.get_options([](const CLI::Option* option) { return option->get_positional(); }))
-    out += o->get_required() ? " " + o->get_name() : " [" + o->get_name() + "]";
+       app.get_options([](const CLI::Option* option) { return option->get_positional(); })) {
+    const std::string name = o->get_name() + (o->get_expected_max() > 1 ? "..." : "");
+    out += o->get_required() ? " " + name : " [" + name + "]";
+  }
   return out + " [options]";
 }
 
@@ -174,5 +179,25 @@ class HelpFormatter : public CLI::FormatterBase {
 }  // namespace
 
 void style_help(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }
+
+void setup_help(CLI::App& app, int& status) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* command = app.add_subcommand("help", "Show the help of a command");
+  command->add_option("COMMAND", *name, "A command; without it, the list of commands");
+  command->footer("Example:\n  cairn help ls");
+  command->callback([name, &app, &status] {
+    const CLI::App* shown = &app;
+    std::vector<std::string> words;
+    for (const CLI::App* each : all_commands(app)) {
+      words.push_back(each->get_name());
+      if (each->get_name() == *name) shown = each;
+    }
+    if (!name->empty() && shown == &app)
+      throw UsageError("there is no command '" + *name + "'" + did_you_mean(*name, words));
+    // App::help() of the whole command would show the help of `help`.
+    out().show(app.get_formatter()->make_help(shown, "", CLI::AppFormatMode::Normal));
+    status = kGood;
+  });
+}
 
 }  // namespace cairn::cli

@@ -183,7 +183,11 @@ void print_error(std::string_view message) {
 }
 
 void advise(std::string_view line) {
-  if (!is_muted()) print_line(line);
+  if (!is_muted() && !screen_settings().quiet) print_line(line);
+}
+
+void warn(std::string_view message) {
+  if (!is_muted() && !screen_settings().quiet) print_error(message);
 }
 
 ProgressBar::ProgressBar(std::string label) : label_(std::move(label)) {

@@ -71,7 +71,9 @@ const Style& stderr_style();
 // quotes from a file: newlines and all other characters that printable_text() escapes are escaped.
 // A second line needs a second call.
 void print_error(std::string_view message);
-// Prints a line that continues the previous message, without "cairn: ".
+// The same for what is not an error. --quiet turns it off.
+void warn(std::string_view message);
+// Prints a line that continues the previous message, without "cairn: ". --quiet turns it off.
 void advise(std::string_view line);
 
 // From now on this process prints nothing, because another process prints for it.

@@ -72,12 +72,6 @@ std::string plural(std::uint64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count_text(count), noun, count == 1 ? "" : "s");
 }
 
-std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
-  }));
-}
-
 std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent) {
   std::string out;
   std::size_t used = 0;  // columns of the current line
@@ -97,6 +91,19 @@ std::string wrap_text(std::string_view text, std::size_t width, std::size_t inde
   }
 }
 
+std::string fold_text(std::string_view text, std::size_t indent) {
+  constexpr std::size_t kLeastRoom = 20;
+  const std::size_t width = terminal_width();
+  const std::size_t room = width > indent + kLeastRoom ? width - indent : kLeastRoom;
+  if (display_width(text) <= room) return std::string(text);
+  std::string out;
+  for (const std::string_view piece : fold_pieces(text, room)) {
+    if (!out.empty()) out.append("\n").append(indent, ' ');
+    out.append(piece);
+  }
+  return out;
+}
+
 void Table::add(std::vector<std::string> cells) {
   for (auto& cell : cells) cell = printable_text(cell);
   rows_.push_back(std::move(cells));
@@ -111,6 +118,16 @@ std::vector<std::size_t> Table::widths() const {
       const std::size_t width = display_width(row[c]);
       if (width <= kWidestName) widths[c] = std::max(widths[c], width);
     }
+  return widths;
+}
+
+std::vector<std::size_t> Table::widths_in(std::size_t room) const {
+  constexpr std::size_t kLeastName = 16;
+  auto widths = this->widths();
+  const std::size_t others =
+      std::accumulate(widths.begin() + 1, widths.end(), kGap * (widths.size() - 1));
+  if (widths[0] + others > room)
+    widths[0] = std::max(room > others ? room - others : 0, std::min(kLeastName, widths[0]));
   return widths;
 }
 
@@ -144,7 +161,10 @@ std::string Table::text(bool with_titles) const {
 }
 
 void Table::write(bool with_titles, const std::function<void(std::string_view)>& line) const {
-  const auto widths = this->widths();
+  const std::size_t room = terminal_width();
+  const auto widths = widths_in(room);
+  const std::size_t full_width =
+      std::accumulate(widths.begin() + 1, widths.end(), kGap * (widths.size() - 1));
   const Style& style = stdout_style();
   std::string out;
   const auto add_cell = [&](std::size_t c, std::string_view cell, std::string_view paint) {
@@ -167,7 +187,14 @@ void Table::write(bool with_titles, const std::function<void(std::string_view)>&
     end_line();
   }
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < columns_.size(); ++c) add_cell(c, row[c], columns_[c].style);
+    const bool folds = columns_.size() > 1 && display_width(row[0]) + full_width > room;
+    if (folds)
+      for (const std::string_view piece : fold_pieces(row[0], room))
+        line(fmt::format("{}{}{}\n", columns_[0].style, piece,
+                         columns_[0].style.empty() ? std::string_view() : style.reset));
+    for (std::size_t c = 0; c < columns_.size(); ++c)
+      add_cell(c, folds && c == 0 ? std::string_view() : std::string_view(row[c]),
+               columns_[c].style);
     end_line();
   }
 }

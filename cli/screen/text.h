@@ -1,6 +1,8 @@
 // text.h -- formats numbers and tables for people.
 #pragma once
 
+#include <cairn/cairn.h>
+
 #include <cairn/compression.h>
 
 #include <cstdint>
@@ -27,11 +29,14 @@ template <class Leaf>
 std::string full_name(const Leaf& leaf) {
   return leaf.item ? *leaf.item + "/" + leaf.name : leaf.name;
 }
-// The number of columns that a UTF-8 text occupies, at one column a character.
-std::size_t display_width(std::string_view text);
 // The text in lines of at most `width` columns, the second and further ones indented by `indent`
 // spaces. Breaks between words only. Line breaks of the text count as spaces.
 std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent = 0);
+
+// Breaks a text that does not fit the terminal beside its indent into lines, the second and further
+// ones indented by `indent` spaces. Breaks after a space or a separator of names and paths where
+// there is one, and keeps every character. Without a terminal, the text stays one line.
+std::string fold_text(std::string_view text, std::size_t indent);
 
 enum class Align { kLeft, kRight };
 struct Column {
@@ -54,12 +59,15 @@ class Table {
   // Columns of a line.
   [[nodiscard]] std::size_t width() const;
   [[nodiscard]] std::string text(bool with_titles) const;
-  // Passes the lines of text() one by one, because a table may have a million of them.
+  // Passes the lines of text() one by one, because a table may have a million of them. On a terminal
+  // a name (the first cell) for which a line is too narrow has lines of its own.
   void write(bool with_titles, const std::function<void(std::string_view)>& line) const;
   [[nodiscard]] bool empty() const { return rows_.empty(); }
 
  private:
   [[nodiscard]] std::vector<std::size_t> widths() const;
+  // The columns' widths in a line of `room` columns: the first column gives way.
+  [[nodiscard]] std::vector<std::size_t> widths_in(std::size_t room) const;
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;
 };

@@ -116,8 +116,9 @@ int run_steps(const StepsOptions& options) {
 void setup_steps(CLI::App& app, int& status) {
   const auto options = std::make_shared<StepsOptions>();
   CLI::App* command = app.add_subcommand("steps", "List the steps of a training run");
-  check_path(command->add_option("DIR", options->path,
-                                 "The directory of a CheckpointManager, Orbax's or Cairn's"))
+  check_path(command->add_option(
+                 "DIR", options->path,
+                 "The directory of a CheckpointManager: Orbax's, Cairn's or\nTensorFlow's"))
       ->required();
   CLI::Option* json = command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->add_flag("--watch", options->watch, "Go on, and show each new step; Ctrl-C ends it")

@@ -194,3 +194,30 @@ def test_checkpoints_with_other_names_are_not_ignored_silently(root, with_steps)
     assert run("steps", root, text=True).stderr == "note: one checkpoint is not listed, because its name is not of the form 12 or step_12: epoch=100\n"
     shutil.rmtree(root / "epoch=100")
     assert run("steps", root, text=True).stderr == ""
+
+
+def test_steps_of_a_tensorflow_manager(tmp_path):
+    import tensorflow as tf
+
+    folder = tmp_path / "tf"
+    checkpoint = tf.train.Checkpoint(v=tf.Variable([1.0, 2.0]))
+    manager = tf.train.CheckpointManager(checkpoint, str(folder), max_to_keep=3)
+    before = time.time_ns()
+    for step in (7, 8, 12, 100):
+        manager.save(step)
+    records = json.loads(good("steps", folder, "--json"))
+    assert [r["step"] for r in records] == [8, 12, 100]
+    assert [r["path"] for r in records] == manager.checkpoints
+    for record in records:
+        files = list(folder.glob(f"ckpt-{record['step']}.*"))
+        assert record["nbytes"] == record["unique_nbytes"] == sum(file.stat().st_size for file in files)
+        assert before - 10**9 < record["committed_at"] < time.time_ns()
+        assert (record["complete"], record["reason"], record["items"], record["metrics"]) == (True, None, [], None)
+    (folder / "ckpt-12.data-00000-of-00001").unlink()
+    (folder / "ckpt-8.index").write_text("<html>")
+    (folder / "checkpoint").unlink()
+    records = json.loads(good("steps", folder, "--json"))
+    assert [(r["step"], r["complete"], r["committed_at"]) for r in records] == [(8, False, None), (12, False, None), (100, True, None)]
+    assert "is a web page" in records[0]["reason"] and "ckpt-12.data-00000-of-00001" in records[1]["reason"]
+    assert "which Cairn does not prune" in bad(USAGE, "prune", folder, "--keep-last", 1)
+    assert (folder / "ckpt-100.index").exists()

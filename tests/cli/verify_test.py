@@ -12,6 +12,7 @@ import tempfile
 
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from command import CAIRN, FAILURE, GOOD, NO, ROOT, USAGE, bad, good, run
 
@@ -66,7 +67,11 @@ def test_all_steps(golden):
     assert (found["ok"], found["verdict"]) == (False, "damaged")
     assert [(pathlib.Path(step["path"]).name, step["verdict"]) for step in found["steps"]] == [("1", "damaged"), ("2", "good"), ("10", "good")]
     text = run("verify", root, "--all-steps").stdout.decode()
-    assert [line for line in text.splitlines() if line.startswith("step ")] == [f"step     {root}/{step}" for step in (1, 2, 10)]
+    assert [line for line in text.splitlines() if line.startswith("step ")] == [f"step     {step}: {root}/{step}" for step in (1, 2, 10)]
+    assert text.splitlines()[-1] == "1 of 3 damaged"
+    assert [step["step"] for step in found["steps"]] == [1, 2, 10]
+    assert (found["checked"], found["damaged"], found["not_checked"]) == (3, 1, 0)
+    assert all(0 < step["seconds"] < 60 for step in found["steps"])
     bad(USAGE, "verify", root, "--all-steps", "--step", 2)
     bad(USAGE, "verify", root / "10", "--all-steps")
 
@@ -77,6 +82,7 @@ def test_all_steps_goes_on_after_one_that_cannot_be_opened(golden):
     (root / "2" / "commit_success.txt").unlink()
     found = report(FAILURE, root, "--all-steps")
     assert [step["verdict"] for step in found["steps"]] == ["good", "not_checked", "good"]
+    assert run("verify", root, "--all-steps").stdout.decode().splitlines()[-1] == "0 of 3 damaged, 1 not checked"
     assert "is not a finished checkpoint" in not_checked(found["steps"][1])[0]["message"]
 
 
@@ -88,6 +94,51 @@ def test_all_checkpoints_of_a_tensorflow_folder(folder):
         good("convert", source, root / f"ckpt-{step}", "--to", "tensorflow")
     next(root.glob("ckpt-2.data-*")).unlink()
     assert [step["verdict"] for step in report(NO, root, "--all-steps")["steps"]] == ["damaged", "good"]
+
+
+def sound_file(folder):
+    safetensors.numpy.save_file({f"t{i}": np.full(600, i, np.float32) for i in range(3)}, folder / "a.safetensors")
+    return folder / "a.safetensors"
+
+
+def test_several_checkpoints(folder, golden):
+    """Each has its own lines, the last line counts, and the worst verdict is the exit status."""
+    sound, manager = sound_file(folder), golden("manager")
+    (folder / "bad.npz").write_bytes(b"PK\3\4")
+    text = good("verify", sound, manager)
+    lines = text.splitlines()
+    assert lines[0] == f"path     {sound}" and lines[-1] == "0 of 2 damaged" and f"step     10: {manager}/10" in lines
+    assert sum(line.startswith("good ") for line in lines) == 2
+    found = report(NO, sound, folder / "bad.npz", folder / "none")
+    assert [step["verdict"] for step in found["steps"]] == ["good", "damaged", "not_checked"]
+    assert [step["path"] for step in found["steps"]] == [str(sound), str(folder / "bad.npz"), str(folder / "none")]
+    assert (found["checked"], found["damaged"], found["verdict"]) == (3, 1, "damaged")
+    assert "no such file" in not_checked(found["steps"][2])[0]["message"]
+    assert run("verify", sound, folder / "none").returncode == FAILURE
+    assert run("verify", "-q", sound, folder / "bad.npz").stdout == b""
+    assert "the path is empty" in bad(USAGE, "verify", sound, "")
+
+
+def test_every_checkpoint_of_a_folder(folder, golden, tmp_path):
+    """--all-steps takes any folder of checkpoints. Files of one checkpoint count once; other files do not count."""
+    shutil.copytree(golden("tiny_files_zarr2"), tmp_path / "b")
+    shutil.copytree(golden("manager"), tmp_path / "run")
+    sound = sound_file(tmp_path)
+    safetensors_set(tmp_path / "set", 2)
+    good("convert", sound, tmp_path / "big.safetensors", "--shard-bytes", "4K")
+    good("convert", sound, tmp_path / "tf", "--to", "tensorflow")
+    (tmp_path / "note.txt").write_text("hello")
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "page.npz").write_text("<html>")
+    (tmp_path / "x.orbax-checkpoint-tmp").mkdir()
+    found = report(NO, tmp_path, "--all-steps")
+    names = [pathlib.Path(step["path"]).relative_to(tmp_path).as_posix() for step in found["steps"]]
+    assert names == ["tf", "a.safetensors", "b", "big.safetensors.index.json", "page.npz", "run/10", "set/model.safetensors.index.json"]
+    assert [step["verdict"] for step in found["steps"]] == ["good"] * 4 + ["damaged"] + ["good"] * 2
+    assert run("verify", tmp_path, "--all-steps").stdout.decode().splitlines()[-1] == "1 of 7 damaged"
+    assert "holds no checkpoints" in bad(USAGE, "verify", tmp_path / "logs", "--all-steps")
+    for one in (tmp_path / "a.safetensors", tmp_path / "b"):
+        assert "but one checkpoint" in bad(USAGE, "verify", one, "--all-steps")
 
 
 def test_strict_takes_notes_for_damage(golden):

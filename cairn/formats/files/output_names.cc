@@ -67,6 +67,14 @@ std::string safetensors_interim_path(std::string_view stem, std::string_view tag
   return safetensors_shard_path(temporary_name(stem, tag), shard, count);
 }
 
+bool is_safetensors_shard(std::string_view file) {
+  return file.ends_with(kSafetensors) && without_number(safetensors_stem(file));
+}
+
+bool is_safetensors_shard(std::string_view file, std::string_view stem) {
+  return is_safetensors_shard(file) && without_number(safetensors_stem(file)) == stem;
+}
+
 bool is_safetensors_interim(std::string_view file, std::string_view stem) {
   if (!file.ends_with(kSafetensors)) return false;
   const auto numbered = without_number(safetensors_stem(file));

@@ -30,6 +30,9 @@ std::string safetensors_shard_path(std::string_view stem, std::size_t shard, std
 // The interim name of a shard: the complete file has it until its final name is free.
 std::string safetensors_interim_path(std::string_view stem, std::string_view tag, std::size_t shard,
                                      std::size_t count);
+// Whether `file` is the name of a shard: of any set, or of the set with this stem.
+bool is_safetensors_shard(std::string_view file);
+bool is_safetensors_shard(std::string_view file, std::string_view stem);
 // Whether `file` is an interim name of that stem.
 bool is_safetensors_interim(std::string_view file, std::string_view stem);
 // The final name that an interim name stands for; nullopt for any other name. `file` has no folder.

@@ -1,5 +1,6 @@
 // reader.cc -- opens a flax or Orbax msgpack file as a checkpoint. Opening parses names and lengths
 // only; values are read later from their places in the file.
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/file_image.h>
 #include <cairn/msgpack.h>
@@ -61,20 +62,19 @@ std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOpti
   const MsgpackInput input{.load = [&](ByteView part) { image.load(part); },
                            .stored = files.front().allocated()};
   RawCheckpoint::Contents contents;
-  with_context([&] { return path; },
-               [&] {
-                 Tree parsed = parse_msgpack(bytes, input);
-                 if (!take_array_specs(parsed).empty())
-                   throw Error(Code::kInvalidArgument,
-                               "is the msgpack file of a T5X checkpoint, whose arrays are in "
-                               "folders beside it; open the folder of this file");
-                 list_msgpack_leaves(
-                     parsed, std::min<std::uint64_t>(bytes.size(), *input.stored),
-                     [&](MsgpackLeaf leaf) { contents.add(make_leaf(std::move(leaf), bytes)); });
-                 std::int64_t next = 0;
-                 number_leaves(parsed, next);
-                 contents.structure = std::move(parsed);
-               });
+  const auto read = [&] {
+    Tree parsed = parse_msgpack(bytes, input);
+    if (!take_array_specs(parsed).empty())
+      throw Error(Code::kInvalidArgument,
+                  "is the msgpack file of a T5X checkpoint, whose arrays are in "
+                  "folders beside it; open the folder of this file");
+    list_msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored),
+                        [&](MsgpackLeaf leaf) { contents.add(make_leaf(std::move(leaf), bytes)); });
+    std::int64_t next = 0;
+    number_leaves(parsed, next);
+    contents.structure = std::move(parsed);
+  };
+  explain_foreign(files.front(), [&] { with_context([&] { return path; }, read); });
   contents.files = std::move(files);
   CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));

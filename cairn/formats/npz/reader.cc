@@ -5,6 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/base/hash.h>
 #include <cairn/base/text.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/npz/deflated_bytes.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/npz/zip_directory.h>
@@ -172,6 +173,19 @@ std::vector<RawLeaf> read_members(const File& file, Executor& executor, Checkpoi
   return leaves;
 }
 
+// A zip file of another program: npz is one of many kinds of zip files.
+[[noreturn]] void refuse_without_arrays(const File& file, const std::vector<Finding>& notes) {
+  const auto content = foreign_content(file);
+  if (content && content->kind == ForeignKind::kProgram)
+    throw Error(content->code(), file.path() + " " + content->message());
+  throw Error(
+      Code::kInvalidArgument,
+      fmt::format(
+          "{} is a zip archive without arrays, so not an npz file: {}{}", file.path(),
+          notes.front().message,
+          notes.size() == 1 ? "" : fmt::format(", nor are the {} others", notes.size() - 1)));
+}
+
 std::unique_ptr<Checkpoint> make_checkpoint(const OpenOptions& options, CheckpointInfo info,
                                             File file, std::vector<RawLeaf> leaves,
                                             std::vector<Finding> notes) {
@@ -190,8 +204,14 @@ std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions&
   CheckpointInfo info{.format = "npz", .layout = "npz archive", .path = path};
   std::vector<Finding> notes;
   const Workers workers(options.resources.threads);
-  std::vector<RawLeaf> leaves = with_context(
-      [&] { return path; }, [&] { return read_members(file, workers.executor(), info, notes); });
+  std::vector<RawLeaf> leaves = explain_foreign(
+      file,
+      [&] {
+        return with_context([&] { return path; },
+                            [&] { return read_members(file, workers.executor(), info, notes); });
+      },
+      ForeignKind::kZip);
+  if (leaves.empty() && !notes.empty()) refuse_without_arrays(file, notes);
   return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves),
                          std::move(notes));
 }
@@ -201,18 +221,17 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
   const std::uint64_t size = file.size();
   std::vector<RawLeaf> leaves;
   leaves.push_back(new_leaf(without_suffix(name_of(path))));
-  with_context(
-      [&] { return path; },
-      [&] {
-        std::uint64_t at = 0;
-        const auto header = read_header(size, [&](MutableByteView out) {
-          file.read_into(at, out);
-          at += out.size();
-        });
-        if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \\x93NUMPY");
-        describe(decode_npy_header(*header), size, leaves.front());
-        leaves.front().array.runs.push_back({0, header->size(), leaves.front().info.nbytes});
-      });
+  const auto read = [&] {
+    std::uint64_t at = 0;
+    const auto header = read_header(size, [&](MutableByteView out) {
+      file.read_into(at, out);
+      at += out.size();
+    });
+    if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \\x93NUMPY");
+    describe(decode_npy_header(*header), size, leaves.front());
+    leaves.front().array.runs.push_back({0, header->size(), leaves.front().info.nbytes});
+  };
+  explain_foreign(file, [&] { with_context([&] { return path; }, read); });
   CheckpointInfo info{.format = "npy", .layout = "npy file", .path = path};
   return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves), {});
 }

@@ -98,6 +98,11 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
   checksum_ok_ = std::make_unique<std::atomic<bool>[]>(slices_.size());
 }
 
+void RawCheckpoint::warn(const std::string& text) {
+  info_.warnings.push_back(fmt::format("{}: {}", info_.path, text));
+  notes_.push_back({.severity = Severity::kNote, .file = info_.path, .message = text});
+}
+
 const TensorInfo& RawCheckpoint::tensor(std::size_t index) const {
   if (index < tensors_.size()) return tensors_[index];
   throw Error(

@@ -48,6 +48,9 @@ class RawCheckpoint : public VerifiableCheckpoint {
     std::vector<std::uint32_t> first_slice_;  // of each tensor
   };
   RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents);
+  // Adds a warning that is not about any tensor; verify repeats it as a note. For the function that
+  // opens the checkpoint.
+  void warn(const std::string& text);
   [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is

@@ -2,26 +2,29 @@
 //   {"metadata": {"total_size": bytes, ...},
 //    "weight_map": {tensor name: file beside the index, ...}}
 #include <cairn/base/errors.h>
-#include <cairn/base/git_lfs.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
-#include <cairn/formats/safetensors/set.h>
+#include <cairn/formats/safetensors/model_folder.h>
 #include <cairn/io/directory.h>
 #include <cairn/safetensors.h>
-#include <cairn/tensorflow.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <span>
 
 namespace cairn::inline v0 {
 namespace {
+
+constexpr std::size_t kMostShards = 5;  // that a warning lists
 
 // A file with its header read and checked.
 struct OpenShard {
@@ -31,23 +34,21 @@ struct OpenShard {
 };
 
 OpenShard open_shard(const std::string& path) {
-  return with_context([&] { return path; },
-                      [&] {
-                        File file = File::open(path);
-                        const std::uint64_t size = file.size();
-                        Bytes prefix(std::min(kSafetensorsPrefix, size));
-                        file.read_into(0, prefix);
-                        if (as_text(prefix) == kLfsPointer.substr(0, kSafetensorsPrefix)) {
-                          Bytes first(std::min<std::uint64_t>(kLfsPointer.size(), size));
-                          file.read_into(0, first);
-                          if (is_lfs_pointer(first)) data_loss(std::string(kIsLfsPointer));
-                        }
-                        Bytes json(decode_safetensors_prefix(prefix, size));
-                        file.read_into(kSafetensorsPrefix, json);
-                        const std::uint64_t data_start = kSafetensorsPrefix + json.size();
-                        return OpenShard{std::move(file), data_start,
-                                         decode_safetensors_header(json, size - data_start)};
-                      });
+  File file = with_context([&] { return path; }, [&] { return File::open(path); });
+  return explain_foreign(file, [&] {
+    return with_context([&] { return path; },
+                        [&] {
+                          const std::uint64_t size = file.size();
+                          Bytes prefix(std::min(kSafetensorsPrefix, size));
+                          file.read_into(0, prefix);
+                          Bytes json(decode_safetensors_prefix(prefix, size));
+                          file.read_into(kSafetensorsPrefix, json);
+                          const std::uint64_t data_start = kSafetensorsPrefix + json.size();
+                          SafetensorsHeader header =
+                              decode_safetensors_header(json, size - data_start);
+                          return OpenShard{std::move(file), data_start, std::move(header)};
+                        });
+  });
 }
 
 RawLeaf make_leaf(SafetensorsEntry entry, std::uint32_t file, std::uint64_t data_start) {
@@ -128,13 +129,39 @@ struct ShardEntry {
   std::uint64_t data_start = 0;
 };
 
+// A tensor that the index lists, but that cannot be read.
+struct LostTensor {
+  std::string name;
+  std::string file;  // path of its shard
+  Error why;
+};
+
 std::uint64_t stored_bytes(const std::vector<ShardEntry>& entries) {
   return std::accumulate(
       entries.begin(), entries.end(), std::uint64_t{0},
       [](std::uint64_t sum, const ShardEntry& e) { return sum + e.entry.end - e.entry.begin; });
 }
 
-std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions& options) {
+// Mentions files that lie beside the opened ones and are not read.
+void note_unread(const std::vector<std::string>& unread, CheckpointInfo& info,
+                 std::vector<Finding>& notes) {
+  for (const std::string& path : unread)
+    notes.push_back({.severity = Severity::kNote,
+                     .file = path,
+                     .message = fmt::format("is not read: {} does not name it",
+                                            is_index_name(info.path) ? info.path : "no index")});
+  if (unread.empty()) return;
+  const std::size_t shown = std::min(unread.size(), kMostShards);
+  std::vector<std::string_view> names;
+  for (const std::string& path : std::span(unread).first(shown)) names.push_back(name_of(path));
+  info.warnings.push_back(
+      fmt::format("{}: is read without {}{}, which {} beside it", info.path, fmt::join(names, ", "),
+                  unread.size() > shown ? fmt::format(" and {} more", unread.size() - shown) : "",
+                  unread.size() == 1 ? "lies" : "lie"));
+}
+
+std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions& options,
+                                      const std::vector<std::string>& unread) {
   OpenShard shard = open_shard(path);
   CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
   info.custom_metadata = metadata_text(shard.header.metadata);
@@ -145,48 +172,8 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
   for (auto& entry : shard.header.tensors)
     contents.add(make_leaf(std::move(entry), 0, shard.data_start));
   contents.files.push_back(std::move(shard.file));
+  note_unread(unread, info, contents.notes);
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
-}
-
-void check_listed(const OpenShard& shard, const std::vector<std::string>& listed) {
-  const auto& tensors = shard.header.tensors;
-  for (const auto& name : listed) {
-    const auto it =
-        std::lower_bound(tensors.begin(), tensors.end(), name,
-                         [](const auto& entry, const auto& n) { return entry.name < n; });
-    if (it == tensors.end() || it->name != name)
-      throw Error(Code::kDataLoss,
-                  fmt::format("{}: tensor \"{}\" is not in this file, although the index says so",
-                              shard.file.path(), name));
-  }
-}
-
-// Checks the entries of all shards, sorted by name, against the index and adds notes.
-void check_and_note(const std::string& path, const FileIndex& index,
-                    const std::vector<ShardEntry>& entries, const std::vector<File>& files,
-                    std::vector<Finding>& notes) {
-  const auto twice =
-      std::adjacent_find(entries.begin(), entries.end(),
-                         [](const auto& a, const auto& b) { return a.entry.name == b.entry.name; });
-  if (twice != entries.end())
-    throw Error(Code::kDataLoss,
-                fmt::format("tensor \"{}\" is in two shards, {} and {}", twice->entry.name,
-                            files[twice->file].path(), files[(twice + 1)->file].path()));
-  std::vector<std::string_view> listed;
-  for (const auto& [file, names] : index.files)
-    listed.insert(listed.end(), names.begin(), names.end());
-  std::sort(listed.begin(), listed.end());
-  for (const auto& [entry, file, data_start] : entries)
-    if (!std::binary_search(listed.begin(), listed.end(), std::string_view(entry.name)))
-      notes.push_back({.severity = Severity::kNote,
-                       .tensor = entry.name,
-                       .file = files[file].path(),
-                       .message = "is in this shard, but the index does not list it"});
-  if (const auto sum = stored_bytes(entries); index.total_size && *index.total_size != sum)
-    notes.push_back({.severity = Severity::kNote,
-                     .file = path,
-                     .message = fmt::format("total_size is {}, but the tensors take {} bytes",
-                                            *index.total_size, sum)});
 }
 
 // Notes what a killed save has left: an index that names interim files, and interim files that the
@@ -215,55 +202,217 @@ void note_unfinished(const std::string& path, const FileIndex& index, std::vecto
 }
 
 FileIndex read_index(const std::string& path) {
-  return with_context([&] { return path; },
-                      [&] { return parse_index(as_text(read_text_file(path, kMaxIndexBytes))); });
+  const File file = with_context([&] { return path; }, [&] { return File::open(path); });
+  // What is damaged in an index is more than that it is JSON.
+  return explain_foreign(
+      file,
+      [&] {
+        return with_context([&] { return path; },
+                            [&] { return parse_index(as_text(read_text(file, kMaxIndexBytes))); });
+      },
+      is_index_name(path) ? std::optional(ForeignKind::kJson) : std::nullopt);
 }
 
-// Opens a shard of an index. If the file is missing, the set is damaged.
-OpenShard open_shard_of(const std::string& index_path, const std::string& name,
-                        const std::vector<std::string>& listed) {
-  const std::string path = (std::filesystem::path(index_path).parent_path() / name).string();
-  return with_context([&] { return "shard of " + index_path; },
-                      [&] {
-                        auto shard = try_call([&] { return open_shard(path); });
-                        if (!shard && shard.error().code() == Code::kNotFound)
-                          throw Error(Code::kDataLoss, path + ": the shard is missing");
-                        if (!shard) throw shard.error();
-                        check_listed(shard.value(), listed);
-                        return std::move(shard).value();
-                      });
-}
-
-std::unique_ptr<Checkpoint> open_set(const std::string& path, const OpenOptions& options) {
-  const FileIndex index = read_index(path);
-  Metadata metadata;
-  RawCheckpoint::Contents contents;
-  std::vector<File>& files = contents.files;
-  std::vector<ShardEntry> entries;
-  for (const auto& [name, listed] : index.files) {
-    OpenShard shard = open_shard_of(path, name, listed);
-    add_new_keys(shard.header.metadata, metadata);
-    for (auto& entry : shard.header.tensors)
-      entries.push_back(
-          {std::move(entry), static_cast<std::uint32_t>(files.size()), shard.data_start});
-    files.push_back(std::move(shard.file));
+// The shards of a set, and the tensors that the index lists.
+class ShardSet {
+ public:
+  explicit ShardSet(const std::string& path) : path_(path), index_(read_index(path)) {
+    for (const auto& [name, listed] : index_.files) open(name, listed);
+    std::sort(entries_.begin(), entries_.end(), by_name);
+    std::sort(lost_.begin(), lost_.end(), by_name);
+    drop_lost_entries();
+    drop_doubles();
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const ShardEntry& a, const ShardEntry& b) { return a.entry.name < b.entry.name; });
-  with_context([&] { return path; },
-               [&] { check_and_note(path, index, entries, files, contents.notes); });
-  note_unfinished(path, index, contents.notes);
-  contents.reserve(entries.size());
-  for (auto& [entry, file, data_start] : entries)
-    contents.add(make_leaf(std::move(entry), file, data_start));
-  CheckpointInfo info{.format = "safetensors",
-                      .layout = fmt::format("safetensors set of {} files", files.size()),
-                      .path = path};
-  info.custom_metadata = index.metadata;
-  info.facts.emplace_back("shards", std::to_string(files.size()));
-  if (!metadata.empty()) info.facts.emplace_back("metadata of the files", metadata_text(metadata));
-  info.file_metadata = std::move(metadata);
-  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+
+  std::unique_ptr<Checkpoint> checkpoint(const OpenOptions& options,
+                                         std::vector<std::string> unread) {
+    CheckpointInfo info{.format = "safetensors",
+                        .layout = fmt::format("safetensors set of {} files", index_.files.size()),
+                        .path = path_};
+    info.custom_metadata = index_.metadata;
+    info.facts.emplace_back("shards", std::to_string(index_.files.size()));
+    if (!metadata_.empty())
+      info.facts.emplace_back("metadata of the files", metadata_text(metadata_));
+    info.file_metadata = std::move(metadata_);
+    info.warnings = std::move(warnings_);
+    if (closed_ > 0) info.facts.emplace_back("shards that cannot be read", std::to_string(closed_));
+    RawCheckpoint::Contents contents;
+    add_notes(contents.notes);
+    note_unfinished(path_, index_, contents.notes);
+    add_strays(unread);
+    note_unread(unread, info, contents.notes);
+    add_leaves(contents);
+    contents.files = std::move(files_);
+    return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+  }
+
+ private:
+  static const std::string& name(const ShardEntry& entry) { return entry.entry.name; }
+  static const std::string& name(const LostTensor& tensor) { return tensor.name; }
+  static constexpr auto by_name = [](const auto& a, const auto& b) { return name(a) < name(b); };
+  [[nodiscard]] std::string shard_path(const std::string& name) const {
+    return (std::filesystem::path(path_).parent_path() / name).string();
+  }
+
+  // A shard that cannot be read does not prevent reading the others.
+  void open(const std::string& name, const std::vector<std::string>& listed) {
+    const std::string path = shard_path(name);
+    auto shard = try_call([&] { return open_shard(path); });
+    if (!shard) {
+      const bool is_missing = shard.error().code() == Code::kNotFound;
+      const Error why =
+          is_missing ? Error(Code::kDataLoss, path + ": the shard is missing") : shard.error();
+      for (const std::string& tensor : listed) lost_.push_back({tensor, path, why});
+      if (closed_++ < kMostShards)
+        warnings_.push_back(fmt::format("{}: {}; the index lists {} tensor{} in it", path_,
+                                        why.message(), listed.size(),
+                                        listed.size() == 1 ? "" : "s"));
+      return;
+    }
+    add_new_keys(shard.value().header.metadata, metadata_);
+    check_listed(shard.value(), listed);
+    for (auto& entry : shard.value().header.tensors)
+      entries_.push_back(
+          {std::move(entry), static_cast<std::uint32_t>(files_.size()), shard.value().data_start});
+    files_.push_back(std::move(shard).value().file);
+  }
+
+  void check_listed(const OpenShard& shard, const std::vector<std::string>& listed) {
+    const auto& tensors = shard.header.tensors;
+    for (const auto& name : listed) {
+      const auto it =
+          std::lower_bound(tensors.begin(), tensors.end(), name,
+                           [](const auto& entry, const auto& n) { return entry.name < n; });
+      if (it != tensors.end() && it->name == name) continue;
+      lost_.push_back({name, shard.file.path(),
+                       Error(Code::kDataLoss,
+                             fmt::format("{}: the tensor is not in this file, although the index "
+                                         "says so",
+                                         shard.file.path()))});
+    }
+  }
+
+  // A tensor that is in another shard than the index says is not read: nobody can tell which of the
+  // two is right.
+  void drop_lost_entries() {
+    std::erase_if(entries_, [&](const ShardEntry& entry) {
+      LostTensor* lost = find_lost(name(entry));
+      if (lost == nullptr) return false;
+      lost->why = Error(lost->why.code(), fmt::format("{}; it is in {}", lost->why.message(),
+                                                      files_[entry.file].path()));
+      return true;
+    });
+  }
+
+  LostTensor* find_lost(const std::string& wanted) {
+    const auto it = std::lower_bound(
+        lost_.begin(), lost_.end(), wanted,
+        [](const LostTensor& tensor, const std::string& n) { return tensor.name < n; });
+    return it != lost_.end() && it->name == wanted ? &*it : nullptr;
+  }
+
+  // Nor is a tensor that is in two shards.
+  void drop_doubles() {
+    for (std::size_t i = 1; i < entries_.size(); ++i) {
+      const ShardEntry& first = entries_[i - 1];
+      const ShardEntry& second = entries_[i];
+      if (name(first) != name(second)) continue;
+      const std::string& path = files_[second.file].path();
+      if (lost_.empty() || lost_.back().name != name(first))
+        lost_.push_back(
+            {name(first), path,
+             Error(Code::kDataLoss, fmt::format("the tensor is in two shards, {} and {}",
+                                                files_[first.file].path(), path))});
+    }
+    std::sort(lost_.begin(), lost_.end(), by_name);
+    std::erase_if(entries_,
+                  [&](const ShardEntry& entry) { return find_lost(name(entry)) != nullptr; });
+  }
+
+  void add_notes(std::vector<Finding>& notes) const {
+    for (const LostTensor& tensor : lost_)
+      notes.push_back({.severity = severity_of(tensor.why.code()),
+                       .tensor = tensor.name,
+                       .file = tensor.file,
+                       .message = tensor.why.message()});
+    std::vector<std::string_view> listed;
+    for (const auto& [file, names] : index_.files)
+      listed.insert(listed.end(), names.begin(), names.end());
+    std::sort(listed.begin(), listed.end());
+    for (const auto& [entry, file, data_start] : entries_)
+      if (!std::binary_search(listed.begin(), listed.end(), std::string_view(entry.name)))
+        notes.push_back({.severity = Severity::kNote,
+                         .tensor = entry.name,
+                         .file = files_[file].path(),
+                         .message = "is in this shard, but the index does not list it"});
+    const auto sum = stored_bytes(entries_);
+    if (lost_.empty() && index_.total_size && *index_.total_size != sum)
+      notes.push_back({.severity = Severity::kNote,
+                       .file = path_,
+                       .message = fmt::format("total_size is {}, but the tensors take {} bytes",
+                                              *index_.total_size, sum)});
+  }
+
+  // Adds the files that have names of this set, and that the index does not name.
+  void add_strays(std::vector<std::string>& unread) const {
+    if (!is_index_name(path_)) return;
+    std::string_view stem = name_of(path_);
+    stem.remove_suffix(safetensors_index_path("").size());
+    const std::string single = std::string(stem) + ".safetensors";
+    const auto names = try_call([&] { return names_in(parent_of(path_)); });
+    if (!names) return;
+    for (const std::string& name : names.value())
+      if ((name == single || is_safetensors_shard(name, stem)) && !index_.files.contains(name)) {
+        std::string path = shard_path(name);
+        if (std::find(unread.begin(), unread.end(), path) == unread.end())
+          unread.push_back(std::move(path));
+      }
+  }
+
+  // Adds all tensors, sorted by name.
+  void add_leaves(RawCheckpoint::Contents& contents) {
+    contents.reserve(entries_.size() + lost_.size());
+    auto lost = lost_.begin();
+    const auto add_lost = [&] {
+      RawLeaf leaf;
+      leaf.info.path = {{lost->name, KeyType::kDict}};
+      leaf.info.name = std::move(lost->name);
+      leaf.info.typestr = "np.ndarray";
+      leaf.info.kind = LeafKind::kUnknown;
+      leaf.info.error = lost->why.message();
+      leaf.info.error_code = lost->why.code();
+      leaf.slices.emplace();
+      contents.add(std::move(leaf));
+      ++lost;
+    };
+    for (auto& [entry, file, data_start] : entries_) {
+      while (lost != lost_.end() && lost->name < entry.name) add_lost();
+      contents.add(make_leaf(std::move(entry), file, data_start));
+    }
+    while (lost != lost_.end()) add_lost();
+  }
+
+  std::string path_;
+  FileIndex index_;
+  Metadata metadata_;
+  std::vector<File> files_;
+  std::vector<ShardEntry> entries_;
+  std::vector<LostTensor> lost_;
+  std::vector<std::string> warnings_;
+  std::size_t closed_ = 0;  // number of shards that cannot be read
+};
+
+std::unique_ptr<Checkpoint> open_with(const std::string& path, const OpenOptions& options,
+                                      std::vector<std::string> unread) {
+  Bytes first;
+  {
+    const File file = File::open(path);
+    first.resize(std::min<std::uint64_t>(file.size(), kProbeBytes));
+    file.read_into(0, first);
+  }
+  if (is_index_name(path) || looks_like_json_object(first))
+    return ShardSet(path).checkpoint(options, std::move(unread));
+  return open_file(path, options, unread);
 }
 
 }  // namespace
@@ -275,31 +424,12 @@ std::vector<std::string> safetensors_index_files(const std::string& index) {
 }
 
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const OpenOptions& options) {
-  Bytes first;
-  {
-    const File file = File::open(path);
-    first.resize(std::min<std::uint64_t>(file.size(), kProbeBytes));
-    file.read_into(0, first);
-  }
-  return path.ends_with(".index.json") || looks_like_json_object(first) ? open_set(path, options)
-                                                                        : open_file(path, options);
+  return open_with(path, options, {});
 }
 
-std::vector<Finding> check_safetensors_set(const std::string& path) {
-  const auto index = try_call([&] { return read_index(path); });
-  std::vector<Finding> findings;
-  if (!index) return findings;
-  for (const auto& [name, listed] : index.value().files) {
-    const auto shard = try_call(
-        [&, &file = name, &tensors = listed] { return open_shard_of(path, file, tensors); });
-    if (shard) continue;
-    findings.push_back({.severity = severity_of(shard.error().code()),
-                        .tensor = {},
-                        .file = (std::filesystem::path(path).parent_path() / name).string(),
-                        .offset = 0,
-                        .message = shard.error().message()});
-  }
-  return findings;
+std::unique_ptr<Checkpoint> open_safetensors(const SafetensorsModel& model,
+                                             const OpenOptions& options) {
+  return open_with(model.path, options, model.unread);
 }
 
 }  // namespace cairn::inline v0

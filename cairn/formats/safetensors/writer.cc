@@ -202,7 +202,7 @@ std::string index_text(std::span<const FilePlan> shards, std::span<const TensorS
 }
 
 // The files that one save writes, and the files of the same name that an older save may have left:
-// a single file, or the shards of a set and their index. A folder that holds both opens as the set.
+// a single file, or the shards of a set and their index. A folder that holds both does not open.
 class Output {
  public:
   Output(std::string path, std::size_t shards, IfExists if_exists)

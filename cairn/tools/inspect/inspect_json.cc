@@ -212,15 +212,12 @@ Json report_json(const VerifyReport& report, bool strict) {
                                   {"offset", f.file.empty() ? Json() : Json(f.offset)},
                                   {"message", text_json(f.message)}});
   const Verdict verdict = report.verdict(strict);
-  return JsonObject{{"ok", verdict == Verdict::kGood},
-                    {"verdict", std::string(verdict_text(verdict))},
-                    {"path", text_json(report.path)},
-                    {"step", report.step ? Json(*report.step) : Json()},
-                    {"tensors", report.tensors},
-                    {"chunks", report.chunks},
-                    {"bytes", report.bytes},
-                    {"findings", std::move(findings)},
-                    {"unprotected", strings_json(report.unprotected)}};
+  return JsonObject{
+      {"ok", verdict == Verdict::kGood}, {"verdict", std::string(verdict_text(verdict))},
+      {"path", text_json(report.path)},  {"step", report.step ? Json(*report.step) : Json()},
+      {"tensors", report.tensors},       {"chunks", report.chunks},
+      {"bytes", report.bytes},           {"seconds", report.seconds},
+      {"findings", std::move(findings)}, {"unprotected", strings_json(report.unprotected)}};
 }
 
 }  // namespace
@@ -232,12 +229,21 @@ std::string verify_json(const VerifyReport& report, bool strict) {
 std::string verify_json(const std::vector<VerifyReport>& steps, bool strict) {
   JsonArray reports;
   Verdict worst = Verdict::kGood;
+  std::uint64_t damaged = 0, not_checked = 0;
   for (const auto& step : steps) {
-    reports.push_back(report_json(step, strict));
-    worst = std::max(worst, step.verdict(strict));
+    Json report = report_json(step, strict);
+    report.set("seconds", step.seconds);  // one report alone is the same for any run
+    reports.push_back(std::move(report));
+    const Verdict verdict = step.verdict(strict);
+    worst = std::max(worst, verdict);
+    damaged += verdict == Verdict::kDamaged ? 1 : 0;
+    not_checked += verdict == Verdict::kNotChecked ? 1 : 0;
   }
   const Json out = JsonObject{{"ok", worst == Verdict::kGood},
                               {"verdict", std::string(verdict_text(worst))},
+                              {"checked", static_cast<std::uint64_t>(steps.size())},
+                              {"damaged", damaged},
+                              {"not_checked", not_checked},
                               {"steps", std::move(reports)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }

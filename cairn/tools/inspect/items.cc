@@ -12,17 +12,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-// The number at the end of "12", "step_0012" and "ckpt-12".
-std::optional<std::int64_t> number_at_end(const std::string& name) {
-  const std::size_t last = name.find_last_not_of("0123456789");
-  const char* begin = name.data() + (last == std::string::npos ? 0 : last + 1);
-  const char* end = name.data() + name.size();
-  std::int64_t number = 0;
-  const auto parsed = std::from_chars(begin, end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
-  return number;
-}
-
 std::optional<std::string> read_item(const Checkpoint& checkpoint, std::string_view name,
                                      TextItemKind kind) {
   const CheckpointInfo& info = checkpoint.info();
@@ -43,13 +32,9 @@ std::optional<std::string> read_item(const Checkpoint& checkpoint, std::string_v
 
 std::vector<std::int64_t> step_numbers(const std::string& path) {
   std::vector<std::int64_t> numbers;
-  try {
-    for (const std::string& step : list_steps(path, {}))
-      if (const auto number = number_at_end(std::filesystem::path(step).filename().string()))
-        numbers.push_back(*number);
-  } catch (const Error& e) {
-    if (e.code() != Code::kInvalidArgument) throw;  // a single checkpoint has no steps
-  }
+  for (const std::string& step : list_steps(path))
+    if (const auto number = number_at_end(std::filesystem::path(step).filename().string()))
+      numbers.push_back(*number);
   std::sort(numbers.begin(), numbers.end());
   return numbers;
 }

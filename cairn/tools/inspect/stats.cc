@@ -181,6 +181,7 @@ std::string stats_json(std::span<const TensorStats> stats) {
   const auto entry = [&](std::size_t i) -> Json {
     const TensorStats& s = stats[i];
     JsonObject out;
+    if (s.step) out.emplace_back("step", *s.step);
     if (s.item) out.emplace_back("item", *s.item);
     out.emplace_back("name", text_json(s.name));
     out.emplace_back("dtype", s.dtype_name);

@@ -1,7 +1,6 @@
 // verify.cc -- verifies a checkpoint, which may be too damaged to open, or all checkpoints of a
 // root.
 #include <cairn/base/byte_io.h>
-#include <cairn/formats/safetensors/set.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
 #include <cairn/io/retry.h>
@@ -10,6 +9,7 @@
 #include <cairn/tools/source/open_to_verify.h>
 #include <cairn/tree/verifiable_checkpoint.h>
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -21,33 +21,23 @@
 namespace cairn::inline v0 {
 namespace {
 
-// Checks each shard, if `path` is a safetensors index or a model folder that has one.
-std::vector<Finding> check_shards(const std::string& path) {
-  return check_safetensors_set(directory_exists(path) ? path + "/model.safetensors.index.json"
-                                                      : path);
-}
-
-// Reports the error that prevented opening as a finding. For a set, the findings of its shards take
-// its place, because they may show more damage.
+// Reports the error that prevented opening as a finding.
 VerifyReport verify_closed(const std::string& path, const Error& error) {
   VerifyReport report;
-  report.findings = check_shards(path);
-  if (report.findings.empty())
-    report.findings.push_back({severity_of(error.code()), "", path, 0, error.message()});
+  report.findings.push_back({severity_of(error.code()), "", path, 0, error.message()});
   return report;
 }
 
 // Whether an error of one process becomes a finding for all. Damage does, because the processes
-// must not disagree about it. So does a shard that cannot be read: the others are still checked.
-bool is_finding(const std::string& path, const Error& error) {
-  if (error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange) return true;
-  return error.code() == Code::kIo && !check_shards(path).empty();
+// must not disagree about it.
+bool is_finding(const Error& error) {
+  return error.code() == Code::kDataLoss || error.code() == Code::kOutOfRange;
 }
 
 // A collective step in which each process contributes the result of `work`, or the damage that it
 // met. Returns the results. Sets `damage` to this process's own, if any, or else to the first one.
 std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, std::string_view step,
-                                      const std::function<Bytes()>& work, const std::string& path,
+                                      const std::function<Bytes()>& work,
                                       std::optional<Error>& damage) {
   std::vector<Bytes> messages = group.gather(step, distributed::StepKind::kIo, [&] {
     ByteWriter out;
@@ -55,7 +45,7 @@ std::vector<Bytes> exchange_or_damage(const distributed::ProcessGroup& group, st
       const Bytes done = work();
       out.u8(0).bytes(done);
     } catch (const Error& e) {
-      if (!is_finding(path, e)) throw;
+      if (!is_finding(e)) throw;
       damage = e;
       out.u8(1).text(e.message());
     }
@@ -82,27 +72,6 @@ VerifyReport named(VerifyReport report, const CheckpointInfo& info) {
   return report;
 }
 
-// Verifies one of several steps: a step that cannot be opened must not prevent checking the others.
-// Returns nullopt if a manager has removed the step meanwhile.
-std::optional<VerifyReport> verify_step(const std::string& path, const VerifyOptions& options,
-                                        const distributed::ProcessGroup& group) {
-  try {
-    return verify(path, options);
-  } catch (const Error& e) {
-    if (group.is_single() && !file_exists(path)) return std::nullopt;
-    // the other processes are gone
-    if (e.code() == Code::kUnavailable && !group.is_single()) throw;
-    VerifyReport report;
-    report.path = path;
-    report.findings.push_back({severity_of(e.code()), "", path, 0, e.message()});
-    return report;
-  }
-}
-
-}  // namespace
-
-namespace {
-
 VerifyReport verify_once(const std::string& path, const VerifyOptions& options,
                          const distributed::ProcessGroup& group) {
   std::unique_ptr<Checkpoint> checkpoint;
@@ -115,7 +84,7 @@ VerifyReport verify_once(const std::string& path, const VerifyOptions& options,
         if (!group.is_single()) add_opened(*checkpoint, "", opened);
         return opened.message();
       },
-      path, damage);
+      damage);
   if (!damage) {
     check_opened(messages, opened, group, "verify: open");
     const auto checked = exchange_or_damage(
@@ -124,7 +93,7 @@ VerifyReport verify_once(const std::string& path, const VerifyOptions& options,
           return encode_verify_part(
               in_parts(*checkpoint).verify_part(share_of(group), options.progress));
         },
-        path, damage);
+        damage);
     std::vector<VerifyPart> parts;
     if (!damage)
       for (const Bytes& part : checked) parts.push_back(decode_verify_part(part));
@@ -142,35 +111,70 @@ VerifyReport verify_once(const std::string& path, const VerifyOptions& options,
   return report;
 }
 
+// Verifies one of several checkpoints: one that cannot be opened must not prevent checking the
+// others. Damage is in the report already; of other errors, a step that is empty or gone counts as
+// damage. Returns nullopt if a manager has removed the checkpoint meanwhile.
+std::optional<VerifyReport> verify_one(const std::string& path, bool is_step,
+                                       const VerifyOptions& options,
+                                       const distributed::ProcessGroup& group) {
+  try {
+    return verify(path, options);
+  } catch (const Error& e) {
+    if (group.is_single() && !file_exists(path)) return std::nullopt;
+    // the other processes are gone
+    if (e.code() == Code::kUnavailable && !group.is_single()) throw;
+    VerifyReport report;
+    report.path = path;
+    const Severity severity = is_step ? severity_of(e.code()) : Severity::kNotChecked;
+    report.findings.push_back({severity, "", path, 0, e.message()});
+    return report;
+  }
+}
+
 }  // namespace
 
 VerifyReport verify(const std::string& path, const VerifyOptions& options) {
   constexpr int kAttempts = 4;
+  const auto start = std::chrono::steady_clock::now();
   const distributed::ProcessGroup group(options.multiprocessing);
   // Processes that share the work would have to agree on every new attempt.
-  return retry_if_unavailable(group.is_single() ? kAttempts : 1,
-                              [&] { return verify_once(path, options, group); });
+  VerifyReport report = retry_if_unavailable(group.is_single() ? kAttempts : 1,
+                                             [&] { return verify_once(path, options, group); });
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return report;
 }
 
 std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   // Steps may be added meanwhile, and hosts may mount the root at different paths. So all processes
   // use the names that the first process lists.
-  const auto steps = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
+  const auto listed = group.gather("verify: list the steps", distributed::StepKind::kIo, [&] {
     ByteWriter out;
     if (!group.is_primary()) return Bytes();
-    for (const auto& step : list_steps(path, options.open)) {
-      const std::string name = std::filesystem::path(step).filename().string();
+    for (const ListedCheckpoint& found : list_checkpoints(path, options.open)) {
+      const std::string name = std::filesystem::path(found.path).filename().string();
       out.u64(name.size()).text(name);
+      out.u8(found.step ? 1 : 0).u64(static_cast<std::uint64_t>(found.step.value_or(0)));
     }
     return std::move(out).take();
   });
   std::vector<VerifyReport> reports;
-  for (ByteReader names(steps[group.primary()]); names.remaining() > 0;) {
-    const std::string step = (std::filesystem::path(path) / names.text(names.u64())).string();
-    std::optional<VerifyReport> report = verify_step(step, options, group);
-    if (report) reports.push_back(*std::move(report));
+  for (ByteReader in(listed[group.primary()]); in.remaining() > 0;) {
+    const std::string found = (std::filesystem::path(path) / in.text(in.u64())).string();
+    const bool is_step = in.u8() != 0;
+    const auto step = static_cast<std::int64_t>(in.u64());
+    std::optional<VerifyReport> report = verify_one(found, is_step, options, group);
+    if (!report) continue;
+    if (is_step) report->step = step;
+    reports.push_back(*std::move(report));
   }
+  return reports;
+}
+
+std::vector<VerifyReport> verify_all(std::span<const std::string> paths,
+                                     const VerifyOptions& options) {
+  std::vector<VerifyReport> reports;
+  for (const std::string& path : paths) reports.push_back(verify_one(path, false, options));
   return reports;
 }
 

@@ -1,11 +1,17 @@
 // open.cc -- one way in and out: detects the format at a path and opens it; saves a tree.
 #include <cairn/open.h>
 
+#include <cairn/base/text.h>
 #include <cairn/formats/detect.h>
 #include <cairn/formats/foreign.h>
+#include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/formats/safetensors/model_folder.h>
+#include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
+#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/retry.h>
+#include <cairn/io/temporary_name.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/orbax/layout/layout.h>
@@ -16,7 +22,13 @@
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -82,6 +94,80 @@ std::unique_ptr<Checkpoint> open_flax(const std::string& file, const OpenOptions
   return open_msgpack(file, options);
 }
 
+std::unique_ptr<Checkpoint> open_as(const std::string& path, Format format,
+                                    const OpenOptions& options) {
+  switch (format) {
+    case Format::kSafetensors:
+      return open_safetensors(path, options);
+    case Format::kMsgpack:
+      return open_msgpack(path, options);
+    case Format::kNpz:
+      return open_npz(path, options);
+    case Format::kNpy:
+      return open_npy(path, options);
+    case Format::kTensorflow:
+      return open_tensorflow(path, options);
+    case Format::kOrbax:
+      break;
+  }
+  refuse(path);
+}
+
+// Opens a file. Mentions a name that promises another format than the content has.
+std::unique_ptr<Checkpoint> open_file(const std::string& path, Format format,
+                                      const OpenOptions& options) {
+  auto checkpoint = open_as(path, format, options);
+  const auto promised = format_of_name(path);
+  if (promised && promised != format && format != Format::kTensorflow)
+    dynamic_cast<RawCheckpoint&>(*checkpoint)
+        .warn(fmt::format("its format is {}, although its name ends as those of {} files do",
+                          format_name(format), format_name(*promised)));
+  return checkpoint;
+}
+
+// Whether a folder is one checkpoint, finished or not, damaged or not.
+bool is_checkpoint_folder(const std::string& path) {
+  const auto layout = try_call(
+      [&] { return orbax::try_find_layout(path, {.allow_uncommitted = true}).has_value(); });
+  return !layout.ok() || layout.value() || is_tensorflow(path);
+}
+
+// Whether a child of a folder is a checkpoint. A file that cannot be read is reported.
+bool is_checkpoint(const std::string& path) {
+  if (is_special_file(path)) return false;
+  if (!directory_exists(path)) {
+    const auto format = try_call([&] { return detect_file(path).has_value(); });
+    return !format.ok() || format.value();
+  }
+  const auto found = try_call([&] {
+    return flax_step_file(path, std::nullopt).has_value() ||
+           find_safetensors_model(path).has_value();
+  });
+  return is_checkpoint_folder(path) || !found.ok() || found.value();
+}
+
+// Adds the checkpoints in a folder that are not in the list, by name. The files of a TensorFlow
+// checkpoint and the shards of a set belong to their index.
+void add_other_checkpoints(const std::string& folder, std::vector<ListedCheckpoint>& found) {
+  std::set<std::string> known;
+  for (const ListedCheckpoint& checkpoint : found) known.emplace(name_of(checkpoint.path));
+  const auto add = [&](const std::string& name) {
+    if (known.insert(name).second)
+      found.push_back({folder.ends_with('/') ? folder + name : folder + "/" + name, std::nullopt});
+  };
+  for (const std::string& prefix : bundle_prefixes(folder)) add(std::string(name_of(prefix)));
+  const std::vector<std::string> models = safetensors_models(folder);
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = folder + "/" + name;
+    const bool is_file = !directory_exists(path);
+    if (name.starts_with('.') || is_temporary_name(name) ||
+        name.find(orbax::kTemporaryMark) != std::string::npos || (is_file && is_tensorflow(path)))
+      continue;
+    const bool is_model = is_file && format_of_name(name) == Format::kSafetensors;
+    if (is_model ? std::ranges::find(models, name) != models.end() : is_checkpoint(path)) add(name);
+  }
+}
+
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
 std::unique_ptr<Checkpoint> open_path(const std::string& path, const OpenOptions& options,
@@ -99,35 +185,20 @@ std::unique_ptr<Checkpoint> open_path(const std::string& path, const OpenOptions
     }
     if (const auto file = flax_step_file(path, options.step)) return open_flax(*file, options);
     refuse_choices(path, options);
-    // A model folder in the form that Hugging Face uses.
-    for (const std::string_view name : {"model.safetensors.index.json", "model.safetensors"})
-      if (file_exists(path + "/" + std::string(name)))
-        return open_safetensors(path + "/" + std::string(name), options);
+    if (const auto model = find_safetensors_model(path)) return open_safetensors(*model, options);
     refuse_foreign_files_in(path);
     refuse(path);
   }
   refuse_special_file(path);
+  if (!file_exists(path)) refuse_v1_checkpoint(path);  // it may be the prefix of such files
   const auto format = detect_file(path);
   if (!format) {
     refuse_foreign_file(path);
     refuse(path);
   }
-  if (*format != Format::kOrbax) refuse_choices(path, options, *format == Format::kTensorflow);
-  switch (*format) {
-    case Format::kSafetensors:
-      return open_safetensors(path, options);
-    case Format::kMsgpack:
-      return open_msgpack(path, options);
-    case Format::kNpz:
-      return open_npz(path, options);
-    case Format::kNpy:
-      return open_npy(path, options);
-    case Format::kTensorflow:
-      return open_tensorflow(path, options);
-    case Format::kOrbax:
-      return open_layout(orbax::find_layout(path, options), options);
-  }
-  refuse(path);
+  if (*format == Format::kOrbax) return open_layout(orbax::find_layout(path, options), options);
+  refuse_choices(path, options, *format == Format::kTensorflow);
+  return open_file(path, *format, options);
 }
 
 // Opens whatever is at the path. If others replace it meanwhile, it opens what they put there.
@@ -160,20 +231,46 @@ std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenO
   return open_any(where, options, &orbax::open_layout_to_verify);
 }
 
-std::vector<std::string> list_steps(const std::string& where, const OpenOptions& options) {
+std::vector<std::string> list_steps(const std::string& where) {
   const std::string path = local_path(where);
+  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  if (!directory_exists(path)) return {};
+  std::vector<std::string> steps = orbax::list_steps(path);
+  if (steps.empty()) steps = bundle_prefixes(path);
+  if (steps.empty()) steps = flax_step_files(path);
+  return steps;
+}
+
+// The number at the end of "12", "step_0012" and "ckpt-12".
+std::optional<std::int64_t> number_at_end(const std::string& name) {
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const char* begin = name.data() + (last == std::string::npos ? 0 : last + 1);
+  const char* end = name.data() + name.size();
+  std::int64_t number = 0;
+  const auto parsed = std::from_chars(begin, end, number);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return number;
+}
+
+std::vector<ListedCheckpoint> list_checkpoints(const std::string& where,
+                                               const OpenOptions& options) {
   if (options.step)
     throw Error(Code::kInvalidArgument,
                 "one step and all steps were requested; choose one of them");
-  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
-  std::vector<std::string> steps =
-      directory_exists(path) ? orbax::list_steps(path) : std::vector<std::string>();
-  if (steps.empty() && directory_exists(path)) steps = bundle_prefixes(path);
-  if (steps.empty() && directory_exists(path)) steps = flax_step_files(path);
-  if (steps.empty())
+  const std::string path = local_path(where);
+  std::vector<ListedCheckpoint> found;
+  for (std::string& step : list_steps(path)) {
+    const auto number = number_at_end(std::string(name_of(step)));
+    found.push_back({std::move(step), number});
+  }
+  const bool is_one = found.empty() && (!directory_exists(path) || is_checkpoint_folder(path));
+  if (!is_one) add_other_checkpoints(path, found);
+  if (found.empty())
     throw Error(Code::kInvalidArgument,
-                path + " is not a root of steps, so its steps cannot be verified");
-  return steps;
+                path + (is_one ? " is not a root of steps or a folder of checkpoints, but one "
+                                 "checkpoint: check it without --all-steps"
+                               : ": holds no checkpoints"));
+  return found;
 }
 
 Tree load(const std::string& path, const OpenOptions& options) {

@@ -3,7 +3,9 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
+#include <cairn/formats/files/bundle_files.h>
 #include <cairn/io/directory.h>
+#include <cairn/io/file.h>
 #include <cairn/orbax/manager/best_steps.h>
 #include <cairn/orbax/manager/step_links.h>
 #include <cairn/orbax/manager/step_removal.h>
@@ -121,6 +123,10 @@ Json outcome_json(PruneOutcome outcome) {
 
 std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options) {
   const std::vector<StepRecord> steps = read_steps(path);
+  if (!steps.empty() && file_exists(bundle_index_path(steps.front().path)))
+    invalid_argument(path +
+                     ": is a folder of TensorFlow checkpoints, which Cairn does not prune; its "
+                     "CheckpointManager removes old ones (max_to_keep)");
   const std::vector<std::string> why = reasons(infos_of(steps), options);
   const Directory root = Directory::open(path);
   std::vector<PrunedStep> pruned;

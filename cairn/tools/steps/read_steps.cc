@@ -11,6 +11,7 @@
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/tools/report/json_text.h>
+#include <cairn/tools/steps/bundle_steps.h>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -179,6 +180,8 @@ std::vector<StepRecord> read_steps(const std::string& path) {
   std::vector<StepFiles> files(steps.size());
   default_executor().for_each(
       steps.size(), [&](std::size_t i) { read_step(root, names[i], steps[i], files[i]); });
+  if (steps.empty())
+    if (std::vector<StepRecord> bundles = read_bundle_steps(path); !bundles.empty()) return bundles;
   if (steps.empty() && find_unnamed_steps(path).empty() &&
       orbax::try_find_layout(path, {.allow_uncommitted = true}))
     invalid_argument(path + ": is one checkpoint, not a directory of steps");

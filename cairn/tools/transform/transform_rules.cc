@@ -5,6 +5,8 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>
+#include <cairn/inspect.h>
+#include <cairn/tree/suggest.h>
 
 #include <algorithm>
 #include <array>
@@ -102,11 +104,8 @@ void read_field(TransformRule& rule, std::string_view name, const Json& json,
     for (std::size_t i = 0; i < rule.sizes.size(); ++i)
       if (rule.sizes[i] <= 0) fail(pointer + "/" + std::to_string(i), "expected a size above 0");
   } else if (name == "dtype") {
-    const auto dtype = dtype_from_name(string_of(json, pointer));
-    if (!dtype)
-      fail(pointer, "unknown element type '" + *json.as_string() +
-                        "'; expected a name such as bfloat16 or float32");
-    rule.dtype = *dtype;
+    const std::string text = string_of(json, pointer);
+    rule.dtype = with_context([&] { return pointer; }, [&] { return parse_dtype(text); });
   } else {
     const auto scale = json.as_double();
     if (!scale || !std::isfinite(*scale)) fail(pointer, "expected a finite number");
@@ -127,7 +126,14 @@ const Operation& operation_of(const Json& json, const std::string& pointer) {
                         "' in one rule");
     found = &operation;
   }
-  if (found == nullptr) fail(pointer, "no operation; expected one of " + known);
+  if (found == nullptr) {
+    std::vector<std::string> words;
+    for (const Operation& operation : operations()) words.emplace_back(operation.name);
+    std::string hint;
+    for (const auto& member : *json.as_object())
+      if (hint.empty()) hint = did_you_mean(member.first, words);
+    fail(pointer, "no operation; expected one of " + known + hint);
+  }
   return *found;
 }
 
@@ -139,7 +145,9 @@ void check_members(const JsonObject& members, const std::vector<std::string_view
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       std::string expected;
       for (const auto text : known) expected.append(expected.empty() ? "" : ", ").append(text);
-      fail(pointer + "/" + escaped(name), "unknown member; expected one of " + expected);
+      const std::vector<std::string> words(known.begin(), known.end());
+      fail(pointer + "/" + escaped(name),
+           "unknown member; expected one of " + expected + did_you_mean(name, words));
     }
     for (std::size_t j = 0; j < i; ++j)
       if (members[j].first == name) fail(pointer + "/" + escaped(name), "the member appears twice");

@@ -94,7 +94,8 @@ TEST(MsgpackFile, SaysWhatIsWrongAndWhere) {
   std::filesystem::resize_file(dir / "x", std::filesystem::file_size(dir / "x") - 1);
   EXPECT_THAT([&] { open_msgpack(dir / "x"); }, FailsWith(Code::kDataLoss, dir / "x"));
   testing::put_file(dir / "empty", "");
-  EXPECT_THAT([&] { open_msgpack(dir / "empty"); }, FailsWith(Code::kDataLoss, "unexpected end"));
+  EXPECT_THAT([&] { open_msgpack(dir / "empty"); },
+              FailsWith(Code::kDataLoss, "is empty (0 bytes)"));
   EXPECT_THAT([&] { open_msgpack(dir / "none"); }, FailsWith(Code::kNotFound));
 }
 

@@ -302,7 +302,7 @@ TEST(NpzReader, RefusesArchivesThatLie) {
     return [=](Bytes& b) { testing::put_at(b, at, value); };
   };
   const Damage table[] = {
-      {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "the end record is missing"},
+      {"empty", [](Bytes& b) { b.clear(); }, Code::kDataLoss, "is empty (0 bytes)"},
       {"no end", [&](Bytes& b) { b.resize(end); }, Code::kDataLoss, "the end record is missing"},
       {"junk behind", [](Bytes& b) { b.push_back(std::byte{0}); }, Code::kDataLoss,
        "the end record is missing"},

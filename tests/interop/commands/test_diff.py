@@ -209,7 +209,7 @@ def test_damage_is_named_and_the_rest_compared(scratch):
     assert (report["same"], report["different"], report["unreadable"]) == (1, 1, 1)
     assert "w_1" in leaves["w_1"]["b"]["error"] and "error" not in leaves["w_1"]["a"]
     text = cairn_cli.run("diff", scratch / "a", scratch / "b", status=cairn_cli.IO).stdout.decode()
-    assert "unreadable  w_1: in B: " in text and "\nw_2   100 K of 100 K " in text
+    assert "unreadable  w_1: in B: " in text and "\nw_2   all of 100 K " in text
 
 
 def test_random_keys_of_other_implementations(scratch):

@@ -149,10 +149,9 @@ std::string block_text(const char* what, const Handle& handle) {
   return std::string(what) + " at byte " + std::to_string(handle.offset);
 }
 
-}  // namespace
-
-void read_sstable(std::uint64_t size, const SstableReadFn& read,
-                  const std::function<void(std::string_view key, ByteView value)>& entry) {
+// Calls `entry` for the entries, in order, until it returns false.
+void read_entries(std::uint64_t size, const SstableReadFn& read,
+                  const std::function<bool(std::string_view key, ByteView value)>& entry) {
   if (size < kFooter)
     data_loss(std::to_string(size) + " bytes are too few for a table: its footer alone has " +
               std::to_string(kFooter));
@@ -188,7 +187,8 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
     return with_context([&] { return block_text("the index block", index); },
                         [&] { return blocks.next(); });
   };
-  while (next_block()) {
+  bool goes_on = true;
+  while (goes_on && next_block()) {
     const Handle handle = with_context([&] { return block_text("the index block", index); },
                                        [&] {
                                          ByteReader value(blocks.value());
@@ -203,19 +203,44 @@ void read_sstable(std::uint64_t size, const SstableReadFn& read,
                    if (!entries.next()) data_loss("has no entries");
                    do {
                      keys.check(entries.key());
-                     entry(entries.key(), entries.value());
-                   } while (entries.next());
-                   keys.pass(blocks.key());
+                     goes_on = entry(entries.key(), entries.value());
+                   } while (goes_on && entries.next());
+                   if (goes_on) keys.pass(blocks.key());
                  });
   }
 }
 
+}  // namespace
+
+void read_sstable(std::uint64_t size, const SstableReadFn& read,
+                  const std::function<void(std::string_view key, ByteView value)>& entry) {
+  read_entries(size, read, [&](std::string_view key, ByteView value) {
+    entry(key, value);
+    return true;
+  });
+}
+
+std::optional<std::pair<std::string, Bytes>> first_sstable_entry(std::uint64_t size,
+                                                                 const SstableReadFn& read) {
+  std::optional<std::pair<std::string, Bytes>> first;
+  read_entries(size, read, [&](std::string_view key, ByteView value) {
+    first.emplace(key, Bytes(value.begin(), value.end()));
+    return false;
+  });
+  return first;
+}
+
+bool is_sstable(const File& file) {
+  const std::uint64_t size = file.size();
+  if (size < kFooter) return false;
+  Bytes magic(sizeof kSstableMagic);
+  file.read_into(size - magic.size(), magic);
+  return ByteReader(magic).u64() == kSstableMagic;
+}
+
 bool is_sstable(const std::string& path) {
   const auto file = File::try_open(path);
-  if (!file || file->size() < kFooter) return false;
-  Bytes magic(sizeof kSstableMagic);
-  file->read_into(file->size() - magic.size(), magic);
-  return ByteReader(magic).u64() == kSstableMagic;
+  return file && is_sstable(*file);
 }
 
 }  // namespace cairn::inline v0

@@ -15,12 +15,15 @@
 // block and less than the first key of the next block; its value is the block's handle.
 #pragma once
 
+#include <cairn/io/file.h>
 #include <cairn/types.h>
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cairn::inline v0 {
 
@@ -41,7 +44,12 @@ using SstableReadFn = std::function<void(std::uint64_t, MutableByteView)>;
 void read_sstable(std::uint64_t size, const SstableReadFn& read,
                   const std::function<void(std::string_view key, ByteView value)>& entry);
 
+// The first entry of a table. Reads one block. Throws as read_sstable().
+std::optional<std::pair<std::string, Bytes>> first_sstable_entry(std::uint64_t size,
+                                                                 const SstableReadFn& read);
+
 // Whether the file ends with the magic number of such a table.
+bool is_sstable(const File& file);
 bool is_sstable(const std::string& path);
 
 }  // namespace cairn::inline v0

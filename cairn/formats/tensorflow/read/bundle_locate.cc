@@ -7,6 +7,7 @@
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 #include <cairn/formats/tensorflow/index/sstable.h>
+#include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/tensorflow.h>
@@ -58,15 +59,12 @@ BundlePlace place_of(std::string prefix, std::string found_by) {
   return {std::move(prefix), std::move(found_by), step};
 }
 
-// Whether the file `name` is a Git LFS pointer in place of an index: data files, or their pointers,
-// lie beside it. Opening the checkpoint reports it.
-bool is_lfs_index(const std::string& folder, const std::string& name,
-                  const std::set<std::string, std::less<>>& names) {
+// Whether data files lie beside the file `name`, which then is an index, whatever is in it. Opening
+// the checkpoint reports what is wrong.
+bool has_data_beside(const std::string& name, const std::set<std::string, std::less<>>& names) {
   const std::string data = name.substr(0, name.size() - kIndex.size()) + ".data-";
   const auto first = names.lower_bound(data);
-  if (first == names.end() || !first->starts_with(data)) return false;
-  const auto file = File::try_open((fs::path(folder) / name).string());
-  return file && is_lfs_pointer(*file);
+  return first != names.end() && first->starts_with(data);
 }
 
 // The prefixes of the indexes in a folder, sorted.
@@ -76,7 +74,7 @@ std::vector<std::string> prefixes_in(const std::string& folder) {
   for (const std::string& name : names) {
     const std::string path = (fs::path(folder) / name).string();
     if (!path.ends_with(kIndex) || !is_file(path)) continue;
-    if (is_sstable(path) || is_lfs_index(folder, name, names))
+    if (is_sstable(path) || has_data_beside(name, names))
       prefixes.push_back(path.substr(0, path.size() - kIndex.size()));
   }
   return prefixes;
@@ -121,6 +119,7 @@ BundlePlace latest_of(const std::string& state_path, const CheckpointState& stat
   if (latest.empty()) throw Error(Code::kNotFound, state_path + ": does not name a checkpoint");
   const std::string prefix = resolve_checkpoint_path(folder, latest);
   if (has_index(prefix)) return place_of(prefix, "the latest that its state file names");
+  refuse_v1_checkpoint(prefix);
   const auto others = prefixes_in(folder.empty() ? "." : folder);
   constexpr std::size_t kShown = 300;  // bytes shown of a name, which may be as long as the file
   throw Error(Code::kNotFound,

@@ -1,10 +1,12 @@
 // bundle_reader.cc -- opens a TensorFlow checkpoint. It reads and checks the whole index. For the
 // data files it only checks that they exist and are long enough.
 #include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/raw/spare_bits.h>
 #include <cairn/formats/tensorflow/index/bundle_entry_bytes.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/object_graph.h>
+#include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/formats/tensorflow/read/bundle_names.h>
@@ -175,6 +177,23 @@ void note_gaps(const BundleTensor& tensor, const std::vector<BundleLost>& all_lo
     note(Severity::kDamage, fmt::format("its slices hold {} of its {} elements", stored, all));
 }
 
+BundleIndex read_index_file(const File& file) {
+  return explain_foreign(file, [&] {
+    try {
+      return with_context([&] { return file.path(); },
+                          [&] {
+                            return read_bundle_index(
+                                file.size(), [&](std::uint64_t offset, MutableByteView out) {
+                                  file.read_into(offset, out);
+                                });
+                          });
+    } catch (const Error&) {
+      refuse_v1_checkpoint(file.path());
+      throw;
+    }
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenOptions& options) {
@@ -186,15 +205,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
                                      "a 'checkpoint' file, its folder, or a SavedModel's");
   const std::string index_path = bundle_index_path(place->prefix);
   const File index_file = File::open(index_path);
-  if (is_lfs_pointer(index_file))
-    throw Error(Code::kDataLoss, index_path + " " + std::string(kIsLfsPointer));
-  BundleIndex index = with_context(
-      [&] { return index_path; },
-      [&] {
-        return read_bundle_index(index_file.size(), [&](std::uint64_t offset, MutableByteView out) {
-          index_file.read_into(offset, out);
-        });
-      });
+  BundleIndex index = read_index_file(index_file);
   RawCheckpoint::Contents contents;
   BundleCheckpoint::LostSlices all_lost;
   DataFiles data(place->prefix, index.header.shards);
