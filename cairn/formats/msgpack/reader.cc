@@ -5,6 +5,7 @@
 #include <cairn/msgpack.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/msgpack/numpy_types.h>
 
 #include <algorithm>
 
@@ -18,6 +19,7 @@ LeafKind leaf_kind(const MsgpackLeaf& leaf) {
 
 RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   RawLeaf leaf;
+  leaf.unreadable = why_unreadable(from);
   leaf.info.nbytes = leaf.info.stored_nbytes = from.nbytes();
   leaf.info.name = param_name(from.path);
   leaf.info.path = std::move(from.path);

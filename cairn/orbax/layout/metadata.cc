@@ -18,8 +18,7 @@ constexpr int kMaxNesting = 128;  // the maximum nesting of _strings.json
 std::optional<std::int64_t> optional_time(const Json& object, std::string_view name) {
   const Json* value = object.find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
-  // Version 1 of the Orbax API converts times to double.
-  const auto time = value->as_int64(true);
+  const auto time = value->as_int64();
   if (!time)
     data_loss("'" + std::string(name) + "' is " + std::string(value->type_text()) +
               ", not an integer");
@@ -112,11 +111,15 @@ std::string escape_token(std::string_view token) {
   return out;
 }
 
-// Returns Python's str() of a JSON value that is not a string.
-std::string python_text(std::string_view json) {
+// Returns Python's str() of a JSON value that is not a string. Orbax writes only strings.
+std::string python_text(JsonScanner& in) {
+  const std::string_view json = in.skip();
   if (json == "true") return "True";
   if (json == "false") return "False";
-  return std::string(json == "null" ? "None" : json);
+  if (json == "null") return "None";
+  if (json.find_first_not_of("-0123456789") != std::string_view::npos || json == "-0")
+    in.fail("expected a string, found " + std::string(parse_json(json).type_text()));
+  return std::string(json);
 }
 
 using FoundStrings = std::unordered_map<std::string, std::string>;
@@ -136,7 +139,7 @@ void scan_strings(JsonScanner& in, const std::string& pointer, int depth, FoundS
     else if (kind == '"')
       out.insert_or_assign(std::move(name), in.string());
     else
-      out.insert_or_assign(std::move(name), python_text(in.skip()));
+      out.insert_or_assign(std::move(name), python_text(in));
   }
 }
 
@@ -211,7 +214,7 @@ std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json) {
 
 std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json) {
   std::vector<std::pair<std::string, std::string>> out;
-  JsonScanner in(json);
+  JsonScanner in(without_byte_order_mark(json));
   std::string_view name;
   in.begin_object();
   while (in.next_member(name)) {
@@ -224,7 +227,7 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
 
 std::unordered_map<std::string, std::string> parse_strings(std::string_view json) {
   FoundStrings out;
-  JsonScanner in(json);
+  JsonScanner in(without_byte_order_mark(json));
   scan_strings(in, "", 0, out);
   in.finish();
   return out;
