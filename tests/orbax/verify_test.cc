@@ -186,8 +186,8 @@ TEST(Verify, SideFiles) {
     const char* expect;
   } kBad[] = {
       {"_sharding", "{", "", "unexpected end"},
-      {"_sharding", R"({"dw==":"{"})", "w", "is not JSON"},
-      {"_sharding", R"({"dw==":"{}"})", "w", "no 'sharding_type'"},
+      {"_sharding", R"({"dw==":"{"})", "w", "invalid JSON"},
+      {"_sharding", R"({"dw==":"{}"})", "w", "'sharding_type' is missing"},
       {"_strings.json", "[]", "", "expected an object"},
       {"_CHECKPOINT_METADATA", "[]", "", "expected an object"},
       {"array_metadatas/process_0", "{}", "", "no 'array_metadatas'"},

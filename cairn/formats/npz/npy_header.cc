@@ -221,6 +221,10 @@ void set_type(NpyHeader& header) {
   // Strings, raw bytes, times, and the long doubles of some processors are kept as stored.
   if (std::string_view("SaUVMmfc").find(kind) == std::string_view::npos)
     damaged(fmt::format("'{}' is not an element type", descr));
+  const bool is_long_double =
+      (kind == 'f' && (size == 12 || size == 16)) || (kind == 'c' && (size == 24 || size == 32));
+  if ((kind == 'f' || kind == 'c') && !is_long_double)
+    damaged(fmt::format("'{}' is not an element type", descr));
   if (kind == 'U') size *= 4;
   set_opaque(header, size, size == 0 ? "elements of 0 bytes cannot be read" : "");
 }

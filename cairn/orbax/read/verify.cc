@@ -35,12 +35,14 @@ bool is_part_of(const Shape& part, const Shape& whole) {
       [](std::int64_t a, std::int64_t b) { return a <= std::max<std::int64_t>(b, 1); });
 }
 
-// Returns true if JAX itself has this implementation of PRNG keys. A program may add others.
-bool is_known_key_type(std::string_view implementation) {
-  constexpr std::string_view kKnown[] = {"threefry2x32", "rbg",        "unsafe_rbg",
-                                         "threefry4x32", "philox2x32", "philox4x32"};
-  return std::ranges::find(kKnown, implementation) != std::end(kKnown);
-}
+// An implementation of PRNG keys that JAX itself has, and the last extent of its keys' data. A
+// program may add others.
+struct PrngKeyType {
+  std::string_view name;
+  std::int64_t extent;
+};
+constexpr PrngKeyType kKeyTypes[] = {{"threefry2x32", 2}, {"rbg", 4},        {"unsafe_rbg", 4},
+                                     {"threefry4x32", 4}, {"philox2x32", 1}, {"philox4x32", 2}};
 
 // The verification of one item.
 class ItemCheck {
@@ -129,6 +131,7 @@ class ItemCheck {
   void check_strings();
   void check_array_metadatas();
   void check_array_metadata(const StoredArrayMetadata& stored, const std::string& file);
+  void check_key_type(std::size_t leaf, const std::string& type, const std::string& file);
   void check_device_arrays();
   void check_write_shape(std::size_t i);
   [[nodiscard]] bool is_custom(std::size_t i) const;
@@ -385,11 +388,8 @@ void ItemCheck::check_sharding_text(const std::string& name, const std::string& 
   const auto parsed = try_call([&] { return parse_sharding(text); });
   if (!parsed) return damage(name, file, "the recorded sharding: " + parsed.error().message());
   if (!std::holds_alternative<UnknownSharding>(parsed.value()) || !names_.contains(name)) return;
-  const Json json = parse_json(text);
-  const std::string type = *json.find("sharding_type")->as_string();
-  if (type != "NamedSharding")
-    add(Severity::kNotChecked, name, file,
-        "the recorded sharding has the type '" + type + "', which Orbax does not restore");
+  add(Severity::kNotChecked, name, file,
+      "the recorded sharding is of a kind that Cairn does not know: " + text);
 }
 
 void ItemCheck::check_strings() {
@@ -477,6 +477,19 @@ void ItemCheck::check_device_arrays() {
   }
 }
 
+void ItemCheck::check_key_type(std::size_t leaf, const std::string& type, const std::string& file) {
+  const auto* known = std::ranges::find(kKeyTypes, type, &PrngKeyType::name);
+  const auto& array = leaves_.stored[leaf];
+  if (known == std::end(kKeyTypes))
+    add(Severity::kNotChecked, label(leaf), file,
+        "records that this array holds PRNG keys of '" + type + "', which JAX does not have");
+  else if (const Shape& shape = leaves_.tensors[leaf].shape;
+           array && (shape.empty() || shape.back() != known->extent))
+    damage(label(leaf), file,
+           "records that this array holds PRNG keys of '" + type + "', but its shape is " +
+               shape_text(shape));
+}
+
 void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const std::string& file) {
   const auto leaf = names_.find(stored.name);
   if (!leaf) {
@@ -486,11 +499,8 @@ void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const st
                lost ? "describes an array that is not stored"
                     : "describes an array, but no leaf of the tree has its name");
   }
-  if (!stored.random_key_impl.empty() && !is_known_key_type(stored.random_key_impl))
-    add(Severity::kNotChecked, label(*leaf), file,
-        "records that this array holds PRNG keys of '" + stored.random_key_impl +
-            "', which JAX does not have");
   const auto& array = leaves_.stored[*leaf];
+  if (!stored.random_key_impl.empty()) check_key_type(*leaf, stored.random_key_impl, file);
   if (!array) return;
   const Shape& chunk = array->metadata().chunk_shape;
   if (stored.chunk_shape != chunk && stored.chunk_shape != array->metadata().read_chunk_shape())

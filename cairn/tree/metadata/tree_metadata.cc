@@ -296,11 +296,11 @@ void parse_members(JsonScanner& in, TreeMetadata& out, const TakeLeaves& take_le
       if (take_leaves) take_leaves(std::exchange(out.leaves, {}));
       has_tree = true;
     } else if (name == "use_ocdbt") {
-      out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
+      out.use_ocdbt = in.null() ? std::nullopt : std::optional(scan_python_truth(in));
     } else if (name == "use_zarr3") {
-      out.use_zarr3 = in.boolean();
+      out.use_zarr3 = scan_python_truth(in);
     } else if (name == "store_array_data_equal_to_fill_value") {
-      out.store_array_data_equal_to_fill_value = in.boolean();
+      out.store_array_data_equal_to_fill_value = scan_python_truth(in);
     } else if (name == "custom_metadata") {
       out.custom_metadata = in.null() ? std::string_view() : in.skip();
     } else if (name == "value_metadata_tree" && in.peek() == '"') {

@@ -70,8 +70,7 @@ const std::vector<CodecMembers>& v3_codecs() {
   static const std::vector<CodecMembers> kCodecs = {
       {"zstd",
        true,
-       {{"level", Kind::kInteger, kLeastZstd, kMostZstd, true},
-        {"checksum", Kind::kBool, 0, 0, true}}},
+       {{"level", Kind::kInteger, kLeastZstd, kMostZstd, true}, {"checksum", Kind::kBool}}},
       {"gzip", true, {{"level", Kind::kInteger, 0, 9, true}}},
       {"blosc",
        true,
@@ -125,14 +124,14 @@ class Check {
            });
   }
 
-  // A number of the kind of zarr-python, for which true is 1; or of TensorStore, for which 2.0 is 2.
+  // For zarr-python true is 1, and for TensorStore 2.0 is 2.
   void check_kind(std::string_view codec, const Member& member, const Json& value) {
     const std::string what = "codec " + quoted(codec) + ": " + std::string(member.name) + ": " +
                              to_text(value) + " is not ";
     if (member.kind == Kind::kBool && value.as_bool() == nullptr) fault(what + "true or false");
     if (member.kind != Kind::kInteger) return;
     if (!strict_ && value.as_bool() != nullptr) return;
-    const auto number = value.as_int64(strict_);
+    const auto number = value.as_int64(true);
     if (!number || *number < member.least || *number > member.most)
       fault(what + "an integer from " + std::to_string(member.least) + " to " +
             std::to_string(member.most));
@@ -191,12 +190,14 @@ class Check {
     if (dtype == nullptr || fill == nullptr) return;
     const std::string_view type = text_of(dtype);
     const char kind = type.size() > 1 ? type[1] : '\0';
-    if (strict_ && (dtype->as_array() != nullptr || kind == 'U' || kind == 'O'))
+    const bool has_fields = dtype->as_array() != nullptr && dtype->as_array()->size() > 1;
+    if (strict_ && (has_fields || std::string_view("UOMm").find(kind) != std::string_view::npos))
       return fault("TensorStore has no type " + to_text(*dtype));
     const bool is_text = kind == 'U' || kind == 'S';
     const bool is_time = kind == 'M' || kind == 'm';
     const bool refused = (kind == 'c' && fill->is_number()) ||
                          (is_text && !fill->is_null() && fill->as_string() == nullptr) ||
+                         (strict_ && kind == 'b' && fill->is_number()) ||
                          (is_time && fill->is_number() && !fill->as_int64());
     const std::string_view text = text_of(fill);
     const bool lower_case = strict_ && kind == 'f' && is_lower_case_special(text);
@@ -226,7 +227,11 @@ class Check {
   }
 
   static bool is_v3_member(std::string_view name) {
-    return name == "dimension_names" || name == "attributes" || name == "fill_value";
+    constexpr std::string_view kKnown[] = {
+        "zarr_format",         "node_type",  "shape",  "data_type",  "chunk_grid",
+        "chunk_key_encoding",  "fill_value", "codecs", "attributes", "dimension_names",
+        "storage_transformers"};
+    return std::ranges::find(kKnown, name) != std::end(kKnown);
   }
 
   // {"name": "float32"}: a type without parameters has no object.

@@ -237,6 +237,7 @@ EXCEPTIONS = {
     "msgpack": [
         ("restored", "byte ", "a scalar with a shape of one element"),
         ("loaded", "^extension 4", "Orbax's tuples: flax returns the undecoded object"),
+        ("refused", "^deep", "the limit of Python's calls"),
         ("loaded", "time stamp", "flax returns an object, and Cairn its two numbers"),
         ("loaded", "^scalar of dtype '[|<]?[SUV]", "NumPy strips zeros at the end"),
     ],

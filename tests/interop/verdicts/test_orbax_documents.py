@@ -102,3 +102,43 @@ DOCUMENTS = {
     "JSON item": ("step", "config/metadata", mutations.of_document),
     "random key item": ("step", "key/jax_random_key_metadata/metadata", mutations.of_document),
 }
+
+
+# Rules that do not hold for some rows, by document, and why. docs/cli.md has the reasons of "restored".
+EVERYWHERE = [
+    ("restored", "twice, ", "a repeated member: its first value is not valid, or contradicts the last"),
+    ("restored", "NUL behind", "TensorStore takes a NUL for the end"),
+    ("restored", "1e400|Infinity", "the number is beyond every double"),
+    ("loaded", r"dtype: \"(\||<c8)", "NumPy's bytes lose zeros at their end; a complex number of 64 bits is one of Python or of NumPy"),
+]
+FILLS = ("restored", "^fill_value: \"0", "TensorStore reads hexadecimal numbers")
+EXCEPTIONS = {
+    "_METADATA": [("restored", "other name|write_shape", "names that are not the keys; shapes that are none")],
+    "_sharding": [("restored", "unknown member|other name", "every member is the name of a parameter and a text")],
+    "texts in _sharding": [
+        ("refused", "device_mesh: |device_mesh.mesh: (removed|other)|id: |device_str: ", "this machine has other devices, or none is named"),
+        ("restored", "", "JAX accepts meshes and names of other types"),
+    ],
+    "array_metadatas": [("restored", "", "it contradicts the arrays, or is malformed")],
+    ".zarray": [FILLS],
+    "zarr.json": [FILLS],
+    "_CHECKPOINT_METADATA": [("restored", "", "custom metadata and metrics are lost with it"), ("loaded", "", "a step has items, and cairn.load returns its trees")],
+    "JSON item": [("loaded", "", "cairn.load returns trees")],
+    "random key item": [("loaded", "", "cairn.load returns trees"), ("restored", "", "Python takes every value for true or false")],
+}
+
+
+@pytest.fixture(scope="module")
+def saved(module_scratch):
+    for name, layout in LAYOUTS.items():
+        layout.save(module_scratch / name)
+    return module_scratch
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_verdicts(document, saved):
+    layout, file, rows = DOCUMENTS[document]
+    path = saved / layout / file
+    table = verdicts.Table(saved / layout, path, [LAYOUTS[layout].restore], rows(path.read_bytes()))
+    known = [exception for name, listed in EXCEPTIONS.items() if document == name or document.startswith(name + " ") or document.startswith(name + ",") for exception in listed]
+    table.check(EVERYWHERE + known, 30)

@@ -130,6 +130,7 @@ ARRAYS = {
 
 # Where `verify` says "damaged", and one of the two readers reads the array.
 STRICTER = [
+    ("restored", "twice, null first", "a repeated member: its first value is not valid"),
     ("restored", "UTF-16", "JSON files are UTF-8 (RFC 8259)"),
     ("restored", "NUL behind", "TensorStore takes a NUL for the end"),
     ("restored", "1e400", "the number is beyond every double"),
