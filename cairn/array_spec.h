@@ -157,6 +157,12 @@ struct StorageMetadata {
   }
 };
 
+// What an array's own metadata says, in the form in which the metadata of a leaf reports it: of the
+// text of .zarray or zarr.json, or of the member `metadata` of the spec of an open array. Reads as
+// leniently as Orbax: a missing member has its default. nullopt for another version than 2 and 3.
+// Throws invalid_argument for text that is not a JSON object.
+std::optional<ZarrMetadata> zarr_metadata_from_json(std::string_view json);
+
 // Options of ArrayReadSpec.
 struct ArrayReadSpecOptions {
   std::string directory;                         // as in KvStoreSpecOptions

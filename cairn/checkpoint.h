@@ -182,12 +182,22 @@ struct ReadRequest {
   MutableArrayView out;
 };
 
+// Which conversions of elements are allowed.
+enum class Casting : std::uint8_t {
+  kUnsafe,  // all, as Array::cast()
+  // Those that keep the number, and those of floating-point numbers to smaller ones, which round.
+  // Refused are: integers that the new type cannot hold exactly, fractions, NaN and infinities to
+  // integers, complex numbers with an imaginary part to real ones, and all numbers to bool.
+  kChecked
+};
+
 // One box of one tensor, to be read to a new array.
 struct ArrayRequest {
   std::size_t tensor = 0;  // index into tensors()
   Box box;                 // elements to read, in the tensor's coordinates
-  // The type of the new array, as Array::cast(). None: the stored one.
+  // The type of the new array. None: the stored one.
   std::optional<DType> dtype = {};
+  Casting casting = Casting::kUnsafe;  // which conversions to it are allowed
 };
 
 // An opened checkpoint of any format. All methods are safe to call from many threads. The object
@@ -234,6 +244,9 @@ class Checkpoint {
       const std::function<Tree(std::size_t index)>& leaf) const {
     return tree_of(leaf);
   }
+  // The dicts whose keys are not str in Python, as far as the checkpoint records them. Throws
+  // data_loss if the record is damaged.
+  [[nodiscard]] virtual std::vector<DictKeyTypes> key_types() const { return {}; }
   // The Zarr metadata of an array, its compressor for example. nullopt: the array is not a Zarr
   // array, or one that TensorStore does not read.
   [[nodiscard]] virtual std::optional<ZarrMetadata> zarr_metadata(std::size_t /*index*/) const {
@@ -274,8 +287,9 @@ class Checkpoint {
   // Reads boxes to new arrays; the result is parallel to them. Where a request names a type, it
   // converts on all threads of OpenOptions: 16 MiB for each thread at a time (48 to 256 MiB), or
   // one chunk if that is larger. A compressed array without chunks is one chunk. Throws as the bulk
-  // read(), and invalid_argument for a conversion from or to kOpaque. Small arrays share memory, as
-  // those of load().
+  // read(), and invalid_argument for a conversion from or to kOpaque. Throws invalid_argument, with
+  // its name and index, for the first element that must not be converted (Casting::kChecked). Small
+  // arrays share memory, as those of load().
   [[nodiscard]] std::vector<Array> read_arrays(std::span<const ArrayRequest> requests,
                                                const ProgressFn& progress = {}) const;
   // As try_view(), but throws failed_precondition with the reason if the array cannot be mapped,

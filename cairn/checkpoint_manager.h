@@ -98,7 +98,19 @@ struct StepSaveOptions {
   std::stop_token cancel = {};
 };
 
-// Saves and restores the steps of one directory. One thread uses a manager at a time; a save goes
+// A folder with the name of a step that is not a complete checkpoint: files are missing that its
+// records name, or it holds no checkpoint.
+struct IncompleteStep {
+  std::int64_t step = 0;
+  std::string path;
+  std::string reason;
+};
+
+// Saves and restores the steps of one directory. Only complete steps count: a step that was copied
+// in part is neither the latest nor removed, and a save of the same step replaces it. A step is not
+// removed while a symbolic link in the directory, or in a step that stays, leads to it.
+//
+// One thread uses a manager at a time; a save goes
 // on in a thread of its own. No older step is removed before the new one is durable. A directory
 // that holds anything besides a checkpoint is never removed.
 //
@@ -123,6 +135,8 @@ class CheckpointManager {
   [[nodiscard]] const std::string& directory() const;  // absolute
   // The steps, in the order of their saves; after reload() in ascending order.
   [[nodiscard]] std::vector<std::int64_t> all_steps() const;
+  // The folders that do not count, as they were when the directory was listed.
+  [[nodiscard]] std::vector<IncompleteStep> incomplete_steps() const;
   // The step that was saved last, or none.
   [[nodiscard]] std::optional<std::int64_t> latest_step() const;
   // The best step by best_fn, of those that have metrics; without best_fn the latest.
@@ -158,8 +172,9 @@ class CheckpointManager {
   // The text of a JSON item.
   [[nodiscard]] std::string restore_json(std::optional<std::int64_t> step, std::string_view item);
 
-  // Removes a step. Throws not_found for an unknown step, already_exists for a directory that holds
-  // anything besides a checkpoint; with enable_background_delete, the next call throws it. Does
+  // Removes a step, also an incomplete one. Throws not_found for an unknown step,
+  // failed_precondition if a symbolic link leads to it, already_exists for a directory that holds
+  // anything besides a checkpoint; with enable_background_delete, the next call throws that. Does
   // nothing if the manager is read-only.
   void remove(std::int64_t step);
   // Lists the directory again. Other processes may have saved or removed steps.
@@ -233,7 +248,8 @@ class StepWatcher {
   // The directory may be missing; it counts as empty. Throws invalid_argument for an interval that
   // is negative.
   explicit StepWatcher(std::string directory, StepWatcherOptions options = {});
-  // Waits until there is a later step than the one returned before, and returns the latest. Steps
+  // Waits until there is a later step than the one returned before, and returns the latest. Only
+  // complete steps count, as for CheckpointManager. Steps
   // in between are skipped. Returns nullopt when it gives up. A step may be removed while it is
   // read, which fails with not_found or unavailable.
   std::optional<std::int64_t> next();

@@ -63,9 +63,14 @@ enum class TargetFormat : std::uint8_t {
 std::string_view target_format_name(TargetFormat format);
 // The format of that name. Throws invalid_argument for another name.
 TargetFormat parse_target_format(std::string_view name);
-// The format of the path's extension: .safetensors, .npz, .msgpack or .index (TensorFlow). Throws
-// invalid_argument for another one.
+// The format of the path's extension, in any case: .safetensors, .npz, .msgpack or .index
+// (TensorFlow). Throws invalid_argument for another one.
 TargetFormat target_format_of(std::string_view path);
+// The format in which a program saves a tree to a path that its user has chosen: as
+// target_format_of(), and kOrbax for a folder, whose name has no known extension. Throws
+// invalid_argument for the extension of a file of another program (.pt, .npy, .h5, ...), which
+// Cairn does not write, and lists those that it does.
+TargetFormat save_format_of(std::string_view path);
 
 // Options of a safetensors target.
 struct SafetensorsTarget {

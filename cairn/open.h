@@ -29,7 +29,9 @@ std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& opt
 // Opens a checkpoint as open() and reads everything into memory, as Checkpoint::load.
 Tree load(const std::string& path, const OpenOptions& options = {});
 
-// Saves a tree as an Orbax checkpoint at a local path. Same as save_orbax.
+// Saves a tree as an Orbax checkpoint at a local path, as save_orbax. Throws invalid_argument for a
+// path with the extension of a file (.npz, .pt, ...: see save_format_of), so that no folder gets
+// such a name by mistake.
 void save(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 
 }  // namespace cairn::inline v0

@@ -61,6 +61,9 @@ struct SaveOptions {
   // Record tuples and named tuples as such, so that they are restored without a target, as
   // PyTreeMetadataOptions. False: a restore returns lists and dicts.
   bool support_rich_types = false;
+  // The dicts of the tree whose keys are not str in Python, so that Python gets such keys back from
+  // a load without a target. Throws invalid_argument for a dict or a key that the tree lacks.
+  std::vector<DictKeyTypes> key_types = {};
   // JSON text, stored with the tree; "" for none. JSON null is refused.
   std::string custom_metadata = {};
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists

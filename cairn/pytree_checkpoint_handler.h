@@ -147,6 +147,7 @@ struct PyTreeSaveArgs {
   // SaveArgs or None in place of each leaf of the item; none: defaults.
   std::optional<Tree> save_args = {};
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit; none: 2 GiB
+  std::vector<DictKeyTypes> key_types = {};  // as SaveOptions::key_types
   // JSON text, stored with the tree; "" for none.
   std::string custom_metadata = {};
   // An earlier checkpoint (or item of one) with which unchanged arrays are shared; "" for none, or
@@ -222,6 +223,24 @@ struct PyTreeMetadata {
   std::string custom_metadata;  // JSON text; "" if there is none
   bool use_zarr3 = false;       // Zarr v3; false: Zarr v2
 };
+
+// Options of merge_ocdbt_per_process_files.
+struct MergeOcdbtOptions {
+  bool use_zarr3 = false;         // Zarr v3 arrays, which are not validated, as in Orbax
+  bool enable_validation = true;  // of Zarr v2 arrays, before anything is committed
+  // Store nodes below "ocdbt_meta/"; the values stay in the merged databases.
+  bool store_ocdbt_metadata_and_values_separately = false;
+  Resources resources = {};
+  Observer observer = {};  // told about save.merged; null: nobody
+};
+// Merges the databases ocdbt.process_* of a folder, if any exist, into the folder's own database,
+// by reference, in one commit; the merged databases stay. Returns their number. Makes nothing
+// durable. PyTreeCheckpointHandler::finalize does this, too.
+//
+// Throws not_found if the folder is missing; data_loss for a damaged database, for an array that
+// has elements and metadata but no chunk, and for a chunk without array metadata.
+std::size_t merge_ocdbt_per_process_files(const std::string& directory,
+                                          const MergeOcdbtOptions& options = {});
 
 namespace orbax {
 struct CompositeArgs;

@@ -35,6 +35,10 @@ std::vector<StepRecord> read_steps(const std::string& path);
 // The folders of the directory that hold checkpoints, but whose names read_steps() does not take
 // for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().
 std::vector<std::string> find_unnamed_steps(const std::string& path);
+// Why the folder of a step is not a complete checkpoint: it holds none, its save has not ended, or
+// something is missing or too short that its records name. "" if it is complete. Reads no arrays.
+// Throws not_found if nothing is there, io.
+std::string incomplete_reason(const std::string& path);
 // The records as JSON text (docs/cli.md).
 std::string steps_json(const std::vector<StepRecord>& steps);
 

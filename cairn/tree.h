@@ -222,6 +222,18 @@ class Tree {
   Value value_ = EmptyNode::kNone;
 };
 
+// The types that the keys of a dict have in Python, where they are not all str. A Tree has their
+// text. Orbax does not record them; Cairn records them beside the tree (SaveOptions::key_types).
+struct DictKeyTypes {
+  std::vector<std::string> dict;  // the keys from the root to the dict, as text
+  // The type of all keys, by Python's name: "int", "bool", "float", "NoneType", "tuple", ... Also
+  // "str", for keys that are text but look like an int. "" if the keys have several types.
+  std::string type = {};
+  // (key, type) for each key, if they have several types; else empty.
+  std::vector<std::pair<std::string, std::string>> types = {};
+  bool operator==(const DictKeyTypes&) const = default;
+};
+
 // One leaf (or empty node) and its path.
 struct TreeEntry {
   KeyPath path;

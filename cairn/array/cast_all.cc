@@ -3,9 +3,12 @@
 #include <cairn/array/cast_all.h>
 
 #include <cairn/array/box.h>
+#include <cairn/array/cast_check.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,9 +42,52 @@ void cut(Box box, std::size_t number, std::vector<CastTask>& tasks) {
   cut(std::move(second), number, tasks);
 }
 
+// Converts a part of an array, or finds an element that is lost. The part is still in the cache
+// when it is read a second time.
+std::optional<LostElement> run(const Cast& cast, std::size_t number) {
+  if (cast.checked)
+    if (auto index = find_lost(cast.from, cast.to.dtype))
+      return LostElement{.cast = number, .index = *std::move(index)};
+  cast_elements(cast.from, cast.to);
+  return std::nullopt;
+}
+
+std::optional<LostElement> run(std::span<const Cast> casts, const CastTask& task) {
+  const Cast& first = casts[task.first];
+  if (task.part.rank() != 0) {
+    auto lost = run({.from = subview(first.from, task.part),
+                     .to = subview(first.to, task.part),
+                     .checked = first.checked},
+                    task.first);
+    for (std::size_t d = 0; lost && d < lost->index.size(); ++d)
+      lost->index[d] += task.part.origin[d];
+    return lost;
+  }
+  for (std::size_t i = task.first; i < task.first + task.count; ++i)
+    if (auto lost = run(casts[i], i)) return lost;
+  return std::nullopt;
+}
+
+// Collects what parallel tasks find.
+class FirstLost {
+ public:
+  void add(std::size_t task, LostElement lost) {
+    const std::lock_guard lock(mutex_);
+    if (lost_ && task_ < task) return;
+    task_ = task;
+    lost_ = std::move(lost);
+  }
+  [[nodiscard]] std::optional<LostElement> take() { return std::move(lost_); }
+
+ private:
+  std::mutex mutex_;
+  std::size_t task_ = 0;
+  std::optional<LostElement> lost_;
+};
+
 }  // namespace
 
-void cast_all(std::span<const Cast> casts, Executor& executor) {
+std::optional<LostElement> cast_all(std::span<const Cast> casts, Executor& executor) {
   std::vector<CastTask> tasks;
   std::int64_t room = 0;  // for more small casts, in the last task
   for (std::size_t i = 0; i < casts.size(); ++i) {
@@ -57,14 +103,11 @@ void cast_all(std::span<const Cast> casts, Executor& executor) {
       room -= size;
     }
   }
+  FirstLost found;  // the tasks are in the order of the elements
   executor.for_each(tasks.size(), [&](std::size_t t) {
-    const CastTask& task = tasks[t];
-    const Cast& first = casts[task.first];
-    if (task.part.rank() != 0)
-      return cast_elements(subview(first.from, task.part), subview(first.to, task.part));
-    for (const Cast& cast : casts.subspan(task.first, task.count))
-      cast_elements(cast.from, cast.to);
+    if (auto lost = run(casts, tasks[t])) found.add(t, *std::move(lost));
   });
+  return found.take();
 }
 
 }  // namespace cairn::inline v0

@@ -4,7 +4,10 @@
 #include <cairn/base/executor.h>
 #include <cairn/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace cairn::inline v0 {
 
@@ -12,9 +15,18 @@ namespace cairn::inline v0 {
 struct Cast {
   ArrayView from;
   MutableArrayView to;  // of the same shape
+  // Whether elements that `to` cannot hold are reported (cast_check.h).
+  bool checked = false;
 };
 
-// Converts all of them. Throws invalid_argument for kOpaque.
-void cast_all(std::span<const Cast> casts, Executor& executor);
+// An element that the new type cannot hold.
+struct LostElement {
+  std::size_t cast = 0;             // number of the conversion
+  std::vector<std::int64_t> index;  // in its arrays
+};
+
+// Converts all of them, and returns the first element of a checked conversion that is lost. What
+// the conversions have made is then incomplete. Throws invalid_argument for kOpaque.
+std::optional<LostElement> cast_all(std::span<const Cast> casts, Executor& executor);
 
 }  // namespace cairn::inline v0

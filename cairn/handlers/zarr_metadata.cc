@@ -2,6 +2,7 @@
 // taken from the text that TensorStore would write.
 #include <cairn/handlers/zarr_metadata.h>
 
+#include <cairn/array_spec.h>
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>
 
@@ -67,18 +68,36 @@ void describe_v3(const Json& json, ZarrMetadata& out) {
   }
 }
 
+std::optional<ZarrMetadata> describe_json(const Json& json) {
+  const Json* format = json.find("zarr_format");
+  ZarrMetadata out{.shape = shape_of(json.find("shape")).value_or(Shape())};
+  out.zarr_format = static_cast<int>(format == nullptr ? 0 : format->as_int64().value_or(0));
+  if (out.zarr_format == 2)
+    describe_v2(json, out);
+  else if (out.zarr_format == 3)
+    describe_v3(json, out);
+  else
+    return std::nullopt;
+  return out;
+}
+
 }  // namespace
 
 std::optional<ZarrMetadata> describe_zarr(const zarr::ArrayMetadata& metadata) {
   const auto text = try_call([&] { return zarr::metadata_text(metadata); });
   if (!text) return std::nullopt;
-  const Json json = parse_json(text.value());
-  ZarrMetadata out{.zarr_format = metadata.zarr_format, .shape = metadata.shape};
-  if (metadata.zarr_format == 2)
-    describe_v2(json, out);
-  else
-    describe_v3(json, out);
-  return out;
+  return describe_json(parse_json(text.value()));
 }
 
 }  // namespace cairn::inline v0::handlers
+
+namespace cairn::inline v0 {
+
+std::optional<ZarrMetadata> zarr_metadata_from_json(std::string_view json) {
+  const auto parsed = try_call([&] { return parse_json(json); });
+  if (!parsed || parsed.value().as_object() == nullptr)
+    throw Error(Code::kInvalidArgument, "the metadata of an array is a JSON object");
+  return handlers::describe_json(parsed.value());
+}
+
+}  // namespace cairn::inline v0

@@ -112,6 +112,7 @@ SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
   out.durability = options.durability;
   out.target_file_bytes = args.ocdbt_target_data_file_size.value_or(kDefaultFileBytes);
   out.custom_metadata = args.custom_metadata;
+  out.key_types = args.key_types;
   return out;
 }
 

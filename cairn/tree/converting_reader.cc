@@ -2,8 +2,10 @@
 #include <cairn/tree/converting_reader.h>
 
 #include <cairn/array/box.h>
+#include <cairn/array/cast_check.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -18,11 +20,11 @@ std::uint64_t ConvertingReader::usual_bytes(const Executor& executor) {
 }
 
 void ConvertingReader::add(std::size_t array, const TensorInfo& tensor, const Box& box,
-                           const MutableArrayView& out) {
+                           const MutableArrayView& out, Casting casting) {
   // Each read of a part of a compressed array without chunks decodes what comes before it, too.
   const bool is_cut = !tensor.chunk_shape.empty() || tensor.stored_nbytes >= tensor.nbytes;
   const auto add_whole = [&](const Box& part) {
-    add_part(array, tensor, part, subview(out, relative_to(part, box.origin)));
+    add_part(array, tensor, part, subview(out, relative_to(part, box.origin)), casting);
   };
   if (is_cut)
     cut(tensor, box, 0, add_whole);
@@ -55,14 +57,33 @@ void ConvertingReader::cut(const TensorInfo& tensor, const Box& box, std::size_t
 void ConvertingReader::flush() {
   if (parts_.empty()) return;
   read_(parts_);
-  cast_all(casts_, executor_);
+  if (const auto lost = cast_all(casts_, executor_)) fail(*lost);
   parts_.clear();
   casts_.clear();
+  origins_.clear();
   used_ = 0;
 }
 
+void ConvertingReader::fail(const LostElement& lost) const {
+  const auto& [tensor, first] = origins_[lost.cast];
+  const Cast& cast = casts_[lost.cast];
+  const std::byte* element = cast.from.data;
+  std::string index;
+  for (std::size_t d = 0; d < lost.index.size(); ++d) {
+    element += lost.index[d] * cast.from.strides[d];
+    index += (d == 0 ? "" : ", ") + std::to_string(first[d] + lost.index[d]);
+  }
+  throw Error(Code::kInvalidArgument,
+              tensor->full_name() + ": " +
+                  (index.empty() ? "the value" : "the element [" + index + "]") + " is " +
+                  element_text(cast.from.dtype, element) + " (" +
+                  std::string(dtype_name(cast.from.dtype)) + "), which the target's type " +
+                  std::string(dtype_name(cast.to.dtype)) +
+                  " does not hold exactly; casting=\"unsafe\" converts it nevertheless");
+}
+
 void ConvertingReader::add_part(std::size_t array, const TensorInfo& tensor, Box part,
-                                const MutableArrayView& out) {
+                                const MutableArrayView& out, Casting casting) {
   const std::uint64_t size = stored_bytes(tensor, part);
   if (used_ + size > memory_.size()) flush();
   if (size > memory_.size()) memory_ = Buffer(std::max<std::size_t>(size, held_bytes_));
@@ -71,7 +92,8 @@ void ConvertingReader::add_part(std::size_t array, const TensorInfo& tensor, Box
                                 .element_size = tensor.element_size,
                                 .shape = part.shape,
                                 .strides = c_strides(part.shape, tensor.element_size)};
-  casts_.push_back({as_const(stored), out});
+  casts_.push_back({as_const(stored), out, casting == Casting::kChecked});
+  origins_.push_back({&tensor, part.origin});
   parts_.push_back({array, std::move(part), stored});
   used_ += padded_size(size);
 }

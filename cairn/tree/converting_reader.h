@@ -36,9 +36,10 @@ class ConvertingReader {
   static std::uint64_t usual_bytes(const Executor& executor);
 
   // Adds a box of an array, to be converted to `out`. Reads what was added before if it does not
-  // fit beside it.
-  void add(std::size_t array, const TensorInfo& tensor, const Box& box,
-           const MutableArrayView& out);
+  // fit beside it. `tensor` must live until the next flush(). With kChecked, throws
+  // invalid_argument for the first element that the type of `out` cannot hold, then or in flush().
+  void add(std::size_t array, const TensorInfo& tensor, const Box& box, const MutableArrayView& out,
+           Casting casting = Casting::kUnsafe);
   // Reads and converts what has been added and not been read yet.
   void flush();
 
@@ -47,7 +48,15 @@ class ConvertingReader {
   // next ones.
   void cut(const TensorInfo& tensor, const Box& box, std::size_t dimension,
            const std::function<void(const Box&)>& add) const;
-  void add_part(std::size_t array, const TensorInfo& tensor, Box part, const MutableArrayView& out);
+  void add_part(std::size_t array, const TensorInfo& tensor, Box part, const MutableArrayView& out,
+                Casting casting);
+  [[noreturn]] void fail(const LostElement& lost) const;
+
+  // Where the elements of a conversion come from.
+  struct Origin {
+    const TensorInfo* tensor;
+    std::vector<std::int64_t> first;  // of the part, in the array's coordinates
+  };
 
   std::uint64_t held_bytes_;
   Executor& executor_;
@@ -55,7 +64,8 @@ class ConvertingReader {
   Buffer memory_{0};
   std::uint64_t used_ = 0;  // bytes of memory_ that are in use
   std::vector<Part> parts_;
-  std::vector<Cast> casts_;  // parallel to parts_
+  std::vector<Cast> casts_;      // parallel to parts_
+  std::vector<Origin> origins_;  // parallel to parts_
 };
 
 }  // namespace cairn::inline v0

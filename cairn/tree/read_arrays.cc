@@ -93,7 +93,7 @@ std::vector<Array> Checkpoint::read_arrays(std::span<const ArrayRequest> request
                                read_next(reads, bytes);
                              });
   for (const auto& [request, out] : converted)
-    converter.add(request->tensor, all[request->tensor], request->box, out);
+    converter.add(request->tensor, all[request->tensor], request->box, out, request->casting);
   converter.flush();
   return arrays;
 }

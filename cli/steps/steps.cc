@@ -125,7 +125,8 @@ void setup_steps(CLI::App& app, int& status) {
   command->footer(
       "Shows each step's time, size, metrics and items, and why a step is not complete. `unique`\n"
       "is the size of the files that no other step shares: the step's removal frees them.\n"
-      "Unfinished saves are listed, too. Reads no arrays; cairn verify does.\n"
+      "Unfinished saves are listed, too. A step is not complete if anything is missing that its\n"
+      "records name. Reads no arrays; cairn verify does.\n"
       "\n"
       "Examples:\n"
       "  cairn steps run/checkpoints\n"

@@ -86,6 +86,8 @@ def item_value(reader: Any, index: int) -> Any:
 class Group(_Mapping):
     """A dict, list or tuple of a checkpoint. Indexing returns a Group or a Tensor."""
 
+    _path = ""
+
     def __init__(self, reader: Any, node: Any, name: str) -> None:
         self.reader = reader
         self._node = node
@@ -102,7 +104,10 @@ class Group(_Mapping):
             for part in key:
                 found = found[part]
             return found
-        if isinstance(self._node, dict):
+        if isinstance(self._node, int):  # a checkpoint of one array without a name
+            if key == "":
+                return leaf(self.reader, self._node)
+        elif isinstance(self._node, dict):
             if key in self._node:
                 return self._child(key, self._node[key])
         elif isinstance(key, int) and -len(self._node) <= key < len(self._node):
@@ -112,12 +117,14 @@ class Group(_Mapping):
         return self._by_name(key)
 
     def __iter__(self) -> Iterator[Any]:
+        if isinstance(self._node, int):
+            return iter(("",))
         if isinstance(self._node, dict):
             return iter(self._node)
         return iter(range(len(self._node)))
 
     def __len__(self) -> int:
-        return len(self._node)
+        return 1 if isinstance(self._node, int) else len(self._node)
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -134,7 +141,7 @@ class Group(_Mapping):
         """Reads everything below into memory. Options as those of cairn.load without a target."""
         from cairn._load import load_below
 
-        return load_below(self.reader, self._node, **options)
+        return load_below(self.reader, self._node, self._name or self._path, **options)
 
     def _child(self, key: Any, node: Any) -> Any:
         name = f"{self._name}.{key}" if self._name else str(key)
@@ -150,6 +157,8 @@ class Group(_Mapping):
         for part in key.replace("/", ".").split("."):
             if isinstance(node, dict) and part in node:
                 node = node[part]
+            elif isinstance(node, dict) and (keys := [k for k in node if str(k) == part]):
+                node = node[keys[0]]  # an int
             elif isinstance(node, Sequence) and part.isdigit() and int(part) < len(node):
                 node = node[int(part)]
             elif hasattr(node, "_fields") and part in node._fields:
@@ -184,6 +193,7 @@ class Checkpoint(Group):
     def __init__(self, reader: Any, path: str) -> None:
         self.reader = reader
         self._name = ""
+        self._path = path
         self.path = path
         self._structure: Any = None
 
@@ -191,7 +201,7 @@ class Checkpoint(Group):
     def _node(self) -> Any:
         """The structure, which a load of everything does not need."""
         if self._structure is None:
-            self._structure = self.reader.structure()
+            self._structure = self.reader.structure(True)
         return self._structure
 
     @property
@@ -355,10 +365,10 @@ class Tensor:
         if torch is not None and isinstance(out, torch.Tensor):
             from cairn import _torch
 
-            if tuple(out.shape) != self.shape:
+            if _torch.shape(out) != self.shape:
                 raise ValueError(
                     f"{self.name}: the stored shape is {self.shape}, the destination's is "
-                    f"{tuple(out.shape)}"
+                    f"{_torch.shape(out)}"
                 )
             box = _torch.box(out)
             destination = _torch.writable(out.detach(), self.name)

@@ -72,7 +72,12 @@ def _children(jax: Any, obj: Any) -> Any:
         return {} if isinstance(obj, Mapping) else None  # as Orbax stores it
     if [_number(util, path[0]) for path, _ in pairs] == list(range(len(pairs))):
         return [child for _, child in pairs]
-    return {key_text(path[0]): child for path, child in pairs}
+    return {_key(util, path[0]): child for path, child in pairs}
+
+
+def _key(util: Any, key: Any) -> Any:
+    """The key of a child: of a mapping its own, whose type is stored; else text."""
+    return key.key if isinstance(key, util.DictKey) else key_text(key)
 
 
 def _number(util: Any, key: Any) -> Any:

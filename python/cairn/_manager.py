@@ -31,6 +31,10 @@ class CheckpointManager:
         options of save_async() except item and reuse_from. With a coordinator of several processes,
         each has a manager with the same options, and all call save() and delete() together.
 
+    Only complete steps count. A folder that was copied in part, or that holds no checkpoint, causes
+    a warning; incomplete_steps() has the reasons. A save of the same step replaces it. delete() of
+    a step to which a symbolic link leads is a RuntimeError.
+
     An error of a save in the background is raised once, by the next call of save(), restore(),
     wait_until_finished() or close().
     """
@@ -42,6 +46,7 @@ class CheckpointManager:
         coordinator, timeout = chosen.pop("coordinator", None), chosen.pop("timeout", 300)
         chosen["processes"] = processes(coordinator, timeout)
         self._native = _cairn.Manager(directory, chosen)
+        self._warn_of_incomplete_steps()
         end_before_the_program(self, self.directory)
 
     @property
@@ -73,7 +78,9 @@ class CheckpointManager:
         if step is None:
             step = self.latest_step()
             if step is None:
-                raise FileNotFoundError(f"{self.directory}: there are no steps")
+                reasons = "".join(f"; step {s}: {why}" for s, why in self.incomplete_steps().items())
+                kind = "complete steps" if reasons else "steps"
+                raise FileNotFoundError(f"{self.directory}: there are no {kind}{reasons}")
         options.setdefault("item", "default")
         return load(self.step_path(step), target, **options)
 
@@ -82,8 +89,19 @@ class CheckpointManager:
         return os.path.join(self.directory, _cairn.step_name(step, self._prefix, self._digits))
 
     def all_steps(self) -> list[int]:
-        """The steps, in the order of their saves."""
+        """The complete steps, in the order of their saves."""
         return list(self._native.all_steps())
+
+    def incomplete_steps(self) -> dict[int, str]:
+        """Why other folders with the names of steps do not count: files are missing that their
+        records name, or they hold no checkpoint."""
+        return {step: reason for step, _, reason in self._native.incomplete_steps()}
+
+    def _warn_of_incomplete_steps(self) -> None:
+        for _, path, reason in self._native.incomplete_steps():
+            import warnings
+
+            warnings.warn(f"{path} does not count as a step: {reason}", stacklevel=3)
 
     def latest_step(self) -> int | None:
         """The step that was saved last."""
@@ -113,6 +131,7 @@ class CheckpointManager:
     def reload(self) -> None:
         """Lists the directory again."""
         self._native.reload()
+        self._warn_of_incomplete_steps()
 
     def wait_until_finished(self) -> None:
         """Waits until the running save is durable. Raises its error."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cairn._casts import conversion
+from cairn._casts import number_conversion
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -15,8 +15,9 @@ _Box = tuple[int, list[int], list[int]]  # the leaf's number, origin, shape
 class ReadPlan:
     """Boxes to read, and what becomes of each leaf."""
 
-    def __init__(self, reader: Any) -> None:
+    def __init__(self, reader: Any, casting: str = "unsafe") -> None:
         self.reader = reader
+        self.is_checked = casting == "checked"
         self.boxes: list[_Box | int] = []
         self.dtypes: list[str] = []  # of the boxes: the type to which they are converted, or ""
         self.leaves: list[Callable[[list[Any]], Any] | None] = []
@@ -36,14 +37,14 @@ class ReadPlan:
         """Reads a box, and converts it to the type if it can; returns its number."""
         self.boxes.append(box)
         self.dtypes.append(
-            "" if dtype is None else conversion(self.reader.tensor(index).dtype, dtype)
+            "" if dtype is None else number_conversion(self.reader.tensor(index).dtype, dtype)
         )
         return len(self.boxes) - 1
 
     def cast(self, dtype: Any) -> Callable[[Any], Any]:
         """The function that converts an array to this type."""
         if dtype not in self.casts:
-            self.casts[dtype] = lambda array: cast_array(array, dtype)
+            self.casts[dtype] = lambda array: cast_array(array, dtype, self.is_checked)
         return self.casts[dtype]
 
     def add_box(
@@ -104,16 +105,43 @@ class ReadPlan:
         self.leaves.append(lambda arrays: value)
 
     def run(self, callback: Any) -> list[Any]:
-        arrays = self.reader.read(self.boxes, callback, self.dtypes)
+        arrays = self.reader.read(self.boxes, callback, self.dtypes, self.is_checked)
         made = [None if leaf is None else leaf(arrays) for leaf in self.leaves]
         for leaf, box, finish in self.arrays:
-            made[leaf] = arrays[box] if finish is None else finish(arrays[box])
+            try:
+                made[leaf] = arrays[box] if finish is None else finish(arrays[box])
+            except (ValueError, TypeError, OverflowError) as error:
+                box_or_index = self.boxes[box]
+                index = box_or_index if isinstance(box_or_index, int) else box_or_index[0]
+                name = self.reader.tensor(index).name
+                raise type(error)(f"{name}: {error}" if name else str(error)) from None
         return made
 
 
-def cast_array(array: Any, dtype: Any) -> Any:
-    """The array with the type `dtype`; itself if it has it."""
+def cast_array(array: Any, dtype: Any, is_checked: bool = False) -> Any:
+    """The array with the type `dtype`; itself if it has it, which a read has converted.
+
+    Other types are left to NumPy. With is_checked, an array that is not the same when it is
+    converted back is a ValueError.
+    """
     import numpy as np
 
     wanted = np.dtype(dtype)
-    return array if array.dtype == wanted else array.astype(wanted)
+    if array.dtype == wanted:
+        return array
+    if is_checked and array.dtype.kind == "V" and array.dtype.isbuiltin == 0:
+        raise ValueError(
+            f"elements of type {array.dtype.str} cannot be converted to {wanted}: they are bytes "
+            "of an unknown meaning"
+        )
+    made = array.astype(wanted)
+    if is_checked:
+        back = made.astype(array.dtype)
+        lost = (back != array) & ~((back != back) & (array != array))
+        if lost.any():
+            index = tuple(int(i) for i in np.argwhere(lost)[0])
+            raise ValueError(
+                f"the element {list(index)} is {array[index]} ({array.dtype}), which the target's "
+                f'type {wanted} does not hold exactly; casting="unsafe" converts it nevertheless'
+            )
+    return made

@@ -14,7 +14,11 @@ TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
 
-_FORMATS = {".safetensors": "safetensors", ".npz": "npz", ".msgpack": "msgpack"}
+
+def check_flag(name: str, value: Any) -> None:
+    """Raises ValueError unless an argument is True or False. "no" would be true."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):
+        raise ValueError(f"{name}: expected True or False, not {value!r}")
 
 
 def save(
@@ -33,15 +37,21 @@ def save(
 
     Containers are dicts, lists, tuples, named tuples, dataclasses, and what JAX's registry knows
     (flax, optax, equinox). Leaves are arrays of NumPy, JAX and PyTorch, numbers, str and None.
-    Arrays are written from their own memory.
+    Arrays are written from their own memory. Keys of dicts are stored as str, and as what else they
+    were beside that (int, bool, float, None: key_types of the C++ API), so that a load returns
+    them. Files of safetensors, npz and msgpack lack the second, and the save warns (UserWarning).
 
     Args:
-      path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack.
+      path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack. An
+        extension of another program's files (.pt, .npy, .h5, ...) is a ValueError.
       tree: a tree. A file of safetensors or npz holds its arrays under names like "a.b.c".
-      format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path.
+      format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path. "orbax"
+        makes a folder of any name.
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).
-      progress: True (a bar), or a function of bytes done and bytes in total. With one process.
+      progress: True (a bar), or a function of bytes done and bytes in total. With one process. An
+        exception of the function ends the save, and nothing is saved; if it came too late for that,
+        the checkpoint is complete, and the exception is a warning.
       coordinator: how the processes of a job reach each other. None: by jax.distributed or
         torch.distributed, where one of them has several processes; "jax", "torch"; "none": this
         process saves alone; or an object of your own (docs/python.md). All processes of the job
@@ -64,7 +74,8 @@ def save(
       OSError: the system refuses.
     """
     path = os.fsdecode(path)
-    chosen = format or _FORMATS.get(os.path.splitext(path)[1], "orbax")
+    chosen = _format(path, format)
+    check_flag("overwrite", overwrite)
     with shown(progress, "save") as callback:
         if chosen == "orbax":
             native = _options(overwrite, metadata, options, coordinator, timeout)
@@ -99,14 +110,15 @@ def save_async(
 ) -> PendingSave:
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
 
-    Arguments as those of save(). The format is "orbax": a path that ends in .safetensors, .npz or
-    .msgpack is a ValueError.
+    Arguments as those of save(). The format is "orbax": a path with the extension of a file is a
+    ValueError.
 
     One more option: background_copy_bytes, the most bytes that are copied before the call returns.
     A save with more copies none, and the call returns when the arrays are written.
     """
     path = os.fsdecode(path)
-    chosen = format or _FORMATS.get(os.path.splitext(path)[1], "orbax")
+    chosen = _format(path, format)
+    check_flag("overwrite", overwrite)
     if chosen != "orbax":
         raise ValueError(
             f"{path}: save_async writes Orbax checkpoints, not {chosen}; call save, or give "
@@ -114,6 +126,19 @@ def save_async(
         )
     native = _options(overwrite, metadata, options, coordinator, timeout)
     return PendingSave(_cairn.BackgroundSave(path, tree, native), path)
+
+
+def _format(path: str, given: str | None) -> str:
+    """The format to write: the given one, or that of the path's extension."""
+    if given is not None:
+        return given
+    found = _cairn.save_format(path)
+    if found == "tensorflow":
+        raise ValueError(
+            f"{path}: save writes no TensorFlow checkpoints; cairn.convert() makes one of a saved "
+            "checkpoint, and format='orbax' a folder of this name"
+        )
+    return found
 
 
 def processes(coordinator: Any, timeout: float) -> Any:

@@ -8,6 +8,7 @@ from cairn import _cairn
 from cairn._checkpoint import Checkpoint, open
 from cairn._globs import excluded, included
 from cairn._progress import shown
+from cairn._save import check_flag
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def convert(
       dry_run: decide and report, but write nothing.
       progress: True (a bar), or a function of bytes done and bytes in total.
     """
+    check_flag("overwrite", overwrite)
     with shown(progress, "convert") as callback:
         text = _cairn.convert_json(
             source,

@@ -15,12 +15,16 @@ def _torch() -> Any:
     return torch
 
 
+# PyTorch packs two of these elements in a byte, the first in the low bits, and counts the bytes in
+# its shapes. NumPy and checkpoints have one element in a byte.
+_FLOAT4 = "float4_e2m1fn"
+
 # PyTorch's names of types that differ from NumPy's.
 _NAMES = {
     "half": "float16",
     "double": "float64",
     "float": "float32",
-    "float4_e2m1fn_x2": "",  # two elements in a byte
+    "float4_e2m1fn_x2": _FLOAT4,
 }
 
 
@@ -42,15 +46,47 @@ def torch_dtype(name: str) -> Any:
 def native(tensor: Any) -> Any:
     """What the native part takes for a tensor."""
     if _dtensor.is_dtensor(tensor):
+        _check_not_packed(tensor, "saved from a DTensor")
         return _dtensor.sharded_array(tensor, dtype_name(tensor.dtype), foreign_array)
     return foreign_array(tensor)
+
+
+def shape(tensor: Any) -> tuple[int, ...]:
+    """The shape of a tensor in elements."""
+    extents = tuple(tensor.shape)
+    if dtype_name(tensor.dtype) == _FLOAT4 and extents:
+        return (*extents[:-1], 2 * extents[-1])
+    return extents
+
+
+def _unpacked(tensor: Any) -> Any:
+    """The elements of a packed tensor as bytes, one in each."""
+    torch = _torch()
+    if not tensor.ndim:
+        raise TypeError("a tensor of float4_e2m1fn_x2 without dimensions has no shape in elements")
+    pairs = tensor.view(torch.uint8)
+    return torch.stack((pairs & 15, pairs >> 4), dim=-1).reshape(shape(tensor))
+
+
+def _packed(array: Any) -> Any:
+    """A packed tensor of an array of NumPy's float4_e2m1fn."""
+    if not array.ndim or array.shape[-1] % 2:
+        raise TypeError(
+            "PyTorch packs two elements of float4_e2m1fn in a byte, so the last dimension must be "
+            f"even; the shape is {array.shape}"
+        )
+    torch = _torch()
+    codes = array.view("uint8") & 15
+    pairs = codes[..., 0::2] | codes[..., 1::2] << 4
+    return torch.from_numpy(pairs).view(torch.float4_e2m1fn_x2)
 
 
 def box(tensor: Any) -> tuple[list[int], list[int]]:
     """Origin and shape of the part of the tensor that this process has."""
     if _dtensor.is_dtensor(tensor):
+        _check_not_packed(tensor, "restored to a DTensor")
         return _dtensor.box(tensor)
-    return [0] * tensor.ndim, list(tensor.shape)
+    return [0] * tensor.ndim, list(shape(tensor))
 
 
 def like(target: Any, values: Any) -> Any:
@@ -69,10 +105,13 @@ def foreign_array(tensor: Any) -> Any:
         tensor = tensor.resolve_conj().resolve_neg()
     tensor = tensor.cpu().contiguous()
     _check_memory(tensor, "saved")
+    name = dtype_name(tensor.dtype)
+    if name == _FLOAT4:
+        tensor = _unpacked(tensor)
     size = tensor.element_size()
     return _cairn.ForeignArray(
         tensor.data_ptr(),
-        dtype_name(tensor.dtype),
+        name,
         list(tensor.shape),
         [stride * size for stride in tensor.stride()] if tensor.numel() else _c_strides(tensor),
         True,
@@ -126,9 +165,15 @@ def writable(tensor: Any, name: str) -> Any:
     )
 
 
+def _check_not_packed(tensor: Any, done: str) -> None:
+    if dtype_name(tensor.dtype) == _FLOAT4:
+        raise TypeError(f"elements of float4_e2m1fn_x2 cannot be {done}: two are in one byte")
+
+
 def _check_writable(tensor: Any) -> None:
     """Raises TypeError or ValueError unless bytes in the tensor's memory are its elements."""
     _check_dense(tensor, "read into")
+    _check_not_packed(tensor, "read into a tensor; load(target=) makes one")
     if tensor.device.type != "cpu":
         raise ValueError(f"a destination must be on the CPU, not on {tensor.device}")
     if tensor.is_conj() or tensor.is_neg():
@@ -155,6 +200,8 @@ def from_numpy(array: Any) -> Any:
     if array.dtype.kind in "biufc" and array.dtype.char in _SHARED:
         return torch.from_numpy(array)
     name = array.dtype.name
+    if name == _FLOAT4 and hasattr(torch, "float4_e2m1fn_x2"):
+        return _packed(array)
     if name.startswith(("int", "uint")):  # PyTorch's int4 and the like only name a type
         raise TypeError(
             f"PyTorch cannot use elements of type {name}; read the array as NumPy's and "

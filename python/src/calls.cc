@@ -3,11 +3,14 @@
 
 #include "gil.h"
 
+#include <nanobind/stl/string.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
 #include <optional>
+#include <string>
 
 namespace nb = nanobind;
 
@@ -21,10 +24,8 @@ struct Counters {
   std::atomic<std::uint64_t> done = 0, total = 0;
 };
 
-// Lets Python handle signals and tells it the progress; returns whether it raised an exception,
-// which is then set.
-bool raises(nb::handle progress, const Counters& counters) {
-  if (PyErr_CheckSignals() != 0) return true;
+// Tells Python the progress; returns whether it raised an exception, which is then set.
+bool progress_raises(nb::handle progress, const Counters& counters) {
   if (progress.is_none() || counters.total == 0) return false;
   PyObject* result = PyObject_CallFunction(progress.ptr(), "KK",
                                            static_cast<unsigned long long>(counters.done.load()),
@@ -33,16 +34,42 @@ bool raises(nb::handle progress, const Counters& counters) {
   return result == nullptr;
 }
 
+// An exception of Python, and whether `progress` raised it.
+struct Raised {
+  nb::python_error error;
+  bool is_of_progress;
+};
+
+// Lets Python handle signals and tells it the progress.
+bool raises(nb::handle progress, const Counters& counters, std::optional<Raised>& raised) {
+  const bool is_signal = PyErr_CheckSignals() != 0;
+  if (is_signal || progress_raises(progress, counters))
+    raised.emplace(Raised{nb::python_error(), !is_signal});
+  return raised.has_value();
+}
+
+// Reports an exception of `progress` where the work has been done nevertheless.
+void warn_or_throw(const Raised& raised, Outcome outcome) {
+  if (outcome == Outcome::kValue || !raised.is_of_progress ||
+      !raised.error.matches(PyExc_Exception))
+    throw nb::python_error(raised.error);
+  const std::string text = "progress raised " +
+                           nb::cast<std::string>(nb::repr(raised.error.value())) +
+                           " when the result was already complete; it is in place";
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw nb::python_error();
+}
+
 }  // namespace
 
-void run_long(nb::handle progress, const std::function<void(const CallControl&)>& work) {
+void run_long(nb::handle progress, const std::function<void(const CallControl&)>& work,
+              Outcome outcome) {
   Counters counters;
   std::stop_source stop;
   const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
     counters.done = done;
     counters.total = total;
   };
-  std::optional<nb::python_error> raised;
+  std::optional<Raised> raised;
   std::future<void> running;
   {
     const WithoutGil unlocked;
@@ -50,16 +77,22 @@ void run_long(nb::handle progress, const std::function<void(const CallControl&)>
     if (running.wait_for(kShort) == std::future_status::timeout) {
       while (running.wait_for(kPeriod) == std::future_status::timeout) {
         const WithGil locked;
-        if (raised || !until_the_end([&] { return raises(progress, counters); })) continue;
-        raised.emplace();
-        stop.request_stop();
+        if (!raised && until_the_end([&] { return raises(progress, counters, raised); }))
+          stop.request_stop();
       }
     }
   }
-  if (raised) throw nb::python_error(*raised);
+  if (raised) {
+    try {
+      running.get();
+    } catch (...) {
+      throw nb::python_error(raised->error);
+    }
+    return warn_or_throw(*raised, outcome);
+  }
   running.get();
-  if (!progress.is_none() && counters.total != 0 && raises(progress, counters))
-    throw nb::python_error();
+  if (!progress.is_none() && counters.total != 0 && raises(progress, counters, raised))
+    warn_or_throw(*raised, outcome);
 }
 
 }  // namespace cairn::python

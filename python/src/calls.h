@@ -16,10 +16,15 @@ namespace cairn::python {
 //
 // Python's signals are handled meanwhile, if this is the main thread. An exception, of a signal
 // (KeyboardInterrupt) or of `progress`, asks the work to stop and is raised when it has ended.
+//
+// With kCommit, the work makes a file or a checkpoint, and its success means that this is complete.
+// An Exception of `progress` that came too late to stop it is then a warning.
 struct CallControl {
   ProgressFn progress;
   std::stop_token cancel;
 };
-void run_long(nanobind::handle progress, const std::function<void(const CallControl&)>& work);
+enum class Outcome { kValue, kCommit };
+void run_long(nanobind::handle progress, const std::function<void(const CallControl&)>& work,
+              Outcome outcome = Outcome::kValue);
 
 }  // namespace cairn::python

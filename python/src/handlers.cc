@@ -17,9 +17,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -82,6 +84,57 @@ class PendingWrite {
   std::optional<Job> job_;
 };
 
+// The writes of this process that may go on. A call that Ctrl-C interrupts loses its PendingWrite,
+// but the folder cannot be removed before its write has ended.
+class RunningWrites {
+ public:
+  void add(const std::string& directory, const std::vector<std::shared_future<void>>& futures,
+           const std::stop_source& stop) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(all_, [](const Entry& entry) { return entry.has_ended(); });
+    all_.push_back({normal(directory), futures, stop});
+  }
+  // Ends the writes in a folder and below it. Their errors are ignored.
+  void stop(const std::string& directory) {
+    const std::string folder = normal(directory);
+    std::vector<Entry> found;
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Entry& entry : all_)
+        if (entry.directory == folder || entry.directory.starts_with(folder + "/"))
+          found.push_back(entry);
+    }
+    for (Entry& entry : found) entry.stop.request_stop();
+    for (const Entry& entry : found)
+      for (const auto& future : entry.futures) future.wait();
+  }
+
+ private:
+  struct Entry {
+    std::string directory;
+    std::vector<std::shared_future<void>> futures;
+    std::stop_source stop;
+    [[nodiscard]] bool has_ended() const {
+      return std::all_of(futures.begin(), futures.end(), [](const auto& future) {
+        return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+      });
+    }
+  };
+  static std::string normal(const std::string& directory) {
+    std::string text = std::filesystem::path(directory).lexically_normal().string();
+    if (text.size() > 1 && text.ends_with('/')) text.pop_back();
+    return text;
+  }
+
+  std::mutex mutex_;
+  std::vector<Entry> all_;
+};
+
+RunningWrites& running_writes() {
+  static auto* const all = new RunningWrites;  // threads may outlive static objects
+  return *all;
+}
+
 constexpr double kLongestLimit = 1e9;  // seconds
 
 // Calls that wait give Python's lock back: the threads of a save take it to return borrowed
@@ -117,6 +170,7 @@ class TreeHandler {
     std::vector<std::shared_future<void>> futures;
     run_prepared(job_, prepare, [&](const CallControl&) {
       futures = handler_->async_save(directory.local(), args);
+      if (!job_) running_writes().add(directory.local(), futures, stop);
     });
     return {std::move(futures), stop, job_};
   }
@@ -153,6 +207,20 @@ class TreeHandler {
 }  // namespace
 
 void define_handlers(nb::module_& module) {
+  module.def(
+      "merge_ocdbt_per_process_files",
+      [](const PathText& directory, bool use_zarr3, bool enable_validation, bool separately) {
+        std::size_t merged = 0;
+        run_long(nb::none(), [&](const CallControl&) {
+          merged = merge_ocdbt_per_process_files(
+              directory.local(), {.use_zarr3 = use_zarr3,
+                                  .enable_validation = enable_validation,
+                                  .store_ocdbt_metadata_and_values_separately = separately});
+        });
+        return merged;
+      },
+      nb::arg("directory"), nb::arg("use_zarr3"), nb::arg("enable_validation"),
+      nb::arg("store_ocdbt_metadata_and_values_separately"));
   nb::class_<PendingWrite>(module, "PendingWrite", "A write that goes on in the background.")
       .def("wait", &PendingWrite::wait)
       .def("cancel", &PendingWrite::cancel);
@@ -183,6 +251,13 @@ void define_handlers(nb::module_& module) {
            nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"),
            nb::arg("processes").none() = nb::none(), nb::arg("time_limit").none() = nb::none(),
            nb::arg("handlers").none() = nb::none())
+      .def_static(
+          "stop_writes",
+          [](const PathText& directory) {
+            const WithoutGil unlocked;
+            running_writes().stop(directory.local());
+          },
+          nb::arg("directory"))
       .def("finalize", &TreeHandler::finalize, nb::arg("directory"))
       .def("close", &TreeHandler::close);
 }

@@ -137,7 +137,7 @@ class Manager {
     args.ocdbt_target_data_file_size = target_file_bytes_;
     bool saved = false;
     run_prepared(
-        job_, [&] { args.item = tree_from(tree); },
+        job_, [&] { args.item = tree_from(tree, &args.key_types); },
         [&](const CallControl&) {
           saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
         });
@@ -179,6 +179,13 @@ void define_manager(nb::module_& module) {
       .def("directory", [](Manager& m) { return to_str(m.get().directory()); })
       .def(
           "all_steps", [](Manager& m) { return m.get().all_steps(); }, Unlocked())
+      .def("incomplete_steps",
+           [](Manager& m) {
+             nb::list steps;
+             for (const IncompleteStep& step : m.get().incomplete_steps())
+               steps.append(nb::make_tuple(step.step, to_str(step.path), to_str(step.reason)));
+             return steps;
+           })
       .def(
           "latest_step", [](Manager& m) { return m.get().latest_step(); }, Unlocked())
       .def(

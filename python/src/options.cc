@@ -110,13 +110,23 @@ const std::map<std::string, Setter, std::less<>>& setters() {
        }},
       {"threads", [](SaveChoices& o, const std::string& n,
                      nb::handle v) { o.resources.threads = number<std::size_t>(n, v); }},
-      {"memory", [](SaveChoices& o, const std::string& n,
-                    nb::handle v) { o.resources.memory = number<std::uint64_t>(n, v); }},
+      {"memory",
+       [](SaveChoices& o, const std::string& n, nb::handle v) {
+         o.resources.memory = working_memory(number<std::uint64_t>(n, v));
+       }},
   };
   return all;
 }
 
 }  // namespace
+
+std::uint64_t working_memory(std::uint64_t bytes) {
+  constexpr std::uint64_t kLeast = std::uint64_t{1} << 20U;
+  if (bytes < kLeast)
+    throw Error(Code::kInvalidArgument, "memory: " + std::to_string(bytes) +
+                                            " is too few bytes; expected at least 1048576 (1 MiB)");
+  return bytes;
+}
 
 Compression parse_compression(const std::string& text) {
   return with_context([] { return std::string("compression"); },

@@ -3,6 +3,9 @@
 
 #include "calls.h"
 #include "gil.h"
+#include "lost_keys.h"
+#include "options.h"
+#include "specs.h"
 #include "values/arrays.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -101,8 +104,26 @@ class Reader {
     for (const NameText& glob : globs) texts.push_back(glob.text);
     return select_tensors(*checkpoint_, texts);
   }
-  // Nested containers with the number of the tensor in place of each leaf.
-  [[nodiscard]] nb::object structure() const { return to_python(checkpoint_->rich_structure()); }
+  // Nested containers with the number of the tensor in place of each leaf. `typed_keys`: keys of
+  // dicts have the types that are recorded; else they are str.
+  [[nodiscard]] nb::object structure(bool typed_keys) const {
+    return to_python(checkpoint_->rich_structure(), {},
+                     typed_keys ? checkpoint_->key_types() : std::vector<DictKeyTypes>());
+  }
+  // Dicts with keys that come back as str although they may have been of another type when they
+  // were saved, as (name, type); the type is "" where it is not recorded. Of the tensors with these
+  // numbers, or of all (None).
+  [[nodiscard]] nb::list lost_keys(const std::optional<std::vector<std::size_t>>& indices) const {
+    std::vector<LostKeys> found;
+    {
+      const WithoutGil unlocked;
+      found = find_lost_keys(*checkpoint_, indices);
+    }
+    nb::list result;
+    for (const LostKeys& lost : found)
+      result.append(nb::make_tuple(to_str(lost.dict), to_str(lost.type)));
+    return result;
+  }
 
   // The keys of all leaves as str, and the numbers of those that are empty containers or None.
   [[nodiscard]] nb::tuple leaf_paths() const {
@@ -121,8 +142,9 @@ class Reader {
 
   // Reads boxes (number of the tensor, origin, shape) and whole arrays (only the number) to new
   // arrays, in one plan. `dtypes` has the type for each, a name or "" for the stored one; None: all
-  // as stored.
-  [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress, nb::handle dtypes) const {
+  // as stored. `checked`: elements that the type cannot hold are an error (Casting::kChecked).
+  [[nodiscard]] nb::list read(nb::list boxes, nb::handle progress, nb::handle dtypes,
+                              bool checked) const {
     std::vector<ArrayRequest> requests;
     for (std::size_t k = 0; k < nb::len(boxes); ++k) {
       const nb::handle request = boxes[k];
@@ -135,6 +157,7 @@ class Reader {
       requests.push_back({i, std::move(box), {}});
       if (!dtypes.is_none())
         requests.back().dtype = dtype_from_name(nb::cast<std::string_view>(dtypes[k]));
+      if (checked) requests.back().casting = Casting::kChecked;
     }
     std::vector<Array> arrays;
     run_long(progress, [&](const CallControl& call) {
@@ -170,7 +193,7 @@ class Reader {
       opaque = opaque_names(leaves);
       tree = checkpoint_->rich_tree_of([&](std::size_t i) { return std::move(leaves[i]); });
     });
-    return to_python(tree, opaque);
+    return to_python(tree, opaque, checkpoint_->key_types());
   }
 
   [[nodiscard]] nb::object view(std::size_t i) const {
@@ -200,21 +223,8 @@ class Reader {
   [[nodiscard]] std::string random_key_impl(std::size_t i) const {
     return checkpoint_->random_key_impl(i);
   }
-  // What the Zarr metadata says, as the arguments of zarr_metadata.from_native() in Python; None
-  // where there is none.
   [[nodiscard]] nb::object zarr_metadata(std::size_t i) const {
-    const std::optional<ZarrMetadata> found = checkpoint_->zarr_metadata(i);
-    if (!found) return nb::none();
-    const auto& compression = found->compression;
-    const nb::object level =
-        compression && compression->level ? nb::object(nb::int_(*compression->level)) : nb::none();
-    return nb::make_tuple(
-        found->zarr_format, tuple_of(found->shape), to_str(found->dtype),
-        tuple_of(found->chunk_shape),
-        compression ? nb::object(nb::make_tuple(to_str(compression->algorithm), level))
-                    : nb::none(),
-        to_str(found->order), to_str(found->dimension_separator),
-        found->inner_chunk_shape ? nb::object(tuple_of(*found->inner_chunk_shape)) : nb::none());
+    return facts_of(checkpoint_->zarr_metadata(i));
   }
   [[nodiscard]] std::string info_json() const { return cairn::info_json(*checkpoint_); }
   [[nodiscard]] nb::list warnings() const {
@@ -301,7 +311,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
   OpenOptions options{.step = step, .item = std::move(item)};
   options.allow_uncommitted = allow_uncommitted;
   options.resources.threads = threads;
-  if (memory) options.resources.memory = *memory;
+  if (memory) options.resources.memory = working_memory(*memory);
   options.metadata_key = std::move(metadata_key);
   options.version = {.generation = generation, .commit_time_ns = commit_time_ns};
   const WithoutGil unlocked;
@@ -332,11 +342,12 @@ void define_reader(nb::module_& module) {
       .def("tensor", &Reader::tensor, nb::arg("index"), nb::rv_policy::reference_internal)
       .def("index", &Reader::index, nb::arg("name"))
       .def("select", &Reader::select, nb::arg("globs"))
-      .def("structure", &Reader::structure)
+      .def("structure", &Reader::structure, nb::arg("typed_keys") = false)
+      .def("lost_keys", &Reader::lost_keys, nb::arg("indices").none() = nb::none())
       .def("warnings", &Reader::warnings)
       .def("leaf_paths", &Reader::leaf_paths)
       .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none(),
-           nb::arg("dtypes").none() = nb::none())
+           nb::arg("dtypes").none() = nb::none(), nb::arg("checked") = false)
       .def("read_into", &Reader::read_into, nb::arg("destinations"),
            nb::arg("progress").none() = nb::none())
       .def("load", &Reader::load, nb::arg("progress").none() = nb::none())
@@ -349,6 +360,13 @@ void define_reader(nb::module_& module) {
       .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<WithoutGil>())
       .def("stats_json", &Reader::stats_json, nb::arg("indices"))
       .def("json_item", &Reader::json_item, nb::arg("name"));
+  module.def(
+      "is_number_type",
+      [](std::string_view name) {
+        const auto dtype = dtype_from_name(name);
+        return dtype && *dtype != DType::kOpaque;
+      },
+      nb::arg("name"));
   module.def("open", open_reader, nb::arg("path"), nb::arg("step") = nb::none(),
              nb::arg("item") = nb::none(), nb::arg("allow_uncommitted") = false,
              nb::arg("threads") = 0, nb::arg("memory") = nb::none(), nb::arg("metadata_key") = "",

@@ -10,15 +10,17 @@
 #include "values/trees.h"
 
 #include <cairn/checkpointer.h>
+#include <cairn/convert.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
-#include <cairn/open.h>
+#include <cairn/orbax.h>
 #include <cairn/safetensors.h>
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -44,8 +46,9 @@ struct SaveRequest {
 SaveRequest request_of(nb::handle tree, nb::dict options) {
   const SaveChoices chosen = save_options(options);
   SaveRequest request{.handler = handler_options(chosen),
-                      .args = {.item = tree_from(tree)},
+                      .args = {},
                       .target = {.if_exists = chosen.if_exists, .item = chosen.item}};
+  request.args.item = tree_from(tree, &request.args.key_types);
   request.args.ocdbt_target_data_file_size = chosen.target_file_bytes;
   request.args.reuse_from = chosen.reuse_from;
   request.target.custom_metadata = chosen.custom_metadata;
@@ -79,12 +82,13 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
     return;
   }
   SaveOptions chosen = save_options(options);
-  const Tree read = tree_from(tree);
-  run_long(progress, [&](const CallControl& call) {
+  const Tree read = tree_from(tree, &chosen.key_types);
+  const auto work = [&](const CallControl& call) {
     chosen.progress = call.progress;
     chosen.cancel = call.cancel;
-    cairn::save(path.local(), read, chosen);
-  });
+    save_orbax(path.local(), read, chosen);
+  };
+  run_long(progress, work, Outcome::kCommit);
 }
 
 // ---- files of other formats ----
@@ -133,12 +137,31 @@ struct NamedArrays {
   }
 };
 
+// The files hold names, as Orbax does, and no more.
+void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes>& key_types) {
+  const auto is_lost = [](const DictKeyTypes& entry) { return entry.type != "str"; };
+  const auto first = std::find_if(key_types.begin(), key_types.end(), is_lost);
+  if (first == key_types.end()) return;
+  const auto count = std::count_if(key_types.begin(), key_types.end(), is_lost);
+  std::string name;
+  for (const std::string& key : first->dict) name += (name.empty() ? "" : ".") + key;
+  const std::string text =
+      format + " stores the keys of dicts as str and does not record their types: those of " +
+      (name.empty() ? "the tree" : "'" + name + "'") +
+      (first->type.empty() ? " have several types" : " are " + first->type) +
+      (count > 1 ? ", and " + std::to_string(count - 1) + " more dicts have such keys" : "") +
+      "; load() with a target returns the target's keys, and Orbax checkpoints record them";
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw nb::python_error();
+}
+
 void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
                const std::map<std::string, std::string>& metadata, nb::handle progress) {
-  const Tree read = tree_from(tree);
+  std::vector<DictKeyTypes> key_types;
+  const Tree read = tree_from(tree, &key_types);
+  warn_of_lost_keys(format, key_types);
   const IfExists if_exists = replace ? IfExists::kReplace : IfExists::kFail;
   const std::string target = path.local();
-  run_long(progress, [&](const CallControl& call) {
+  const auto work = [&](const CallControl& call) {
     // The writers have no other way to be stopped. They remove what they have written.
     const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
       if (call.cancel.stop_requested()) throw Error(Code::kCancelled, "the caller asked to stop");
@@ -162,7 +185,8 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
     else
       throw Error(Code::kInvalidArgument,
                   "unknown format '" + format + "'; known are orbax, safetensors, npz and msgpack");
-  });
+  };
+  run_long(progress, work, Outcome::kCommit);
 }
 
 // ---- saves in the background ----
@@ -224,6 +248,12 @@ class BackgroundSave {
 void define_saver(nb::module_& module) {
   module.def("save", save, nb::arg("path"), nb::arg("tree").none(), nb::arg("options"),
              nb::arg("progress").none() = nb::none());
+  module.def(
+      "save_format",
+      [](const PathText& path) {
+        return std::string(target_format_name(save_format_of(path.text)));
+      },
+      nb::arg("path"));
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
              nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")

@@ -84,11 +84,12 @@ std::string convert(const PathText& source, const PathText& target, Step step, I
       throw Error(Code::kInvalidArgument, "unknown element type '" + *chosen.dtype + "'");
   }
   std::string json;
-  run_long(progress, [&](const CallControl& call) {
+  const auto work = [&](const CallControl& call) {
     options.progress = call.progress;
     const auto opened = cairn::open(source.local(), {.step = step, .item = std::move(item)});
     json = convert_json(cairn::convert(*opened, target.local(), options));
-  });
+  };
+  run_long(progress, work, Outcome::kCommit);
   return json;
 }
 
@@ -120,6 +121,13 @@ void define_tools(nb::module_& module) {
       [](const PathText& path) {
         const WithoutGil unlocked;
         return steps_json(read_steps(path.local()));
+      },
+      nb::arg("path"));
+  module.def(
+      "incomplete_reason",
+      [](const PathText& path) {
+        const WithoutGil unlocked;
+        return incomplete_reason(path.local());
       },
       nb::arg("path"));
 }

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import cairn
 import numpy as np
@@ -166,6 +167,37 @@ def test_progress(tmp_path):
     with pytest.raises(KeyError, match="mine"):
         cairn.save(tmp_path / "d", {"a": np.random.default_rng(0).random(1 << 23)}, compression="zstd:9", progress=fails)
     assert_same(cairn.load(tmp_path / "c", progress=True), cairn.load(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("name", ["c", "c.npz", "c.safetensors", "c.msgpack"])
+@pytest.mark.parametrize("size", [10, 3_000_000])
+def test_an_exception_of_progress_comes_before_the_commit_or_is_a_warning(tmp_path, name, size):
+    def fails(done, total):
+        raise RuntimeError("boom")
+
+    cairn.save(tmp_path / name, {"old": np.ones(4)})
+    for save in (lambda: cairn.save(tmp_path / name, {"new": np.zeros(size)}, overwrite=True, progress=fails),
+                 lambda: cairn.convert(tmp_path / "source", tmp_path / name, to={"c": "orbax"}.get(name, ""), overwrite=True, progress=fails)):
+        cairn.save(tmp_path / "source", {"new": np.zeros(size)}, overwrite=True)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                save()
+                want = "new"
+            except RuntimeError:
+                want = "old"
+        assert list(cairn.load(tmp_path / name)) == [want]
+        texts = [str(w.message) for w in caught]
+        assert (want == "old" and not texts) or "progress raised RuntimeError('boom') when the result was" in texts[0]
+        cairn.save(tmp_path / name, {"old": np.ones(4)}, overwrite=True)
+
+
+def test_an_interrupt_of_progress_is_never_a_warning(tmp_path):
+    def presses(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cairn.save(tmp_path / "c", {"a": 1}, progress=presses)
 
 
 INTERRUPTED = """

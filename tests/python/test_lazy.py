@@ -159,3 +159,18 @@ def test_a_part_of_a_checkpoint_shows_its_tree_in_a_notebook(tmp_path):
     cairn.save(tmp_path / "c", {"params": {"kernel": np.ones((2, 3))}, "other": 1})
     shown = cairn.open(tmp_path / "c")["params"]._repr_html_()
     assert "kernel" in shown and "float64[2, 3]" in shown and "other" not in shown
+
+
+def test_a_checkpoint_of_one_array_is_a_mapping_of_one(tmp_path):
+    for name, tree in (("array", np.arange(4.0)), ("text", "words")):
+        cairn.save(tmp_path / name, tree)
+        opened = cairn.open(tmp_path / name)
+        assert len(opened) == 1 and list(opened) == [""] and list(opened.keys()) == [""] and "" in opened
+        assert "a" not in opened and 0 not in opened and dict(opened).keys() == {""}
+        for key in ("a", 0, None, 1.5):
+            with pytest.raises(KeyError):
+                opened[key]
+        assert np.array_equal(opened.load(), tree)
+        assert opened._repr_html_().startswith("<div>")
+    assert cairn.open(tmp_path / "array")[""].shape == (4,) and cairn.open(tmp_path / "text")[""] == "words"
+    assert [t.numpy().tolist() for t in cairn.open(tmp_path / "array").values()] == [[0, 1, 2, 3]]

@@ -142,3 +142,33 @@ def test_types_that_pytorch_cannot_use_are_refused(tmp_path):
         cairn.open(tmp_path / "c")["q"].torch()
     with pytest.raises(TypeError, match="elements of type int4"):
         cairn.load(tmp_path / "c", framework="torch")
+
+
+@pytest.mark.parametrize("suffix", ["", ".safetensors", ".msgpack"])
+def test_two_elements_of_float4_in_a_byte(tmp_path, suffix):
+    import safetensors.torch
+
+    packed = torch.tensor(range(256), dtype=torch.uint8).reshape(2, 128).view(torch.float4_e2m1fn_x2)
+    path = tmp_path / f"c{suffix}"
+    cairn.save(path, {"w": packed, "t": packed.T.contiguous()})
+    opened = cairn.open(path)
+    assert opened["w"].dtype == "float4_e2m1fn" and opened["w"].shape == (2, 256) and opened["t"].shape == (128, 4)
+    zeros = {"w": torch.zeros(2, 128, dtype=torch.uint8).view(packed.dtype), "t": torch.zeros(128, 2, dtype=torch.uint8).view(packed.dtype)}
+    for got in (cairn.load(path, framework="torch"), cairn.load(path, zeros), {"w": opened["w"].torch(), "t": opened["t"].torch()}):
+        assert same(got["w"], packed) and same(got["t"], packed.T.contiguous())
+    if suffix == ".safetensors":
+        assert same(safetensors.torch.load_file(path)["w"], packed)
+        safetensors.torch.save_file({"w": packed}, path)
+        assert same(cairn.load(path, framework="torch")["w"], packed)
+    with pytest.raises(ValueError, match="the stored shape is"):
+        cairn.load(path, {"w": torch.zeros(2, 256, dtype=torch.uint8).view(packed.dtype)}, partial=True)
+    with pytest.raises(TypeError, match="float4_e2m1fn_x2 cannot be read into"):
+        cairn.load(path, out={"w": zeros["w"]}, partial=True)
+
+
+def test_float4_that_pytorch_cannot_pack_is_refused(tmp_path):
+    import ml_dtypes
+
+    cairn.save(tmp_path / "c", {"w": np.ones(3, ml_dtypes.float4_e2m1fn)})
+    with pytest.raises(TypeError, match="last dimension must be even"):
+        cairn.load(tmp_path / "c", framework="torch")

@@ -2,6 +2,7 @@
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
+#include <cairn/open.h>
 #include <cairn/safetensors.h>
 #include <gtest/gtest.h>
 
@@ -191,6 +192,7 @@ TEST_F(Convert, RefusesCollisionsAndBadOptions) {
   options = {};
   EXPECT_THAT([&] { convert(checkpoint_, target("out.bin"), options); },
               FailsWith(Code::kInvalidArgument, "extension"));
+  EXPECT_EQ(target_format_of("a/B.NPZ"), TargetFormat::kNpz);
   EXPECT_THAT([] { parse_target_format("hdf5"); },
               FailsWith(Code::kInvalidArgument,
                         "unknown target format 'hdf5': expected one of safetensors, npz, msgpack, "
@@ -273,5 +275,51 @@ TEST_F(Convert, AnExportReplacesNoFileOfItsSource) {
   EXPECT_EQ(contents(target()).size(), 4U);
 }
 
+TEST(SaveFormat, OneTableOfExtensions) {
+  EXPECT_EQ(save_format_of("a.safetensors"), TargetFormat::kSafetensors);
+  EXPECT_EQ(save_format_of("/x/a.Npz"), TargetFormat::kNpz);
+  EXPECT_EQ(save_format_of("a.msgpack/"), TargetFormat::kMsgpack);
+  EXPECT_EQ(save_format_of("model.index"), TargetFormat::kTensorFlow);
+  for (const char* path : {"", "a", "a.npz.d", "pt", "step_12", "a.ckpt"})
+    EXPECT_EQ(save_format_of(path), TargetFormat::kOrbax) << path;
+  for (const char* path : {"a.pt", "a.PTH", "a.npy", "a.h5", "a.gguf", "a.bin", "a.pkl", "a.onnx",
+                           "a.safetensor", "a.pt//"})
+    EXPECT_THAT([&] { save_format_of(path); },
+                FailsWith(Code::kInvalidArgument, "expected .safetensors, .npz, .msgpack, or"))
+        << path;
+  const testing::TempDir dir;
+  for (const char* name : {"a.pt", "a.npz", "a.index", "a.msgpack"}) {
+    EXPECT_THAT(
+        [&] {
+          save(dir / name, Tree{{"w", 1}});
+        },
+        FailsWith(Code::kInvalidArgument, "Orbax"));
+    save_orbax(dir / name, Tree{{"w", 1}});
+    EXPECT_EQ(load(dir / name), (Tree{{"w", 1}}));
+  }
+}
+
+TEST(KeyTypes, AreSavedAndConverted) {
+  const testing::TempDir dir;
+  const Tree tree{{"s", {{"0", 1}, {"1", 2}}}, {"m", {{"0", 3}, {"x", 4}}}};
+  const std::vector<DictKeyTypes> types = {{.dict = {"s"}, .type = "int"},
+                                           {.dict = {"m"}, .types = {{"0", "int"}, {"x", "str"}}}};
+  SaveOptions options;
+  options.key_types = types;
+  save(dir / "a", tree, options);
+  EXPECT_EQ(open(dir / "a")->key_types(), types);
+  EXPECT_EQ(load(dir / "a"), tree);
+  ConvertOptions to_orbax;
+  to_orbax.format = TargetFormat::kOrbaxZarr3;
+  convert(*open(dir / "a"), dir / "b", to_orbax);
+  EXPECT_EQ(open(dir / "b")->key_types(), types);
+  to_orbax.exclude = {"m.*"};
+  convert(*open(dir / "a"), dir / "c", to_orbax);
+  EXPECT_EQ(open(dir / "c")->key_types(), (std::vector<DictKeyTypes>{types[0]}));
+  options.key_types = {{.dict = {"m"}, .type = "int"}};
+  EXPECT_THAT([&] { save(dir / "d", tree, options); },
+              FailsWith(Code::kInvalidArgument, "not of type int"));
+  EXPECT_FALSE(std::filesystem::exists(std::string(dir / "d")));
+}
 }  // namespace
 }  // namespace cairn

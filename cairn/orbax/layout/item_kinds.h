@@ -1,6 +1,7 @@
 // item_kinds.h -- how Orbax's handlers store items: their names and their files.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -49,9 +50,21 @@ inline bool is_random_key_handler(std::string_view handler) {
          handler.ends_with("RandomKeyCheckpointHandler");
 }
 
+// Whether the handler saves a pytree with its own `_METADATA` in the item's folder.
+inline bool is_tree_handler(std::string_view handler) {
+  handler.remove_prefix(std::min(handler.size(), handler.rfind('.') + 1));
+  return handler.ends_with("PyTreeCheckpointHandler") ||
+         handler.ends_with("StandardCheckpointHandler") || handler.ends_with("PyTreeHandler");
+}
+
 // The names that handlers of different ages gave to the file of the JSON item `item`.
 inline std::array<std::string_view, 3> json_item_files(std::string_view item) {
   return {kJsonItemFile, kV1JsonItemFile, item};
+}
+
+// Whether a file of the item `item` holds JSON, by its name.
+inline bool is_json_file(std::string_view name, std::string_view item) {
+  return name == kJsonItemFile || name == item || name.ends_with(".json");
 }
 
 }  // namespace cairn::inline v0::orbax

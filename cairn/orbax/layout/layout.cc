@@ -4,6 +4,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 
 // Orbax's latest_step returns such a step, and its restore returns nothing.
 constexpr const char* kEmptyStep = "the folder is empty (Orbax counts it as a step)";
+constexpr const char* kNoCheckpoint = "the folder holds no checkpoint";
 constexpr std::size_t kMaxListedSteps = 20;  // the maximum number of steps in messages
 // The maximum number of folders that a search for arrays visits in a directory without metadata.
 constexpr std::size_t kMaxFoldersLookedAt = 2000;
@@ -230,6 +232,21 @@ bool look_at_unmarked(const Listing& listing, Layout& layout) {
   return true;
 }
 
+// Whether a folder holds items that are not trees, in a checkpoint that is older than
+// _CHECKPOINT_METADATA.
+bool has_other_items(const Listing& listing) {
+  return std::ranges::any_of(listing.folders, [&](const std::string& name) {
+    const auto listed = try_call([&] { return list_below(listing, name); });
+    if (!listed) return false;
+    const auto& [path, files, folders, handle] = listed.value();
+    const auto is_content = [&](const std::string& file) {
+      return is_json_file(file, name) || file == kProtoItemFile;
+    };
+    return std::ranges::any_of(files, is_content) ||
+           random_key_item({.name = name, .path = path}, listed.value());
+  });
+}
+
 // Fills `layout` if `path` is a checkpoint (not a root); otherwise returns false.
 bool look_at_checkpoint(const Listing& listing, Layout& layout) {
   return look_at_marked(listing, layout) || look_at_unmarked(listing, layout);
@@ -272,11 +289,34 @@ std::vector<Step> step_folders(const Listing& listing) {
   return steps;
 }
 
-bool is_complete(const Listing& root, const std::string& name) {
-  const Listing listing = list_below(root, name);
+// What is wrong with a folder that should be a complete checkpoint.
+enum class FlawKind : std::uint8_t { kNone, kForeign, kUnfinished, kLacksFiles };
+struct Flaw {
+  FlawKind kind = FlawKind::kNone;
+  std::string why;
+};
+Flaw flaw_of(const Listing& listing) {
   Layout layout;
-  return look_at_checkpoint(listing, layout) && layout.kind != LayoutKind::kZarr &&
-         unfinished_part(layout, listing).empty();
+  if (!look_at_checkpoint(listing, layout) || layout.kind == LayoutKind::kZarr)
+    return {FlawKind::kForeign, is_empty(listing) ? kEmptyStep : kNoCheckpoint};
+  if (std::string why = unfinished_part(layout, listing); !why.empty())
+    return {FlawKind::kUnfinished, std::move(why)};
+  std::string why = find_missing(layout);
+  return why.empty() ? Flaw() : Flaw{FlawKind::kLacksFiles, std::move(why)};
+}
+
+// As above, for a step of a root.
+Flaw flaw_of(const Listing& root, const std::string& name) {
+  const std::string path = join(root.path, name);
+  const auto opened = try_call([&] { return root.folder->open_below(path); });
+  if (!opened && opened.error().code() == Code::kNotFound)
+    return {FlawKind::kUnfinished, "it has been removed"};
+  if (!opened) throw Error(opened.error());
+  return flaw_of(list_directory(opened.value(), path));
+}
+
+bool is_complete(const Listing& root, const std::string& name) {
+  return flaw_of(root, name).kind == FlawKind::kNone;
 }
 
 // Returns a text for messages, for example "complete steps are 1, 2, 3".
@@ -310,19 +350,33 @@ Step choose_named_step(const Listing& root, const std::vector<Step>& steps, std:
   return *chosen;
 }
 
+// The latest complete step. If there is none, the latest that lacks files: opening it says which.
 Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Layout& layout) {
+  std::optional<Step> lacking;
+  std::size_t later = 0;  // those of passed_over that are later than `lacking`
   for (auto it = steps.rbegin(); it != steps.rend(); ++it) {
-    if (!is_complete(root, it->folder)) {
-      layout.passed_over.push_back(it->folder);
+    if (Flaw flaw = flaw_of(root, it->folder); flaw.kind != FlawKind::kNone) {
+      if (flaw.kind == FlawKind::kLacksFiles && !lacking) {
+        lacking = *it;
+        later = layout.passed_over.size();
+      }
+      layout.passed_over.push_back(
+          {it->folder, std::move(flaw.why), flaw.kind == FlawKind::kUnfinished});
       continue;
     }
     for (auto same = it + 1; same != steps.rend() && same->number == it->number; ++same)
       if (is_complete(root, same->folder)) refuse_two_folders(root, *same, *it);
     return *it;
   }
+  if (lacking) {
+    layout.passed_over.resize(later);
+    return *lacking;
+  }
   throw Error(Code::kFailedPrecondition,
               "none of the " + std::to_string(steps.size()) + " steps of " + root.path +
-                  " is complete. Open one with --step N --allow-uncommitted, at your own risk");
+                  " is complete; step " + std::to_string(steps.back().number) + ": " +
+                  layout.passed_over.front().why +
+                  ". Open one with --step N --allow-uncommitted, at your own risk");
 }
 
 // A root contains folders with step names, and at least one of them is a checkpoint.
@@ -537,6 +591,12 @@ Layout find_layout(const std::string& path, const OpenOptions& options) {
   std::optional<Layout> layout = try_find_layout(path, options);
   if (layout) return *std::move(layout);
   fail_unrecognised(path);
+}
+
+std::string why_incomplete(const FolderPtr& folder) {
+  const Listing listing = list_directory(folder, folder->path());
+  std::string why = flaw_of(listing).why;
+  return why == kNoCheckpoint && has_other_items(listing) ? "" : why;
 }
 
 std::vector<std::string> list_steps(const std::string& path) {

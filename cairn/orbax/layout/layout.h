@@ -109,15 +109,21 @@ enum class LayoutKind : std::uint8_t {
   kComposite,  // the items are in subfolders
   kZarr,       // Zarr arrays without checkpoint metadata
 };
+// A step that was not opened because it is not complete.
+struct PassedStep {
+  std::string folder;  // its name
+  std::string why;
+  bool is_unfinished = false;  // its save has not ended; otherwise files are missing
+};
 // The detected layout of one checkpoint.
 struct Layout {
   LayoutKind kind = LayoutKind::kDirect;
   // The path of the checkpoint. If a step root was opened, this is the path of the step.
   std::string path;
-  std::string root;                      // the step root; "" if none was opened
-  std::optional<std::int64_t> step;      // set if `root` is set
-  std::size_t step_count = 0;            // the number of folders in the root that have a step name
-  std::vector<std::string> passed_over;  // the folders of later steps that are incomplete
+  std::string root;                     // the step root; "" if none was opened
+  std::optional<std::int64_t> step;     // set if `root` is set
+  std::size_t step_count = 0;           // the number of folders in the root that have a step name
+  std::vector<PassedStep> passed_over;  // the later steps that are incomplete
   // False: of a composite checkpoint, only the items have files that mark them. It is older than
   // _CHECKPOINT_METADATA, or a folder in which somebody keeps checkpoints.
   bool is_marked = true;

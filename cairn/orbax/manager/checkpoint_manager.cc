@@ -8,6 +8,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/observer/observe.h>
+#include <cairn/base/text.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/io/file.h>
@@ -18,11 +19,13 @@
 #include <cairn/orbax/manager/manager_options.h>
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/orbax/manager/step_events.h>
+#include <cairn/orbax/manager/step_links.h>
 #include <cairn/orbax/manager/step_removal.h>
 #include <cairn/orbax/restore/restored_items.h>
 #include <cairn/orbax/save/composite_args.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -117,17 +120,25 @@ struct CheckpointManager::State {
     const Stopwatch watch;
     if (!running.is_running() && !removing.is_running()) going.clear();
     steps.clear();
-    for (const std::int64_t step : steps_on_disk())
+    links.forget();
+    orbax::FoundSteps found = steps_on_disk();
+    for (const std::int64_t step : found.complete)
       if (!going.contains(step)) steps.push_back({.step = step});
+    incomplete.clear();
+    for (auto& folder : found.incomplete)
+      if (!going.contains(folder.step)) incomplete.push_back(std::move(folder));
+    for (const IncompleteStep& found_one : incomplete)
+      events.incomplete(found_one.step, found_one.path, found_one.reason);
     has_details = false;
     events.found(steps.size(), watch.elapsed());
   }
 
   // None if somebody has removed the directory. The next save makes it again, as in Orbax.
-  [[nodiscard]] std::vector<std::int64_t> steps_on_disk() const {
+  [[nodiscard]] orbax::FoundSteps steps_on_disk() const {
     if (!directory_exists(root)) return {};
-    return orbax::steps_in(Directory::open(root), options.step_name_format,
-                           orbax::commit_rule_of(options));
+    const Workers workers(options.handler.resources.threads);
+    return orbax::find_steps(Directory::open(root), options.step_name_format,
+                             orbax::commit_rule_of(options), workers.executor());
   }
 
   // Reads the times and metrics of the steps that were there before.
@@ -166,6 +177,9 @@ struct CheckpointManager::State {
   [[nodiscard]] std::string folder_of(std::int64_t step) const {
     return orbax::join(root, name_of(step));
   }
+  [[nodiscard]] bool is_incomplete(std::int64_t step) const {
+    return std::ranges::find(incomplete, step, &IncompleteStep::step) != incomplete.end();
+  }
   [[nodiscard]] bool has(std::int64_t step) const {
     return std::ranges::any_of(steps, [&](const StepInfo& info) { return info.step == step; });
   }
@@ -176,7 +190,12 @@ struct CheckpointManager::State {
   }
   // The folder of a step (none: the latest). Throws not_found.
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step) const {
-    if (!step && steps.empty()) throw Error(Code::kNotFound, root + ": has no steps");
+    if (!step && steps.empty())
+      throw Error(Code::kNotFound,
+                  root + (incomplete.empty() ? ": has no steps"
+                                             : ": has no complete step; step " +
+                                                   std::to_string(incomplete.back().step) + ": " +
+                                                   incomplete.back().reason));
     const std::int64_t wanted = step.value_or(steps.empty() ? 0 : steps.back().step);
     std::string folder = folder_of(wanted);
     if (!directory_exists(folder)) throw Error(Code::kNotFound, folder + ": there is no such step");
@@ -237,8 +256,20 @@ struct CheckpointManager::State {
     std::vector<std::int64_t> chosen;
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (!kept[i]) chosen.push_back(steps[i].step);
+    const auto needed = needed_by_links(chosen);
+    std::erase_if(chosen, [&](std::int64_t step) { return needed.contains(name_of(step)); });
     events.chosen(steps.size(), chosen.size(), watch.elapsed());
     return chosen;
+  }
+
+  // The names of those of the steps that links lead to, with such a link.
+  std::map<std::string, std::string> needed_by_links(const std::vector<std::int64_t>& chosen) {
+    if (chosen.empty() || !directory_exists(root)) return {};
+    std::set<std::string> names, chosen_names;
+    for (const StepInfo& info : steps) names.insert(name_of(info.step));
+    for (const IncompleteStep& folder : incomplete) names.emplace(cairn::name_of(folder.path));
+    for (const std::int64_t step : chosen) chosen_names.insert(name_of(step));
+    return links.find_needed(Directory::open(root), names, chosen_names);
   }
 
   // In the primary, removes a step. Waits until it is gone.
@@ -320,9 +351,14 @@ struct CheckpointManager::State {
         orbax::add_text(std::string(orbax::kMetricsItem), std::string(orbax::kJsonHandler),
                         std::string(orbax::kMetricsItem), orbax::metrics_text(*save.metrics), args);
     });
+    for (const IncompleteStep& folder : incomplete)
+      if (folder.step == step && folder.path == folder_of(step))
+        events.incomplete_replaced(step, folder.path);
     auto write =
         handler.start_checkpoint(folder_of(step), args, options.enable_async_checkpointing);
     const auto before = last_time();
+    std::erase_if(incomplete, [&](const auto& folder) { return folder.step == step; });
+    links.add_without_links(name_of(step));
     steps.push_back(
         {.step = step, .time = std::chrono::system_clock::now(), .metrics = save.metrics});
     looking_again([&] {
@@ -383,6 +419,12 @@ struct CheckpointManager::State {
 
   // Removes a step that is there.
   void remove(std::int64_t step) {
+    const auto needed = needed_by_links({step});
+    if (!needed.empty())
+      throw Error(Code::kFailedPrecondition, folder_of(step) + ": the link " +
+                                                 needed.begin()->second +
+                                                 " leads to the step; remove the link first");
+    std::erase_if(incomplete, [&](const auto& folder) { return folder.step == step; });
     if (!options.enable_background_delete) {
       remove(std::vector{step});
       return forget({step});
@@ -399,8 +441,10 @@ struct CheckpointManager::State {
   PyTreeCheckpointHandler handler;
   std::string root;  // its path; somebody may put another directory there
   orbax::StepEvents events{options.handler.observer, root};
-  std::vector<StepInfo> steps;  // in the order of their saves
-  bool has_details = false;     // times and metrics of all steps are read
+  std::vector<StepInfo> steps;             // the complete ones, in the order of their saves
+  std::vector<IncompleteStep> incomplete;  // when the directory was listed
+  orbax::StepLinks links;
+  bool has_details = false;  // times and metrics of all steps are read
   bool closed = false;
   bool reached_preemption = false;  // some process is to end
   std::set<std::int64_t> going;     // steps that are being removed in the background
@@ -418,6 +462,10 @@ std::vector<std::int64_t> CheckpointManager::all_steps() const {
   std::vector<std::int64_t> steps;
   for (const StepInfo& info : state_->steps) steps.push_back(info.step);
   return steps;
+}
+
+std::vector<IncompleteStep> CheckpointManager::incomplete_steps() const {
+  return state_->incomplete;
 }
 
 std::optional<std::int64_t> CheckpointManager::latest_step() const {
@@ -497,7 +545,7 @@ std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,
 void CheckpointManager::remove(std::int64_t step) {
   if (state_->options.read_only) return state_->events.skipped_as_read_only("remove");
   state_->wait();
-  if (!state_->has(step))
+  if (!state_->has(step) && !state_->is_incomplete(step))
     throw Error(Code::kNotFound, state_->folder_of(step) + ": there is no such step");
   state_->remove(step);
 }

@@ -5,6 +5,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
@@ -79,18 +80,58 @@ Metrics parse_metrics(const std::string& file, Read read) {
 
 }  // namespace
 
-std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
-                                   CommitRule rule) {
-  std::vector<std::int64_t> steps;
+namespace {
+
+struct StepFolder {
+  std::int64_t step = 0;
+  std::string name;
+};
+
+std::vector<StepFolder> step_folders(const Directory& root, const StepNameFormat& format,
+                                     CommitRule rule) {
+  std::vector<StepFolder> folders;
   for (const DirectoryEntry& entry : root.list()) {
     if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
     const auto step = parse_step_name(entry.name, format);
     if (!step || (entry.kind == EntryKind::kLink && !directory_exists(root.path_of(entry.name))))
       continue;
-    if (is_committed(root, entry.name, rule)) steps.push_back(*step);
+    if (is_committed(root, entry.name, rule)) folders.push_back({*step, entry.name});
   }
-  std::ranges::sort(steps);
-  return steps;
+  std::ranges::sort(folders, {}, &StepFolder::step);
+  return folders;
+}
+
+// Why the step is not complete; "" also if it cannot be read.
+std::string flaw_of(const Directory& root, const StepFolder& folder) {
+  const auto why =
+      try_call([&] { return why_incomplete(FolderHandle::open_once(root, folder.name)); });
+  if (why) return why.value();
+  return root.kind(folder.name) == EntryKind::kAbsent ? "it has been removed" : "";
+}
+
+}  // namespace
+
+FoundSteps find_steps(const Directory& root, const StepNameFormat& format, CommitRule rule,
+                      Executor& executor) {
+  const std::vector<StepFolder> folders = step_folders(root, format, rule);
+  std::vector<std::string> flaws(folders.size());
+  executor.for_each(folders.size(), [&](std::size_t i) { flaws[i] = flaw_of(root, folders[i]); });
+  FoundSteps found;
+  for (std::size_t i = 0; i < folders.size(); ++i)
+    if (flaws[i].empty())
+      found.complete.push_back(folders[i].step);
+    else
+      found.incomplete.push_back(
+          {folders[i].step, root.path_of(folders[i].name), std::move(flaws[i])});
+  return found;
+}
+
+std::optional<std::int64_t> find_latest_step(const Directory& root, const StepNameFormat& format,
+                                             CommitRule rule) {
+  const std::vector<StepFolder> folders = step_folders(root, format, rule);
+  for (auto it = folders.rbegin(); it != folders.rend(); ++it)
+    if (flaw_of(root, *it).empty()) return it->step;
+  return std::nullopt;
 }
 
 StepInfo read_step(const std::string& folder, std::int64_t step) {

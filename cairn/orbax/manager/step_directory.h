@@ -2,6 +2,7 @@
 // they and the directory record.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
@@ -18,10 +19,18 @@ namespace cairn::inline v0::orbax {
 
 inline constexpr std::string_view kMetricsItem = "metrics";
 
-// The folders whose names are names of steps, in ascending order of the steps. Like Orbax, it takes
-// every folder with such a name for a step, or with kCommitMarker those that count as complete.
-std::vector<std::int64_t> steps_in(const Directory& root, const StepNameFormat& format,
-                                   CommitRule rule);
+// The steps of a directory, in ascending order.
+struct FoundSteps {
+  std::vector<std::int64_t> complete;
+  std::vector<IncompleteStep> incomplete;
+};
+// The folders whose names are names of steps; with kCommitMarker those that count as committed. A
+// step is complete if why_incomplete() says so, or if it cannot be read: then its restore says why.
+FoundSteps find_steps(const Directory& root, const StepNameFormat& format, CommitRule rule,
+                      Executor& executor);
+// The latest complete step. Examines no earlier one.
+std::optional<std::int64_t> find_latest_step(const Directory& root, const StepNameFormat& format,
+                                             CommitRule rule);
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last
 // change. With the metrics of its item "metrics": nested numbers are named "eval.loss" or, in a

@@ -23,6 +23,17 @@ void StepEvents::found(std::size_t steps, std::chrono::nanoseconds duration) con
           {{"path", path_}, {"steps", count_of(steps)}}, duration);
 }
 
+void StepEvents::incomplete(std::int64_t step, std::string_view folder,
+                            std::string_view why) const {
+  observe(observer_, EventLevel::kWarning, "steps.incomplete",
+          {{"path", path_}, {"step", step}, {"folder", folder}, {"message", why}});
+}
+
+void StepEvents::incomplete_replaced(std::int64_t step, std::string_view folder) const {
+  observe(observer_, EventLevel::kWarning, "steps.incomplete_replaced",
+          {{"path", path_}, {"step", step}, {"folder", folder}});
+}
+
 void StepEvents::chosen(std::size_t examined, std::size_t to_remove,
                         std::chrono::nanoseconds duration) const {
   observe(observer_, EventLevel::kInfo, "steps.chosen",

@@ -22,6 +22,8 @@ class StepEvents {
 
   // ---- the calls of the manager ----
   void found(std::size_t steps, std::chrono::nanoseconds duration) const;
+  void incomplete(std::int64_t step, std::string_view folder, std::string_view why) const;
+  void incomplete_replaced(std::int64_t step, std::string_view folder) const;
   void chosen(std::size_t examined, std::size_t to_remove, std::chrono::nanoseconds duration) const;
   void skipped_as_read_only(std::string_view operation) const;
   void option_ignored(std::string_view option) const;

@@ -17,11 +17,8 @@ std::optional<std::int64_t> latest_in(const std::string& directory,
                                       const StepWatcherOptions& options) {
   const auto root = try_call([&] { return Directory::open(directory); });
   if (!root && root.error().code() == Code::kNotFound) return std::nullopt;
-  const std::vector<std::int64_t> steps =
-      orbax::steps_in(root.value(), options.step_name_format,
-                      {options.commit_protocol, options.allow_legacy_atomic_rename});
-  if (steps.empty()) return std::nullopt;
-  return steps.back();
+  return orbax::find_latest_step(root.value(), options.step_name_format,
+                                 {options.commit_protocol, options.allow_legacy_atomic_rename});
 }
 
 }  // namespace

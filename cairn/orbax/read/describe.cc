@@ -116,6 +116,20 @@ std::string layout_words(const Layout& layout, std::span<const PytreeItem> opene
 
 // ---- the checkpoint ----
 
+// Names the later steps that are not complete. Warns of those that are damaged: an unfinished save
+// is nothing unusual.
+void add_passed_steps(const Layout& layout, CheckpointInfo& info) {
+  std::vector<std::string> names;
+  for (const PassedStep& step : layout.passed_over) {
+    names.push_back(step.folder);
+    if (!step.is_unfinished)
+      info.warnings.push_back("the later step " + join(layout.root, step.folder) +
+                              " is not complete, so it was not opened: " + step.why);
+  }
+  if (!names.empty())
+    info.facts.emplace_back("newer steps that are not complete", join_names(names));
+}
+
 void add_checkpoint_metadata(const Layout& layout, CheckpointInfo& info) {
   const std::string file = join(layout.path, kCheckpointMetadataFile);
   if (layout.kind == LayoutKind::kZarr || !layout.folder->exists(file)) return;
@@ -353,8 +367,7 @@ CheckpointInfo describe_checkpoint(const Layout& layout, std::span<const PytreeI
   if (layout.kind != LayoutKind::kZarr)
     info.facts.emplace_back("API version", layout.v1 ? "1" : "0");
   if (!layout.root.empty()) info.facts.emplace_back("root", layout.root);
-  if (!layout.passed_over.empty())
-    info.facts.emplace_back("newer steps that are not complete", join_names(layout.passed_over));
+  add_passed_steps(layout, info);
   if (!layout.uncommitted.empty()) info.facts.emplace_back("uncommitted", layout.uncommitted);
   add_checkpoint_metadata(layout, info);
   add_root_metadata(layout, info.facts);

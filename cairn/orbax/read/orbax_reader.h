@@ -34,6 +34,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] std::string random_key_impl(std::size_t index) const override;
   [[nodiscard]] std::optional<ZarrMetadata> zarr_metadata(std::size_t index) const override;
   [[nodiscard]] Tree rich_tree_of(const std::function<Tree(std::size_t)>& leaf) const override;
+  [[nodiscard]] std::vector<DictKeyTypes> key_types() const override;
   [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override;
   // For tools that need more than the leaves.
   [[nodiscard]] const Layout& layout() const { return layout_; }

@@ -139,6 +139,11 @@ Tree recorded_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
 Tree rich_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
                const std::function<Tree(std::size_t)>& make_leaf);
 
+// The types of keys that `_METADATA` records for the tree with these leaves. Throws data_loss if the
+// record is damaged or does not fit them.
+std::vector<DictKeyTypes> recorded_key_types(const PytreeItem& item,
+                                             std::span<const TensorInfo> leaves);
+
 // As open_pytree_item, but without opening the arrays: the arrays are of LeafKind::kUnknown, and
 // `stored` and `keys` are empty. Use it if only a few arrays are needed. If no file describes the
 // tree, the item has no tensors. `aggregate_file` is the name of the msgpack file of older

@@ -1,7 +1,9 @@
-// rich_structure.cc -- the structure with the tuples and named tuples that `_METADATA` records.
+// rich_structure.cc -- the structure with the tuples and named tuples that `_METADATA` records, and
+// the types of keys.
 #include <cairn/base/errors.h>
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/orbax/read/pytree_item.h>
+#include <cairn/tree/metadata/key_types.h>
 #include <cairn/tree/metadata/rich_types.h>
 #include <cairn/tree/names.h>
 
@@ -56,6 +58,34 @@ Tree OrbaxCheckpoint::rich_tree_of(const std::function<Tree(std::size_t)>& leaf)
   const std::string& types = items_[0].metadata.rich_types;
   if (types.empty() || !may_say_more(types, items_[0].recorded)) return tree_of(leaf);
   return rich_tree(items_[0], tensors_, leaf);
+}
+
+std::vector<DictKeyTypes> recorded_key_types(const PytreeItem& item,
+                                             std::span<const TensorInfo> leaves) {
+  if (item.metadata.key_types.empty()) return {};
+  return with_context([&] { return join(item.item.path, std::string(kTreeMetadataFile)); },
+                      [&] {
+                        std::vector<DictKeyTypes> types = parse_key_types(item.metadata.key_types);
+                        std::vector<const KeyPath*> paths;
+                        paths.reserve(leaves.size());
+                        for (const TensorInfo& leaf : leaves) paths.push_back(&leaf.path);
+                        check_key_types(types, paths, Code::kDataLoss);
+                        return types;
+                      });
+}
+
+std::vector<DictKeyTypes> OrbaxCheckpoint::key_types() const {
+  std::vector<DictKeyTypes> all;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < items_.size(); ++i) {
+    const std::span leaves = std::span(tensors_).subspan(first, leaf_counts_[i]);
+    first += leaf_counts_[i];
+    for (DictKeyTypes& types : recorded_key_types(items_[i], leaves)) {
+      if (!leaves.empty() && leaves[0].item) types.dict.insert(types.dict.begin(), *leaves[0].item);
+      all.push_back(std::move(types));
+    }
+  }
+  return all;
 }
 
 }  // namespace cairn::inline v0::orbax

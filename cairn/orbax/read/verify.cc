@@ -182,8 +182,10 @@ void ItemCheck::check_keys() {
   if (item_.recorded == 0) damage("", file, "lists no leaf; Orbax refuses a tree without leaves");
 }
 
-// Loading a tree with its tuples and named tuples needs the record of them.
+// Loading a tree with its tuples, its named tuples and its keys needs the record of them.
 void ItemCheck::check_rich_types() {
+  const auto keys = try_call([&] { return recorded_key_types(item_, leaves_.tensors); });
+  if (!keys) failed("", path(kTreeMetadataFile), keys.error());
   if (item_.metadata.rich_types.empty()) return;
   const auto rich = try_call(
       [&] { return rich_tree(item_, leaves_.tensors, [](std::size_t) { return Tree(); }); });

@@ -46,11 +46,6 @@ void check_proto_text(const std::string& file, VerifyReport& report) {
   report.findings.back().offset = fault->offset;
 }
 
-// Whether a file of an item has a format that Cairn knows by its name.
-bool is_json_file(const std::string& name, const Item& item) {
-  return name == kJsonItemFile || name == item.name || name.ends_with(".json");
-}
-
 // Verifies a file that marks a folder. Orbax looks only for its name, and so does Cairn.
 void check_marker(const std::string& folder, std::string_view name, VerifyReport& report) {
   const std::string file = join(folder, name);
@@ -83,16 +78,6 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
   }
 }
 
-// Returns true if the handler with this name in item_handlers saves a pytree with its own
-// `_METADATA` in the item's folder.
-bool is_tree_handler(std::string_view handler) {
-  handler.remove_prefix(std::min(handler.size(), handler.rfind('.') + 1));
-  for (const std::string_view known :
-       {"PyTreeCheckpointHandler", "StandardCheckpointHandler", "PyTreeHandler"})
-    if (handler.ends_with(known)) return true;
-  return false;
-}
-
 // Returns true if Orbax itself has the handler. It finds a handler by this name, with the module.
 bool is_orbax_handler(std::string_view handler) {
   constexpr std::string_view kNames[] = {"PyTreeCheckpointHandler",
@@ -123,7 +108,7 @@ void note_unchecked(const std::string& path, VerifyReport& report) {
 // As note_unchecked, for an item that is not a tree.
 void note_unknown_item(const Item& item, const Listing& listing, VerifyReport& report) {
   const auto is_known_file = [&](const std::string& name) {
-    return is_json_file(name, item) || name == kProtoItemFile || name == kCommitFile;
+    return is_json_file(name, item.name) || name == kProtoItemFile || name == kCommitFile;
   };
   const auto is_known_folder = [](const std::string& name) {
     return name.starts_with(kJaxRandomKeyFolder) || name.starts_with(kNumpyRandomKeyFolder);
@@ -146,7 +131,7 @@ void verify_other_item(const Item& item, const Listing& listing, const std::stri
     add_finding(report, Severity::kDamage, item.path,
                 "the folder of item '" + item.name + "' is empty");
   for (const auto& name : listing.files)
-    if (is_json_file(name, item)) check_json(join(item.path, name), report);
+    if (is_json_file(name, item.name)) check_json(join(item.path, name), report);
   // A handler of the user's own may give this name to a file of any content.
   if (listing.has_file(kProtoItemFile) && (handler == nullptr || !is_foreign_handler(*handler)))
     check_proto_text(join(item.path, kProtoItemFile), report);
@@ -264,9 +249,9 @@ void verify_lost_item(const LostItem& lost, VerifyReport& report) {
 void verify_surroundings(const Layout& layout, VerifyReport& report) {
   if (!layout.uncommitted.empty())
     add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
-  for (const auto& folder : layout.passed_over)
-    add_finding(report, Severity::kNote, join(layout.root, folder),
-                "a later step that is not complete; it was not checked");
+  for (const PassedStep& step : layout.passed_over)
+    add_finding(report, Severity::kNote, join(layout.root, step.folder),
+                "a later step that is not complete; it was not checked: " + step.why);
   if (layout.kind == LayoutKind::kZarr) return;
   check_marker(layout.path, kCommitFile, report);
   check_marker(layout.path, kV1Marker, report);

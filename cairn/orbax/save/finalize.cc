@@ -15,6 +15,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -65,28 +66,57 @@ std::string names_text(const std::set<std::string>& names) {
   return text + (names.size() > kShownNames ? ", ..." : "");
 }
 
+// The names of the arrays of one or more databases.
+struct ArrayNames {
+  std::set<std::string> described, stored;  // with .zarray; with a chunk
+};
+
+void add_names(const KvStore& store, ArrayNames& names) {
+  for (const ListEntry& entry : store.list("")) {
+    const auto name = handlers::array_of_key(entry.key);
+    if (name)
+      (handlers::is_metadata_key(entry.key) ? names.described : names.stored).emplace(*name);
+  }
+}
+
 // Removes the names of arrays without elements, which have no chunks.
-void drop_empty(std::set<std::string>& names, const KvStore& store) {
+void drop_empty(std::set<std::string>& names, std::span<const StorePtr> stores) {
   std::erase_if(names, [&](const std::string& name) {
-    const auto text = store.read_at_most(zarr::ZarrArray::metadata_key(name, 2), kMaxMetadataFile);
-    return text && element_count(zarr::parse_zarray(as_text(*text)).shape) == 0;
+    return std::any_of(stores.begin(), stores.end(), [&](const StorePtr& store) {
+      const auto text =
+          store->read_at_most(zarr::ZarrArray::metadata_key(name, 2), kMaxMetadataFile);
+      return text && element_count(zarr::parse_zarray(as_text(*text)).shape) == 0;
+    });
   });
 }
 
-// Throws unless each array with `.zarray` has a chunk, and each chunk belongs to an array.
-void check_merged(const std::string& directory) {
-  std::set<std::string> described, stored;
-  const StorePtr store = open_ocdbt(open_file_store(directory));
-  for (const ListEntry& entry : store->list("")) {
-    const auto name = handlers::array_of_key(entry.key);
-    if (name) (handlers::is_metadata_key(entry.key) ? described : stored).emplace(*name);
-  }
-  std::set<std::string> without_chunks, without_metadata;
-  std::set_difference(described.begin(), described.end(), stored.begin(), stored.end(),
-                      std::inserter(without_chunks, without_chunks.end()));
-  std::set_difference(stored.begin(), stored.end(), described.begin(), described.end(),
-                      std::inserter(without_metadata, without_metadata.end()));
-  drop_empty(without_chunks, *store);
+// The names in `some` that are not in `others`.
+std::set<std::string> missing_from(const std::set<std::string>& others,
+                                   const std::set<std::string>& some) {
+  std::set<std::string> missing;
+  std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
+                      std::inserter(missing, missing.end()));
+  return missing;
+}
+
+// Checks the arrays of the databases in these folders, and of the directory's own, together: throws
+// unless each array with `.zarray` has a chunk, and each chunk belongs to an array.
+void check_merged(const std::string& directory, const Listing& listing,
+                  const std::vector<std::string>& folders) {
+  ArrayNames names;
+  std::vector<StorePtr> stores;
+  const auto add = [&](const std::string& path) {
+    with_context([&] { return path; },
+                 [&] {
+                   stores.push_back(open_ocdbt(open_file_store(path)));
+                   add_names(*stores.back(), names);
+                 });
+  };
+  if (listing.has_file(std::string(kManifestFile))) add(directory);
+  for (const std::string& folder : folders) add(join(directory, folder));
+  std::set<std::string> without_chunks = missing_from(names.stored, names.described);
+  const std::set<std::string> without_metadata = missing_from(names.described, names.stored);
+  drop_empty(without_chunks, stores);
   if (!without_chunks.empty())
     throw Error(Code::kDataLoss,
                 directory + ": after merging, params are missing: no process wrote values of " +
@@ -132,32 +162,46 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   }
 }
 
-std::size_t merge_process_databases(const std::string& directory, bool validate,
-                                    std::size_t threads) {
+std::size_t merge_databases(const std::string& directory, const MergeOcdbtOptions& options) {
+  const Stopwatch watch;
+  const Listing listing = list_directory(directory);
   std::vector<std::string> folders;
-  for (const std::string& name : list_directory(directory).folders)
+  for (const std::string& name : listing.folders)
     if (name.starts_with(kProcessPrefix)) folders.push_back(name);
   if (folders.empty()) return 0;
-  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced),
-                       database_options(threads));
+  if (options.enable_validation && !options.use_zarr3) check_merged(directory, listing, folders);
+  ocdbt::WriterOptions writing = database_options(options.resources.threads);
+  if (options.store_ocdbt_metadata_and_values_separately) {
+    writing.value_prefix = "ocdbt_data/";
+    writing.btree_prefix = writing.version_prefix = "ocdbt_meta/";
+  }
+  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), std::move(writing));
   for (const std::string& folder : folders)
     with_context([&] { return join(directory, folder); },
                  [&] { writer.copy_database(folder + "/"); });
   writer.commit();
-  if (validate) check_merged(directory);
+  observe(options.observer, EventLevel::kInfo, "save.merged",
+          {{"path", directory}, {"databases", static_cast<std::int64_t>(folders.size())}},
+          watch.elapsed());
   return folders.size();
 }
 
 void finalize_item(const std::string& directory, const FinalizeOptions& options) {
   if (options.compares) check_array_metadatas(directory, options.validator, options.processes);
-  const Stopwatch watch;
-  const std::size_t merged = merge_process_databases(directory, options.validates, options.threads);
-  if (merged != 0)
-    observe(options.observer, EventLevel::kInfo, "save.merged",
-            {{"path", directory}, {"databases", static_cast<std::int64_t>(merged)}},
-            watch.elapsed());
+  merge_databases(directory, {.enable_validation = options.validates,
+                              .resources = {.threads = options.threads},
+                              .observer = options.observer});
   if (options.registry == nullptr) return;
   for (const TypeHandlerPtr& handler : options.registry->handlers()) handler->finalize(directory);
 }
 
 }  // namespace cairn::inline v0::orbax
+
+namespace cairn::inline v0 {
+
+std::size_t merge_ocdbt_per_process_files(const std::string& directory,
+                                          const MergeOcdbtOptions& options) {
+  return orbax::merge_databases(directory, options);
+}
+
+}  // namespace cairn::inline v0

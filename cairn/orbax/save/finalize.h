@@ -16,7 +16,7 @@ struct FinalizeOptions {
   // Number of processes that must have recorded array metadata, if any has; 0: any number.
   std::size_t processes = 0;
   bool compares = true;                           // compare the array metadata of the processes
-  bool validates = false;                         // validate the merged database
+  bool validates = false;                         // validate before merging the databases
   std::size_t threads = 0;                        // as in Resources
   const TypeHandlerRegistry* registry = nullptr;  // whose handlers finalize; null: none
   Observer observer = {};                         // null: none
@@ -32,11 +32,7 @@ void finalize_item(const std::string& directory, const FinalizeOptions& options)
 void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator,
                            std::size_t processes);
 
-// Merges the databases ocdbt.process_*, if any exist, into the item's own database, by reference,
-// in one commit. If `validate` is true, throws data_loss for an array that has elements and
-// metadata but no chunk, and for a chunk without array metadata (Zarr v2). Returns the number of
-// merged databases.
-std::size_t merge_process_databases(const std::string& directory, bool validate,
-                                    std::size_t threads);
+// merge_ocdbt_per_process_files.
+std::size_t merge_databases(const std::string& directory, const MergeOcdbtOptions& options);
 
 }  // namespace cairn::inline v0::orbax

@@ -8,6 +8,7 @@
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/save/collected_item.h>
+#include <cairn/tree/metadata/key_types.h>
 #include <cairn/tree/metadata/rich_types.h>
 #include <cairn/tree/names.h>
 
@@ -148,6 +149,7 @@ class Saver {
     collected_->move_to(item_);
     check_metadata_keys(item_.arrays, context_);
     item_.tree.custom_metadata = context_.options.custom_metadata;
+    item_.tree.key_types = key_types();
     item_.reuse = context_.reuse;
     if (context_.support_rich_types) item_.tree.rich_types = rich_types();
     item_.values_written = [collected = collected_, futures = std::move(futures)] {
@@ -227,6 +229,15 @@ class Saver {
     batch.infos.reserve(left);
     batch.args.reserve(left);
     return batches_.size() - 1;
+  }
+
+  [[nodiscard]] std::string key_types() const {
+    if (context_.options.key_types.empty()) return "";
+    std::vector<const KeyPath*> paths;
+    paths.reserve(item_.tree.leaves.size());
+    for (const LeafMetadata& leaf : item_.tree.leaves) paths.push_back(&leaf.path);
+    check_key_types(context_.options.key_types, paths, Code::kInvalidArgument);
+    return key_types_text(context_.options.key_types);
   }
 
   [[nodiscard]] std::string rich_types() const {

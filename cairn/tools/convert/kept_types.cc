@@ -2,6 +2,7 @@
 #include <cairn/tools/convert/kept_types.h>
 
 #include <cairn/tools/convert/target_format.h>
+#include <cairn/tree/metadata/key_types.h>
 #include <cairn/tree/metadata/rich_types.h>
 
 #include <map>
@@ -36,16 +37,52 @@ bool fits(const Tree& types, const std::vector<std::size_t>& leaves, const Conve
   return typed == kept;
 }
 
+std::string dict_text(const DictKeyTypes& entry) {
+  std::string text;
+  for (const std::string& key : entry.dict) text += (text.empty() ? "" : ".") + key;
+  return text.empty() ? "the tree" : text;
+}
+
+// Keeps the types of keys of the dicts that are still there.
+void keep_key_types(const orbax::PytreeItem& item, std::vector<DictKeyTypes> types,
+                    const std::vector<std::size_t>& leaves, ConvertPlan& plan) {
+  std::vector<const KeyPath*> paths;
+  for (const std::size_t number : leaves) paths.push_back(&plan.paths[number]);
+  const std::vector<std::string> faults = key_type_faults(types, paths);
+  std::vector<DictKeyTypes>& kept = plan.key_types[item.item.name];
+  for (std::size_t i = 0; i < types.size(); ++i)
+    if (faults[i].empty())
+      kept.push_back(std::move(types[i]));
+    else
+      plan.report.left_out.emplace_back("types of keys of " + dict_text(types[i]), faults[i]);
+}
+
+void lose_key_types(const std::vector<DictKeyTypes>& types, ConvertPlan& plan) {
+  for (const DictKeyTypes& entry : types)
+    if (entry.type != "str")
+      plan.report.left_out.emplace_back(
+          "types of keys of " + dict_text(entry),
+          format_text(plan.report.format) + " stores keys as text, without their types");
+}
+
 }  // namespace
 
 void keep_types(const Checkpoint& source, ConvertPlan& plan) {
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
-  if (from == nullptr || !is_orbax_format(plan.report.format)) return;
+  if (from == nullptr) return;
+  const auto key_types = try_call([&] { return from->key_types(); });
+  if (!key_types) plan.report.left_out.emplace_back("types of keys", key_types.error().message());
+  if (!is_orbax_format(plan.report.format)) {
+    if (key_types) lose_key_types(key_types.value(), plan);
+    return;
+  }
   const auto items = from->opened_items();
   for (const orbax::PytreeItem& item : items) {
-    if (item.metadata.rich_types.empty()) continue;
     const auto leaves = leaves_of(item, plan, items.size() == 1);
     if (!leaves) continue;
+    if (key_types && !item.metadata.key_types.empty())
+      keep_key_types(item, parse_key_types(item.metadata.key_types), *leaves, plan);
+    if (item.metadata.rich_types.empty()) continue;
     auto types = try_call([&] { return parse_rich_types(item.metadata.rich_types); });
     if (types && fits(types.value(), *leaves, plan)) {
       plan.types.emplace(item.item.name, std::move(types).value());

@@ -11,7 +11,8 @@
 namespace cairn::inline v0 {
 
 // Adds to the plan the recorded types of each tree of the source that the target keeps with all its
-// leaves and their paths. Adds the others to the report: the types do not fit other leaves.
+// leaves and their paths, and those of the keys of each dict that it keeps. Adds the others to the
+// report: the types do not fit other leaves.
 void keep_types(const Checkpoint& source, ConvertPlan& plan);
 
 // Returns the text that records the types of a tree whose leaves are now these.

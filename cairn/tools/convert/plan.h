@@ -33,6 +33,8 @@ struct ConvertPlan {
   // The recorded types of the containers of Orbax trees that the target keeps, by the item's name
   // in the source.
   std::map<std::string, Tree> types;
+  // The recorded types of the keys of these trees' dicts, by the item's name.
+  std::map<std::string, std::vector<DictKeyTypes>> key_types;
   std::uint64_t memory = 0;  // for the writer; casts get the rest of the given memory
 };
 

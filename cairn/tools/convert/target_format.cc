@@ -1,10 +1,11 @@
-// target_format.cc -- the names and extensions of the formats that convert() writes, their options,
+// target_format.cc -- the names of the formats that convert() writes, their options,
 // and the leaves that they cannot hold.
 #include <cairn/tools/convert/target_format.h>
 
 #include <cairn/base/errors.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/source/endings.h>
 
 #include <array>
 
@@ -14,17 +15,15 @@ namespace {
 struct NamedFormat {
   TargetFormat format;
   std::string_view name;
-  std::string_view extension;  // of a file that convert() writes; "" for folders
 };
 
-constexpr std::array<NamedFormat, 7> kFormats = {
-    {{TargetFormat::kSafetensors, "safetensors", ".safetensors"},
-     {TargetFormat::kNpz, "npz", ".npz"},
-     {TargetFormat::kMsgpack, "msgpack", ".msgpack"},
-     {TargetFormat::kTensorFlow, "tensorflow", ".index"},
-     {TargetFormat::kOrbax, "orbax", ""},
-     {TargetFormat::kOrbaxZarr3, "orbax-zarr3", ""},
-     {TargetFormat::kOrbaxFiles, "orbax-files", ""}}};
+constexpr std::array<NamedFormat, 7> kFormats = {{{TargetFormat::kSafetensors, "safetensors"},
+                                                  {TargetFormat::kNpz, "npz"},
+                                                  {TargetFormat::kMsgpack, "msgpack"},
+                                                  {TargetFormat::kTensorFlow, "tensorflow"},
+                                                  {TargetFormat::kOrbax, "orbax"},
+                                                  {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},
+                                                  {TargetFormat::kOrbaxFiles, "orbax-files"}}};
 
 }  // namespace
 
@@ -44,11 +43,10 @@ TargetFormat parse_target_format(std::string_view name) {
 }
 
 TargetFormat target_format_of(std::string_view path) {
-  for (const NamedFormat& one : kFormats)
-    if (!one.extension.empty() && path.ends_with(one.extension)) return one.format;
-  invalid_argument(std::string(path) +
-                   ": unknown file extension: expected .safetensors, .npz, .msgpack or "
-                   ".index, or --to FORMAT (orbax makes a folder)");
+  if (const Ending* ending = find_ending(path); ending != nullptr && ending->format)
+    return *ending->format;
+  invalid_argument(std::string(path) + ": unknown file extension: expected " + written_endings() +
+                   " or .index, or --to FORMAT (orbax makes a folder)");
 }
 
 bool is_orbax_format(TargetFormat format) {

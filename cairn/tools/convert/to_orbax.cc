@@ -9,6 +9,7 @@
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tree/metadata/key_faults.h>
+#include <cairn/tree/metadata/key_types.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <algorithm>
@@ -119,6 +120,8 @@ class TreeMaker {
       item.tree.rich_types = types_text(types->second, item.tree.leaves);
     else
       keep_restorable(item.tree.leaves);
+    if (const auto types = plan_.key_types.find(from); types != plan_.key_types.end())
+      item.tree.key_types = key_types_text(types->second);
     item.fetch = [this, tensors = std::move(tensors)](std::span<ReadRequest> requests) {
       for (ReadRequest& request : requests) request.tensor = tensors[request.tensor];
       source_.read(requests, {});

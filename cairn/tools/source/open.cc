@@ -11,6 +11,7 @@
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
+#include <cairn/tools/source/endings.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 
@@ -163,9 +164,17 @@ Tree load(const std::string& path, const OpenOptions& options) {
 }
 
 void save(const std::string& path, const Tree& tree, const SaveOptions& options) {
+  const std::string where = local_path(path);
+  if (const TargetFormat format = save_format_of(where); format != TargetFormat::kOrbax)
+    throw Error(Code::kInvalidArgument,
+                path +
+                    ": save writes the folder of an Orbax checkpoint, and this is the name of a " +
+                    std::string(find_ending(where)->text) +
+                    " file: call the writer of that format (write_safetensors, write_npz, "
+                    "write_msgpack, convert), or save_orbax for a folder of this name");
   SaveOptions local = options;
   local.reuse_from = local_path(options.reuse_from);
-  save_orbax(local_path(path), tree, local);
+  save_orbax(where, tree, local);
 }
 
 }  // namespace cairn::inline v0

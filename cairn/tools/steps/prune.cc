@@ -5,9 +5,11 @@
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/orbax/manager/best_steps.h>
+#include <cairn/orbax/manager/step_links.h>
 #include <cairn/orbax/manager/step_removal.h>
 #include <cairn/tools/report/json_text.h>
 
+#include <set>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -74,17 +76,32 @@ bool has_two_folders(const std::vector<StepRecord>& steps, const StepRecord& rec
   });
 }
 
-void remove(const Directory& root, PrunedStep& step, bool dry_run) {
-  const std::string name(name_of(step.path));
-  try {
-    if (dry_run)
-      orbax::check_step_removable(root, name);
-    else
-      orbax::remove_step(root, name, CommitProtocol::kAtomicRename);
-    step.outcome = PruneOutcome::kRemoved;
-  } catch (const Error& e) {
-    step.outcome = PruneOutcome::kRefused;
-    step.why = e.message();
+void refuse(PrunedStep& step, std::string why) {
+  step.outcome = PruneOutcome::kRefused;
+  step.why = std::move(why);
+}
+
+// Sets the outcome of `remove`: kRemoved, or kRefused if it throws.
+template <class Remove>
+void attempt(PrunedStep& step, Remove remove) {
+  const auto removed = try_call([&] { return remove(std::string(name_of(step.path))), true; });
+  step.outcome = PruneOutcome::kRemoved;
+  if (!removed) refuse(step, removed.error().message());
+}
+
+// Keeps the steps that links lead to which stay.
+void keep_linked(const Directory& root, std::vector<PrunedStep>& steps) {
+  std::set<std::string> names, going;
+  for (const PrunedStep& step : steps) {
+    names.emplace(name_of(step.path));
+    if (step.outcome == PruneOutcome::kRemoved) going.emplace(name_of(step.path));
+  }
+  const auto needed = orbax::StepLinks().find_needed(root, names, going);
+  for (PrunedStep& step : steps) {
+    const auto link = needed.find(std::string(name_of(step.path)));
+    if (link == needed.end()) continue;
+    step.outcome = PruneOutcome::kKept;
+    step.why = "the link " + link->second + " leads to it";
   }
 }
 
@@ -109,19 +126,22 @@ std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions&
   std::vector<PrunedStep> pruned;
   std::size_t next = 0;
   for (const StepRecord& record : steps) {
-    PrunedStep step{.step = record.step, .path = record.path, .nbytes = record.unique_nbytes};
+    PrunedStep& step = pruned.emplace_back(
+        PrunedStep{.step = record.step, .path = record.path, .nbytes = record.unique_nbytes});
     step.why = record.complete ? why[next++] : "not complete";
-    if (step.why.empty()) {
-      if (has_two_folders(steps, record)) {
-        step.outcome = PruneOutcome::kRefused;
-        step.why =
-            record.path + ": the step is in another folder, too; remove one of them yourself";
-      } else {
-        remove(root, step, options.dry_run);
-      }
-    }
-    pruned.push_back(std::move(step));
+    if (!step.why.empty()) continue;
+    if (has_two_folders(steps, record))
+      refuse(step,
+             record.path + ": the step is in another folder, too; remove one of them yourself");
+    else
+      attempt(step, [&](const std::string& name) { orbax::check_step_removable(root, name); });
   }
+  keep_linked(root, pruned);
+  for (PrunedStep& step : pruned)
+    if (step.outcome == PruneOutcome::kRemoved && !options.dry_run)
+      attempt(step, [&](const std::string& name) {
+        orbax::remove_step(root, name, CommitProtocol::kAtomicRename);
+      });
   return pruned;
 }
 

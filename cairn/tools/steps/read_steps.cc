@@ -6,6 +6,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/folder_handle.h>
+#include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/manager/step_directory.h>
@@ -81,6 +82,12 @@ bool has_metrics(const FolderHandle& step) {
   });
 }
 
+// What the records of the step name and the step lacks; "" if nothing.
+std::string lacking(const orbax::Layout& layout) {
+  auto missing = try_call([&] { return orbax::find_missing(layout); });
+  return missing ? std::move(missing).value() : missing.error().message();
+}
+
 void describe(StepRecord& record, const std::string& name, const FolderPtr& step) {
   if (name.find(orbax::kTemporaryMark) != std::string::npos) {
     record.reason = "its save was interrupted or is in progress";
@@ -93,6 +100,7 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
     return;
   }
   record.reason = layout.value()->uncommitted;
+  if (record.reason.empty()) record.reason = lacking(*layout.value());
   record.complete = record.reason.empty();
   for (const orbax::Item& item : layout.value()->items)
     if (!item.name.empty()) record.items.push_back(item.name);
@@ -178,6 +186,10 @@ std::vector<StepRecord> read_steps(const std::string& path) {
   std::erase_if(steps, [](const StepRecord& record) { return record.path.empty(); });
   std::ranges::stable_sort(steps, {}, &StepRecord::step);
   return steps;
+}
+
+std::string incomplete_reason(const std::string& path) {
+  return orbax::why_incomplete(FolderHandle::open(absolute_path(path)));
 }
 
 std::string steps_json(const std::vector<StepRecord>& steps) {

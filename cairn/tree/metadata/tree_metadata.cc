@@ -305,6 +305,8 @@ void parse_members(JsonScanner& in, TreeMetadata& out, const TakeLeaves& take_le
       out.custom_metadata = in.null() ? std::string_view() : in.skip();
     } else if (name == "value_metadata_tree" && in.peek() == '"') {
       if (const std::string_view text = in.skip(); text != R"("")") out.rich_types = text;
+    } else if (name == "cairn_key_types") {
+      out.key_types = in.skip();
     } else {
       in.skip();
     }

@@ -8,7 +8,7 @@
 //                           "write_shape": [4]}},
 //      ...},
 //    "use_ocdbt": true, "use_zarr3": false, "store_array_data_equal_to_fill_value": true,
-//    "custom_metadata": null, "value_metadata_tree": "..."}
+//    "custom_metadata": null, "value_metadata_tree": "...", "cairn_key_types": [...]}
 //
 // The names of the entries (Python tuples as text) repeat key_metadata. Like Orbax, the reader
 // takes the keys from key_metadata. It uses the names only to notice damaged keys, and ignores
@@ -50,6 +50,8 @@ struct TreeMetadata {
   // value_metadata_tree as JSON text, a string in quotes (rich_types.h); "" if absent. It may be
   // most of the file, and few readers need it.
   std::string rich_types;
+  // cairn_key_types as JSON text (key_types.h); "" if absent. Orbax does not know this member.
+  std::string key_types;
 };
 
 // Receives the leaves of a file before the rest of the file is parsed.

@@ -133,7 +133,7 @@ bool is_plain_text(std::string_view text) {
 
 std::string tree_metadata_text(const TreeMetadata& metadata) {
   const auto flag = [](bool value) { return value ? "true" : "false"; };
-  std::size_t bytes = 1024 + metadata.rich_types.size();
+  std::size_t bytes = 1024 + metadata.rich_types.size() + metadata.key_types.size();
   for (const LeafMetadata& leaf : metadata.leaves) bytes += text_bytes(leaf);
   std::string out;
   out.reserve(bytes);
@@ -151,6 +151,7 @@ std::string tree_metadata_text(const TreeMetadata& metadata) {
       metadata.custom_metadata.empty() ? Json() : parse_json(metadata.custom_metadata);
   out += ", \"custom_metadata\": " + to_text(custom, JsonStyle::kPython);
   if (!metadata.rich_types.empty()) (out += ", \"value_metadata_tree\": ") += metadata.rich_types;
+  if (!metadata.key_types.empty()) (out += ", \"cairn_key_types\": ") += metadata.key_types;
   out += '}';
   return out;
 }

@@ -11,6 +11,11 @@ from cairn.orbax._impl.handlers.array_handler import (
     NumpyRandomKeySaveArgs,
 )
 from cairn.orbax._impl.handlers.array_handler import ArrayRestoreItemArgs as ArrayRestoreArgs
+from cairn.orbax._impl.handlers.base_pytree_handler import (
+    BasePyTreeCheckpointHandler,
+    BasePyTreeRestoreArgs,
+    BasePyTreeSaveArgs,
+)
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs, CompositeCheckpointHandler
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs as CompositeResults
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
@@ -46,6 +51,9 @@ __all__ = [
     "ArrayRestoreArgs",
     "ArraySaveArgs",
     "AsyncCheckpointHandler",
+    "BasePyTreeCheckpointHandler",
+    "BasePyTreeRestoreArgs",
+    "BasePyTreeSaveArgs",
     "CheckpointHandler",
     "CheckpointHandlerRegistry",
     "CompositeArgs",

@@ -1,6 +1,5 @@
 """Arguments and handlers of leaves; those of the standard types are native."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import (
@@ -13,19 +12,73 @@ from cairn.orbax._impl.leaves.leaf_args import (
 )
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import OCDBT_MANIFEST, as_path
+from cairn.orbax._impl.tree_metadata import (
+    ArrayMetadata,
+    Metadata,
+    ScalarMetadata,
+    StorageMetadata,
+    StringMetadata,
+)
+from cairn.orbax._impl.types.byte_limits import (
+    ByteLimiter,
+    LimitInFlightBytes,
+    UnlimitedInFlightBytes,
+    get_byte_limiter,
+    reserved_bytes,
+)
+from cairn.orbax._impl.types.empty_values import (
+    RESTORE_TYPE_DICT,
+    RESTORE_TYPE_LIST,
+    RESTORE_TYPE_NAMED_TUPLE,
+    RESTORE_TYPE_NONE,
+    RESTORE_TYPE_TUPLE,
+    RESTORE_TYPE_UNKNOWN,
+    OrbaxEmptyNamedTuple,
+    PyTreeMetadataOptions,
+    get_empty_value_from_typestr,
+    get_empty_value_typestr,
+    is_empty_container,
+    is_empty_typestr,
+    is_supported_empty_value,
+    override_empty_value_typestr,
+)
+from cairn.orbax._impl.types.kvstore_specs import (
+    PROCESS_SUBDIR_PREFIX,
+    REPLICA_SUBDIR_SUFFIX,
+    get_ts_context,
+)
+from cairn.orbax._impl.types.leaf_checks import (
+    JAX_ARRAY_TYPE_STR,
+    PLACEHOLDER_TYPESTR,
+    InvalidShardingError,
+    any_jax_array_param_info,
+    check_array_values,
+    default_restore_type,
+    get_param_typestr,
+    get_process_index_for_subdir,
+    represents_jax_array,
+)
+from cairn.orbax._impl.types.merge import merge_ocdbt_per_process_files
 from cairn.orbax._impl.types.standard_types import (
     ArrayHandler,
     NumpyHandler,
+    PlaceholderHandler,
     ScalarHandler,
     SingleReplicaArrayHandler,
     StringHandler,
+)
+from cairn.orbax._impl.types.status import (
+    DefaultSerializationStatusCallback,
+    IoDirection,
+    IsPrioritizedKeyFn,
+    SerializationStatusCallback,
+    TransferPriority,
 )
 from cairn.orbax._impl.types.tensorstore_specs import (
     get_cast_tspec_deserialize,
     get_cast_tspec_serialize,
     get_json_tspec_read,
     get_json_tspec_write,
-    get_ts_context,
 )
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler, check_input_arguments
 from cairn.orbax._impl.types.type_registry import (
@@ -33,17 +86,30 @@ from cairn.orbax._impl.types.type_registry import (
     create_type_handler_registry,
     default_types,
     get_type_handler,
+    global_registry,
     has_type_handler,
     register_standard_handlers_with_options,
     register_type_handler,
 )
+from cairn.orbax._impl.zarr_metadata import (
+    Compression,
+    Zarr2Metadata,
+    Zarr3Metadata,
+    ZarrMetadata,
+)
 
-_MISSING = {
-    "merge_ocdbt_per_process_files": "the processes of a save merge their databases themselves",
-}
+_hint = _hints(__name__)
 
 
-__getattr__ = _hints(__name__, _MISSING)
+def __getattr__(name: str) -> Any:
+    """What needs JAX or NumPy is made when it is asked for."""
+    if name == "GLOBAL_TYPE_HANDLER_REGISTRY":
+        return global_registry()
+    if name == "Scalar":
+        import numpy as np
+
+        return int | float | np.number
+    return _hint(name)
 
 
 def is_ocdbt_checkpoint(path: Any) -> bool:
@@ -56,15 +122,6 @@ def supported_types() -> "list[Any]":
     return [kind for kind, _ in default_types()]
 
 
-def is_supported_empty_value(value: Any, pytree_metadata_options: Any = None) -> bool:
-    """Whether a value is None, or an empty container; a named tuple only with rich types."""
-    rich = bool(getattr(pytree_metadata_options, "support_rich_types", False))
-    if value is None:
-        return True
-    is_container = isinstance(value, (tuple, list, Mapping))
-    return is_container and not value and (rich or not hasattr(value, "_fields"))
-
-
 def is_supported_type(value: Any, pytree_metadata_options: Any = None) -> bool:
     """Whether a value is stored without a handler of the caller."""
     import jax
@@ -75,33 +132,78 @@ def is_supported_type(value: Any, pytree_metadata_options: Any = None) -> bool:
 
 
 __all__ = [
+    "JAX_ARRAY_TYPE_STR",
     "PLACEHOLDER",
+    "PLACEHOLDER_TYPESTR",
+    "PROCESS_SUBDIR_PREFIX",
+    "REPLICA_SUBDIR_SUFFIX",
+    "RESTORE_TYPE_DICT",
+    "RESTORE_TYPE_LIST",
+    "RESTORE_TYPE_NAMED_TUPLE",
+    "RESTORE_TYPE_NONE",
+    "RESTORE_TYPE_TUPLE",
+    "RESTORE_TYPE_UNKNOWN",
     "ArrayHandler",
+    "ArrayMetadata",
     "ArrayRestoreArgs",
+    "ByteLimiter",
+    "Compression",
+    "DefaultSerializationStatusCallback",
+    "InvalidShardingError",
+    "IoDirection",
+    "IsPrioritizedKeyFn",
+    "LimitInFlightBytes",
+    "Metadata",
     "NumpyHandler",
+    "OrbaxEmptyNamedTuple",
     "ParamInfo",
+    "PlaceholderHandler",
+    "PyTreeMetadataOptions",
     "RestoreArgs",
     "SaveArgs",
     "ScalarHandler",
+    "ScalarMetadata",
+    "SerializationStatusCallback",
     "SingleReplicaArrayHandler",
     "SingleReplicaArrayRestoreArgs",
+    "StorageMetadata",
     "StringHandler",
+    "StringMetadata",
+    "TransferPriority",
     "TypeHandler",
     "TypeHandlerRegistry",
+    "UnlimitedInFlightBytes",
+    "Zarr2Metadata",
+    "Zarr3Metadata",
+    "ZarrMetadata",
+    "any_jax_array_param_info",
+    "check_array_values",
     "check_input_arguments",
     "create_type_handler_registry",
+    "default_restore_type",
+    "get_byte_limiter",
     "get_cast_tspec_deserialize",
     "get_cast_tspec_serialize",
+    "get_empty_value_from_typestr",
+    "get_empty_value_typestr",
     "get_json_tspec_read",
     "get_json_tspec_write",
+    "get_param_typestr",
+    "get_process_index_for_subdir",
     "get_ts_context",
     "get_type_handler",
     "has_type_handler",
+    "is_empty_container",
+    "is_empty_typestr",
     "is_ocdbt_checkpoint",
     "is_placeholder",
     "is_supported_empty_value",
     "is_supported_type",
+    "merge_ocdbt_per_process_files",
+    "override_empty_value_typestr",
     "register_standard_handlers_with_options",
     "register_type_handler",
+    "represents_jax_array",
+    "reserved_bytes",
     "supported_types",
 ]

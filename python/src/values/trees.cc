@@ -16,8 +16,10 @@
 #include <algorithm>
 #include <complex>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -60,8 +62,25 @@ std::string text_of(nb::handle object) { return utf8_of(nb::str(object)); }
                                         "' cannot be stored, only numbers can; " + advice);
 }
 
+// The type of a key whose text is `text`, by the name that DictKeyTypes has.
+std::string key_type(nb::handle key, std::string_view text) {
+  PyObject* const raw = key.ptr();
+  if (PyUnicode_Check(raw)) return "str";
+  if (raw == Py_None) return "NoneType";
+  if (PyBool_Check(raw)) return "bool";
+  if (PyFloat_Check(raw)) return "float";
+  if (PyIndex_Check(raw) != 0 && is_int_text(text)) return "int";  // NumPy's, too
+  const nb::handle type = key.type();
+  const std::string module = text_of(nb::getattr(type, "__module__", nb::str("")));
+  const std::string name = text_of(type.attr("__qualname__"));
+  return module == "builtins" ? name : module + "." + name;
+}
+
 class TreeReader {
  public:
+  // `key_types`: null, or gets the types of keys.
+  explicit TreeReader(std::vector<DictKeyTypes>* key_types) : key_types_(key_types) {}
+
   Tree read(nb::handle object) {
     if (object.is_none()) return {};
     PyObject* const raw = object.ptr();
@@ -190,7 +209,9 @@ class TreeReader {
     result.reserve(nb::len(sequence));
     for (const nb::handle item : sequence) {
       const std::string index = std::to_string(result.size());
+      path_.push_back(&index);
       result.push_back(with_context([&] { return "[" + index + "]"; }, [&] { return read(item); }));
+      path_.pop_back();
     }
     return result;
   }
@@ -200,17 +221,42 @@ class TreeReader {
     Tree::Dict members;
     members.reserve(static_cast<std::size_t>(PyDict_Size(object.ptr())));
     bool only_strings = true;
+    bool only_ints = true;  // or text that looks so
     // A copy: convert() may run the caller's code, which may change the dict.
     const nb::dict copy = nb::steal<nb::dict>(PyDict_Copy(object.ptr()));
     for (const auto item : copy) {
       const nb::handle key = item.first, value = item.second;
       only_strings = only_strings && PyUnicode_CheckExact(key.ptr());
       std::string name = PyUnicode_CheckExact(key.ptr()) ? utf8_of(key) : text_of(key);
+      only_ints = only_ints && is_int_text(name);
+      path_.push_back(&name);
       Tree child = with_context([&] { return "['" + name + "']"; }, [&] { return read(value); });
+      path_.pop_back();
       members.emplace_back(std::move(name), std::move(child));
     }
     if (!only_strings) check_unique(members);
+    if (!members.empty() && key_types_ != nullptr && (!only_strings || only_ints))
+      add_key_types(copy, members);
     return Tree(std::move(members));
+  }
+
+  // `dict` has the members in their order.
+  void add_key_types(const nb::dict& dict, const Tree::Dict& members) {
+    DictKeyTypes found;
+    for (const std::string* key : path_) found.dict.push_back(*key);
+    std::size_t at = 0;
+    bool is_uniform = true;
+    for (const auto item : dict) {
+      const std::string& text = members[at++].first;
+      found.types.emplace_back(text, key_type(item.first, text));
+      is_uniform = is_uniform && found.types.back().second == found.types[0].second;
+    }
+    if (is_uniform) {
+      found.type = found.types[0].second;
+      found.types.clear();
+      if (found.type == "str" && !is_int_text(members[0].first)) return;  // of a subclass of str
+    }
+    key_types_->push_back(std::move(found));
   }
 
   static void check_unique(const Tree::Dict& members) {
@@ -232,9 +278,11 @@ class TreeReader {
                             .fields = {}};
     for (const nb::handle field : object.attr("_fields")) {
       const std::string name = text_of(field);
+      path_.push_back(&name);
       result.fields.emplace_back(name,
                                  with_context([&] { return "." + name; },
                                               [&] { return read(nb::getattr(object, field)); }));
+      path_.pop_back();
     }
     return Tree(std::move(result));
   }
@@ -242,11 +290,16 @@ class TreeReader {
   nb::object convert_;
   std::shared_ptr<Keeper> small_ = std::make_shared<Keeper>();  // of the small arrays
   std::size_t depth_ = 0;
+  std::vector<DictKeyTypes>* key_types_;
+  std::vector<const std::string*> path_;  // the keys from the root
 };
 
 class TreeWriter {
  public:
-  explicit TreeWriter(const OpaqueName& opaque) : opaque_(opaque) {}
+  TreeWriter(const OpaqueName& opaque, const std::vector<DictKeyTypes>& key_types)
+      : opaque_(opaque) {
+    for (const DictKeyTypes& entry : key_types) key_types_.emplace(entry.dict, &entry);
+  }
 
   // Call it once, before write().
   void announce(const Tree& tree) {
@@ -300,21 +353,56 @@ class TreeWriter {
   }
   nb::object one(const Tree::List& list) {
     nb::list result;
-    for (const Tree& item : list) result.append(write(item));
+    for (const Tree& item : list)
+      result.append(below([&] { return std::to_string(nb::len(result)); }, item));
     return result;
   }
   nb::object one(const Tree::Tuple& tuple) { return nb::tuple(one(tuple.items)); }
   nb::object one(const Tree::Dict& dict) {
     nb::dict result;
-    for (const auto& [name, child] : dict) result[one(name)] = write(child);
+    const auto found = key_types_.empty() ? key_types_.end() : key_types_.find(path_);
+    const bool is_known = found != key_types_.end();
+    std::unordered_map<std::string_view, std::string_view> types;  // of the keys, if they differ
+    if (is_known) types.insert(found->second->types.begin(), found->second->types.end());
+    for (const auto& [name, child] : dict) {
+      const auto own = types.find(name);
+      const nb::object key =
+          is_known ? key_of(name, own == types.end() ? found->second->type : own->second)
+                   : one(name);
+      result[key] = below([&] { return name; }, child);
+    }
+    if (nb::len(result) != dict.size())
+      throw Error(Code::kDataLoss, "the types of keys of a dict make two of them equal");
     return result;
+  }
+  // What is below a key. The path is needed only where types of keys are known.
+  template <class Name>
+  nb::object below(const Name& name, const Tree& child) {
+    if (key_types_.empty()) return write(child);
+    path_.push_back(name());
+    nb::object made = write(child);
+    path_.pop_back();
+    return made;
+  }
+  static nb::object key_of(const std::string& text, std::string_view type) {
+    if (type == "NoneType") return nb::none();
+    if (type == "bool") return nb::bool_(text == "True");
+    if (type == "int") return made_of(PyLong_FromString(text.c_str(), nullptr, 10), text, type);
+    if (type == "float") return made_of(PyFloat_FromString(one(text).ptr()), text, type);
+    return one(text);
+  }
+  static nb::object made_of(PyObject* key, const std::string& text, std::string_view type) {
+    if (key != nullptr) return nb::steal(key);
+    PyErr_Clear();
+    throw Error(Code::kDataLoss,
+                "the key '" + text + "' of a dict is not of type " + std::string(type));
   }
   nb::object one(const Tree::NamedTuple& tuple) {
     nb::list names;
     nb::list values;
     for (const auto& [name, child] : tuple.fields) {
       names.append(one(name));
-      values.append(write(child));
+      values.append(below([&name = name] { return name; }, child));
     }
     const nb::object type = nb::module_::import_("cairn._leaves")
                                 .attr("namedtuple_type")(one(tuple.module), one(tuple.name), names);
@@ -330,14 +418,30 @@ class TreeWriter {
 
   const OpaqueName& opaque_;
   NumpyMaker arrays_;
+  std::map<std::vector<std::string>, const DictKeyTypes*> key_types_;
+  std::vector<std::string> path_;  // the keys from the root, if there are types of keys
 };
 
 }  // namespace
 
-Tree tree_from(nb::handle object) { return TreeReader().read(object); }
+Tree tree_from(nb::handle object, std::vector<DictKeyTypes>* key_types) {
+  return TreeReader(key_types).read(object);
+}
 
-nb::object to_python(const Tree& tree, const OpaqueName& opaque) {
-  TreeWriter writer(opaque);
+bool makes_keys_of(std::string_view type) {
+  return type == "str" || type == "int" || type == "bool" || type == "float" || type == "NoneType";
+}
+
+bool is_int_text(std::string_view key) {
+  if (key == "0") return true;
+  if (key.starts_with('-')) key.remove_prefix(1);
+  return !key.empty() && key[0] != '0' &&
+         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+nb::object to_python(const Tree& tree, const OpaqueName& opaque,
+                     const std::vector<DictKeyTypes>& key_types) {
+  TreeWriter writer(opaque, key_types);
   writer.announce(tree);
   return writer.write(tree);
 }

@@ -374,30 +374,35 @@ def interrupt(root, name, in_place):
 FOREIGN = ["12abc", "-5", "+5", "0012", "１２", "٣", "²", " 7", "7 ", "1e3", "1_000", "0x10", "9223372036854775807", "step_4", "step_04", "step_-4", "5", "05", "x"]
 
 
-def foreign_entry(rng, root, name):
-    """Something that is not a step, but may have the name of one."""
+def foreign_entry(rng, root, name, checkpoint):
+    """A checkpoint, or something else, whose name may be that of a step."""
     kind = rng.choice(["folder", "folder", "file", "link", "dangling", "pipe"])
     path = root / name
     if kind == "folder":
-        path.mkdir()
+        shutil.copytree(checkpoint, path)
     elif kind == "file":
         path.write_text("mine")
     elif kind == "pipe":
         os.mkfifo(path)
     else:
-        path.symlink_to(root if kind == "link" else "nowhere")
+        path.symlink_to(checkpoint if kind == "link" else "nowhere")
 
 
 def test_roots_with_foreign_entries(scratch):
     """Which of them count as steps, with every format of names."""
     cairn, real = Cairn(), Real()
     seen = set()
+    checkpoint = scratch / "checkpoint"
+    checkpoint.mkdir()
+    (checkpoint / "_CHECKPOINT_METADATA").write_text("{}")
+    (checkpoint / "config").mkdir()
+    (checkpoint / "config" / "metadata").write_text("{}")
     for n in range(40):
         rng = random.Random(SEED * 419 + n)
         root = scratch / str(n)
         root.mkdir()
         for name in rng.sample(FOREIGN, 9):
-            foreign_entry(rng, root, name)
+            foreign_entry(rng, root, name, checkpoint)
         for names in ({}, {"prefix": "step"}, {"digits": 2}, {"prefix": "step", "digits": 2}):
             opened = [one.do(op="open", root=str(root), options=names | {"read_only": True}) for one in (cairn, real)]
             assert opened[0] == opened[1], (n, names)

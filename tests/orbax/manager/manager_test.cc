@@ -256,15 +256,20 @@ TEST(CheckpointManager, AStepWithForeignFilesIsNotRemoved) {
   EXPECT_THAT([&] { manager.remove(1); }, FailsWith(Code::kAlreadyExists, "notes.txt"));
 }
 
-// A folder that somebody named like a step counts, as in Orbax, but is never removed.
+// A folder that somebody named like a step does not count, and is never removed or replaced.
 TEST(CheckpointManager, AFolderThatIsNoStepIsNotRemoved) {
   const TempDir dir = TempDir::in_memory();
   make_directories(dir / "run/1");
   put_file(dir / "run/1/photo.jpg", "mine");
   CheckpointManager manager(dir / "run", {.max_to_keep = 1});
-  EXPECT_THAT(manager.all_steps(), ElementsAre(1));
+  EXPECT_THAT(manager.all_steps(), IsEmpty());
+  ASSERT_EQ(manager.incomplete_steps().size(), 1U);
+  EXPECT_EQ(manager.incomplete_steps()[0].reason, "the folder holds no checkpoint");
+  EXPECT_THAT([&] { manager.save(1, PyTreeSaveArgs{tree_of(1)}); },
+              FailsWith(Code::kAlreadyExists, "run/1"));
   manager.save(2, PyTreeSaveArgs{tree_of(2)});
-  EXPECT_THAT([&] { manager.wait_until_finished(); }, FailsWith(Code::kAlreadyExists, "run/1"));
+  manager.wait_until_finished();
+  EXPECT_THAT(manager.all_steps(), ElementsAre(2));
   EXPECT_TRUE(file_exists(dir / "run/1/photo.jpg"));
 }
 

@@ -1,5 +1,6 @@
 // watcher_test.cc -- waiting for steps, and the signal to end.
 #include <cairn/checkpoint_manager.h>
+#include <cairn/open.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -24,7 +25,10 @@ StepWatcherOptions quick() {
   return options;
 }
 
-void make_step(const std::string& path) { std::filesystem::create_directories(path); }
+void make_step(const std::string& path) {
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  save(path, Tree{{"x", 1}});
+}
 
 TEST(StepWatcher, ReturnsTheLatestStepOnce) {
   const TempDir dir = TempDir::in_memory();
@@ -32,7 +36,8 @@ TEST(StepWatcher, ReturnsTheLatestStepOnce) {
   EXPECT_EQ(watcher.next(), std::nullopt);  // the directory is missing
   make_step(dir / "run/3");
   make_step(dir / "run/12");
-  make_step(dir / "run/13.orbax-checkpoint-tmp");
+  std::filesystem::create_directory(dir / "run/13.orbax-checkpoint-tmp");
+  std::filesystem::create_directory(dir / "run/14");  // no checkpoint
   make_step(dir / "run/notes");
   EXPECT_EQ(watcher.next(), 12);
   EXPECT_EQ(watcher.next(), std::nullopt);
@@ -40,6 +45,12 @@ TEST(StepWatcher, ReturnsTheLatestStepOnce) {
   EXPECT_EQ(watcher.next(), std::nullopt);
   make_step(dir / "run/13");
   EXPECT_EQ(watcher.next(), 13);
+  // Half of a copy does not count; the rest of it does.
+  make_step(dir / "copy");
+  std::filesystem::copy(dir / "copy", dir / "run/15");
+  EXPECT_EQ(watcher.next(), std::nullopt);
+  std::filesystem::copy(dir / "copy/d", dir / "run/15/d");
+  EXPECT_EQ(watcher.next(), 15);
 }
 
 TEST(StepWatcher, WaitsForAnotherProcess) {

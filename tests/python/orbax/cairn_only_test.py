@@ -60,8 +60,8 @@ def test_orbax_is_never_imported(tmp_path):
 def test_a_missing_name_has_a_hint(name):
     with pytest.raises(AttributeError, match=name):
         getattr(ocp, name)
-    with pytest.raises(AttributeError, match="merge their databases themselves"):
-        _ = ocp.type_handlers.merge_ocdbt_per_process_files
+    with pytest.raises(AttributeError, match="jax.experimental.array_serialization"):
+        _ = ocp.serialization.async_serialize
 
 
 @pytest.mark.parametrize(
@@ -175,3 +175,32 @@ def test_a_pipe_is_no_msgpack_file(tmp_path):
     handler = ocp.aggregate_handlers.MsgpackHandler()
     with pytest.raises(ValueError, match="pipe: is not a regular file"):
         handler.deserialize(tmp_path / "pipe")
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+import numpy as np
+import cairn.orbax as ocp
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background may ignore it
+array = np.random.default_rng(0).random(1 << 23)
+options = ocp.CheckpointManagerOptions(enable_async_checkpointing=sys.argv[2] == "async")
+manager = ocp.CheckpointManager(sys.argv[1], options=options)
+manager.save(0, args=ocp.args.StandardSave({"a": np.ones(3)}))
+manager.wait_until_finished()
+threading.Timer(float(sys.argv[3]), os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    for step in range(1, 1000):
+        manager.save(step, args=ocp.args.StandardSave({"a": array, "b": array}))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("seconds", [0.03, 0.4])
+def test_ctrl_c_in_a_save_of_the_manager_leaves_no_temporary_folder(tmp_path, mode, seconds):
+    program = [sys.executable, "-c", INTERRUPTED, tmp_path / "run", mode, str(seconds)]
+    done = subprocess.run(program, capture_output=True, text=True)
+    assert done.stdout == "interrupted\n", done.stderr
+    assert all(name.isdecimal() for name in os.listdir(tmp_path / "run"))

@@ -183,7 +183,6 @@ def test_names_that_user_code_imports(module, names):
 @pytest.mark.parametrize(
     "module, name, hint",
     [
-        ("type_handlers", "merge_ocdbt_per_process_files", "merge their databases themselves"),
         ("serialization", "async_serialize", "jax.experimental.array_serialization"),
         ("test_utils", "ocdbt_checkpoint_context", "use_ocdbt"),
     ],

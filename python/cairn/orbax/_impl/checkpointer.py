@@ -261,17 +261,21 @@ class AsyncCheckpointer(Checkpointer):
             with limit.around():
                 futures.extend(asyncs.run(handler.async_save(commit.directory, args=made)) or [])
 
-        try:
-            self._group.step("start", start, everywhere=True)
-        except BaseException:
-            commit.abandon()
-            raise
-        self._futures = futures
         # Not a daemon: the interpreter waits for it before it ends.
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=self._end, args=(commit, futures, limit), name="cairn-orbax-save"
         )
-        self._thread.start()
+        try:
+            self._group.step("start", start, everywhere=True)
+            self._futures, self._thread = futures, thread
+            thread.start()
+        except BaseException:
+            if thread.ident is None:
+                self._thread = None
+                commit.abandon()
+            else:  # Ctrl-C; the thread removes what was written
+                self.cancel()
+            raise
 
     def _end(self, commit: Any, futures: "list[Any]", limit: TimeLimit) -> None:
         try:

@@ -62,8 +62,9 @@ class Commit:
         self._write_metadata(None, None)
 
     def abandon(self) -> None:
-        """Removes what was written."""
+        """Removes what was written. Ends writes that an interrupted call has left running."""
         if self._native is not None:
+            _cairn.TreeHandler.stop_writes(os.fspath(self.directory))
             self._native.close()
 
     def finish(self, item_handlers: Any) -> None:

@@ -24,8 +24,9 @@ from cairn.orbax._impl.stored_tree import (
     values_in_file,
 )
 from cairn.orbax._impl.tree_metadata import write_shapes
+from cairn.orbax._impl.types.empty_values import is_empty_typestr
 from cairn.orbax._impl.types.type_handler import ParamInfo
-from cairn.orbax._impl.types.value_metadata_entry import EMPTY_TYPES, ValueMetadataEntry
+from cairn.orbax._impl.types.value_metadata_entry import ValueMetadataEntry
 
 _UNKNOWN = "Unknown"  # the type of a leaf without a recorded one
 
@@ -89,7 +90,7 @@ def restore_by_function(stored: StoredTree, args: Any, has_structure: bool) -> A
         chosen = arguments[path]()
         if not is_entry:
             found[path] = _placed(_converted(leaf, chosen.dtype), chosen)
-        elif (chosen.restore_type or leaf.value_type) not in EMPTY_TYPES:
+        elif not is_empty_typestr(chosen.restore_type or leaf.value_type):
             reads.append((path, _index(stored, info_of[path]), _typed(chosen, leaf)))
     found.update(_read(stored, reads))
     treedef: Any = jax.tree.structure(structure)

@@ -1,7 +1,10 @@
 """What the Zarr metadata of an array says: StorageMetadata.zarr_metadata."""
 
 import dataclasses
+import json
 from typing import Any
+
+from cairn import _cairn
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -28,6 +31,11 @@ class ZarrMetadata:
     dtype: str
     chunk_shape: "tuple[int, ...]"
     compression: "Compression | None"
+
+    @classmethod
+    def from_json(cls, meta: "dict[str, Any] | None") -> "ZarrMetadata | None":
+        """What the metadata of an array (.zarray, zarr.json, a spec) say. None: another version."""
+        return from_native(_cairn.zarr_metadata_from_json(json.dumps(meta or {})))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from cairn.orbax._impl.leaves.matching_args import save_arguments_like
 from cairn.orbax._impl.stored_tree import Path, StoredTree
 from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
 from cairn.orbax._impl.types import writes
+from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions as PyTreeMetadataOptions
 from cairn.orbax._impl.types.native_future import NativeFuture
 from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
 from cairn.orbax._impl.types.type_registry import global_registry
@@ -22,11 +23,12 @@ from cairn.orbax._impl.types.type_registry import global_registry
 _ORBAX = "orbax.checkpoint._src.handlers"
 
 
-@dataclasses.dataclass
-class PyTreeMetadataOptions:
-    """support_rich_types: tuples and named tuples come back as such, without a target."""
+class PartialSaveError(Exception):
+    """An error of a save of a part of a tree."""
 
-    support_rich_types: bool = False
+
+class PartialSaveReplacementError(PartialSaveError):
+    """A part has leaves that are already saved."""
 
 
 class BasePyTreeCheckpointHandler(NativeHandler):

@@ -1,6 +1,7 @@
 """PyTreeCheckpointHandler: a BasePyTreeCheckpointHandler with transforms."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax import options
@@ -22,6 +23,9 @@ from cairn.orbax._impl.stored_tree import (
 )
 from cairn.orbax._impl.tree_metadata import TreeMetadata
 from cairn.orbax._impl.types.type_registry import global_registry
+
+DEFAULT_CONCURRENT_GB = 96
+LegacyTransformFn = Callable[[Any, Any, Any], tuple[Any, Any]]  # of item, structure and infos
 
 _GB = 10**9
 

@@ -2,9 +2,26 @@
 
 import dataclasses
 import datetime
+import logging
 import numbers
 import operator
+import os
 from typing import Any
+
+from cairn import _cairn
+
+_log = logging.getLogger("cairn.orbax")
+
+
+def warn_if_incomplete(latest: Any) -> None:
+    """Logs what the latest step lacks. Orbax counts every folder with the name of a step, and so
+    do the managers."""
+    try:
+        reason = _cairn.incomplete_reason(os.fspath(latest))
+    except (OSError, ValueError):
+        return  # the restore says why
+    if reason:
+        _log.warning("the latest step, %s, is not complete: %s", latest, reason)
 
 
 @dataclasses.dataclass

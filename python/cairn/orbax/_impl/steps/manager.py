@@ -20,7 +20,7 @@ from cairn.orbax._impl.step_metadata import StepMetadata
 from cairn.orbax._impl.steps import manager_setup, step_names
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
-from cairn.orbax._impl.steps.infos import CheckpointInfo
+from cairn.orbax._impl.steps.infos import CheckpointInfo, warn_if_incomplete
 from cairn.orbax._impl.steps.manager_items import ManagerItems
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.manager_setup import METRICS_ITEM
@@ -144,7 +144,10 @@ class CheckpointManager(AbstractCheckpointManager):
             else:
                 metrics = self.metrics(found.step)
                 infos.append(CheckpointInfo(found.step, found.commit_timestamp, metrics))
-        return sorted(infos, key=lambda info: info.step)
+        infos.sort(key=lambda info: info.step)
+        if infos:
+            warn_if_incomplete(self._read_path(infos[-1].step, self._directory))
+        return infos
 
     def _read_path(self, step: int, directory: Any) -> Any:
         if self._options.step_name_format is not None:

@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from cairn.orbax._impl.types.empty_values import is_empty_typestr, override_empty_value_typestr
+
 
 @dataclasses.dataclass
 class ValueMetadataEntry:
@@ -34,10 +36,7 @@ class ValueMetadataEntry:
 
         Without rich types, an empty named tuple is None.
         """
-        typestr = json_dict["value_type"]
-        rich = getattr(pytree_metadata_options, "support_rich_types", False)
-        if typestr == "NamedTuple" and not rich:
-            typestr = "None"
+        typestr = override_empty_value_typestr(json_dict["value_type"], pytree_metadata_options)
         shape = json_dict.get("write_shape")
         return cls(typestr, json_dict["skip_deserialize"], None if shape is None else tuple(shape))
 
@@ -47,8 +46,4 @@ class ValueMetadataEntry:
         del save_arg  # as in Orbax
         if info.value_typestr is None:
             raise AssertionError(f"{info.name}: ParamInfo.value_typestr is None in a save")
-        is_empty = info.value_typestr in EMPTY_TYPES
-        return cls(info.value_typestr, is_empty, info.write_shape)
-
-
-EMPTY_TYPES = ("None", "Dict", "List", "Tuple", "NamedTuple")
+        return cls(info.value_typestr, is_empty_typestr(info.value_typestr), info.write_shape)

@@ -13,7 +13,10 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl import asyncs, trees
-from cairn.orbax._impl.handlers.base_pytree_handler import BasePyTreeCheckpointHandler
+from cairn.orbax._impl.handlers.base_pytree_handler import (
+    BasePyTreeCheckpointHandler,
+    PartialSaveReplacementError,
+)
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, is_finalized
 from cairn.orbax._impl.step_metadata import read_json, read_step_metadata
 from cairn.orbax._impl.stored_tree import StoredTree
@@ -27,10 +30,6 @@ from cairn.orbax.v1._impl.names import STATE
 from cairn.orbax.v1._impl.responses import AsyncResponse, Background
 
 _SUFFIX = ".partial_save"
-
-
-class PartialSaveReplacementError(Exception):
-    """A part has a leaf that another part has."""
 
 
 @dataclasses.dataclass

@@ -6,7 +6,7 @@ from typing import Any
 
 from cairn.orbax._impl.processes import reached_preemption
 from cairn.orbax._impl.steps.deletion import remove_steps
-from cairn.orbax._impl.steps.infos import CheckpointInfo
+from cairn.orbax._impl.steps.infos import CheckpointInfo, warn_if_incomplete
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
 from cairn.orbax._impl.text_files import load_json
@@ -40,6 +40,8 @@ class StepList:
             else:
                 infos.append(CheckpointInfo(found.step, _time(found), _metrics(found.path)))
         self._infos = sorted(infos, key=lambda info: info.step)
+        if self._infos:
+            warn_if_incomplete(self.existing_path(self._infos[-1].step))
 
     def path(self, step: int) -> Any:
         """The path of a step."""
