@@ -218,6 +218,10 @@ class Check {
         fault("the member " + quoted(name) + " is unknown");
     if (const Json* type = root_.find("data_type"); type != nullptr && is_bare_object(*type))
       fault("data_type " + to_text(*type) + " is not a string");
+    const Json* fill = root_.find("fill_value");
+    if (strict_ && fill != nullptr && text_of(root_.find("data_type")) == "bool" &&
+        fill->as_bool() == nullptr)
+      fault("fill_value " + to_text(*fill) + " is not true or false");
     const Json* keys = root_.find("chunk_key_encoding");
     if (keys != nullptr && keys->as_string() != nullptr)
       fault("chunk_key_encoding " + to_text(*keys) + " is not an object");
