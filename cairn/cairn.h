@@ -3,6 +3,7 @@
 
 #include <cairn/aggregate_handler.h>
 #include <cairn/array_spec.h>
+#include <cairn/byte_limiter.h>
 #include <cairn/bytes.h>
 #include <cairn/checkpoint.h>
 #include <cairn/checkpoint_directory.h>

@@ -105,6 +105,10 @@ struct OrbaxTarget {
   std::optional<std::int64_t> chunk_bytes = {};
   std::optional<std::int64_t> target_file_bytes = {};  // none: the default of SaveOptions
   std::optional<std::string> item = {};
+  // Items that are not pytrees are copied byte for byte. True: symbolic links in them may lead out
+  // of the source checkpoint, and what they lead to is copied. False: such a link is
+  // failed_precondition.
+  bool follow_links = false;
   bool operator==(const OrbaxTarget&) const = default;
 };
 

@@ -58,6 +58,8 @@ struct ValueDiff {
   std::optional<std::uint64_t> first;  // index of the first element that differs, in C order
   // Whether any element is a different number or has different bits.
   [[nodiscard]] bool any() const { return different + within > 0; }
+  // Number of elements where NaN or an infinity differs. No measure covers them.
+  [[nodiscard]] std::uint64_t non_finite() const { return nan_mismatches + inf_mismatches; }
 };
 
 // Result of comparing one leaf.
@@ -84,10 +86,12 @@ struct LeafDiff {
 };
 // Result of diff().
 struct DiffReport {
-  // Leaves that are not the same, and leaves with something in `noted`; in the order of A, then B.
+  // Leaves that are not the same, and leaves with something in `noted`. First the leaves in which
+  // a NaN or an infinity differs, then the others; both in the order of A, then B.
   std::vector<LeafDiff> leaves;
   // numbers of leaves
   std::uint64_t same = 0, different = 0, only_in_a = 0, only_in_b = 0, unreadable = 0;
+  std::uint64_t non_finite = 0;  // of `different`: leaves in which a NaN or an infinity differs
   std::uint64_t bytes = 0;  // bytes of the compared values, of both checkpoints
   [[nodiscard]] bool equal() const { return different + only_in_a + only_in_b + unreadable == 0; }
 };
@@ -96,6 +100,9 @@ struct DiffReport {
 // steps of Orbax that were opened as a whole, an item that is one text (JSON, protocol buffer) is a
 // string leaf with the name "" of that item.
 DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& options = {});
+// Whether a NaN or an infinity differs in the leaf: it is in one of the arrays only, or the
+// infinities have different signs.
+bool differs_in_non_finite(const LeafDiff& leaf);
 // The report as JSON text (docs/cli.md).
 std::string diff_json(const DiffReport& report);
 // Index per dimension of an element, given its number in C order.

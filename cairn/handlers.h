@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/array_spec.h>
+#include <cairn/byte_limiter.h>
 #include <cairn/checkpoint.h>
 #include <cairn/distributed.h>
 #include <cairn/leaf_args.h>
@@ -162,8 +163,6 @@ class ItemReader {
 
 // ---- handlers ----
 
-class ByteLimiter;  // internal to the library
-
 // Whether the leaf with this path is copied before a background save returns.
 using IsPrioritizedKeyFn = std::function<bool(const KeyPath&)>;
 
@@ -180,13 +179,15 @@ struct ParamInfo {
   bool use_zarr3 = false;                                        // Zarr v3; false: Zarr v2
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit
   std::string value_typestr = {};                                // typestr of the leaf's handler
-  bool raise_array_data_missing_error = true;      // false: missing chunks read as the fill value
-  std::optional<Shape> write_shape = {};           // shape of the stored pieces, if recorded
-  std::shared_ptr<ByteLimiter> byte_limiter = {};  // limits bytes in flight; null: no limit
-  IsPrioritizedKeyFn is_prioritized_key_fn = {};   // null: all are
-  Observer observer = {};                          // of the save or restore; null: none
-  std::shared_ptr<ItemWriter> writer = {};         // while saving
-  std::shared_ptr<const ItemReader> reader = {};   // while restoring
+  bool raise_array_data_missing_error = true;  // false: missing chunks read as the fill value
+  std::optional<Shape> write_shape = {};       // shape of the stored pieces, if recorded
+  // Limits the bytes in flight of the save or restore. A handler that writes or reads files of its
+  // own reserves what it holds, so that all together keep the limit. Null: no limit.
+  std::shared_ptr<ByteLimiter> byte_limiter = {};
+  IsPrioritizedKeyFn is_prioritized_key_fn = {};  // null: all are
+  Observer observer = {};                         // of the save or restore; null: none
+  std::shared_ptr<ItemWriter> writer = {};        // while saving
+  std::shared_ptr<const ItemReader> reader = {};  // while restoring
 
   // parent_dir/name: the leaf's folder, if it has one. Throws invalid_argument if either is empty.
   [[nodiscard]] std::string path() const;

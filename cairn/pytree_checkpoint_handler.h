@@ -18,9 +18,11 @@
 #include <cairn/tree.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,10 +62,11 @@ struct SavedArrayMetadata {
   Shape chunk_shape = {};
   std::string random_key_impl = {};  // for a typed PRNG key; else ""
 };
-// Compares the metadata that two processes recorded for the arrays they wrote together, in the
-// order of the first process. Throws if they differ.
-using ArrayMetadataValidator = std::function<void(const std::vector<SavedArrayMetadata>& first,
-                                                  const std::vector<SavedArrayMetadata>& other)>;
+// Checks what the processes recorded of the arrays that they wrote together: by the number of the
+// process, in the order of its file. Called once for an item, also if one process has saved. Throws
+// if the metadata may not be merged.
+using ArrayMetadataValidator =
+    std::function<void(const std::map<std::size_t, std::vector<SavedArrayMetadata>>& by_process)>;
 
 // Which metadata of a tree is recorded beside its leaves.
 struct PyTreeMetadataOptions {

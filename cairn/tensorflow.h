@@ -247,6 +247,10 @@ std::vector<Shard> make_shards(const ShardingCallback& callback,
 // "" for rank 0.
 std::string slice_spec_text(std::span<const std::int64_t> full_shape, const Box& part);
 
+// The shape of the larger tensor that a slice_spec names, and the part in its coordinates. Throws
+// invalid_argument, with TensorFlow's message, for a malformed one and for "".
+std::pair<Shape, Box> read_slice_spec(std::string_view slice_spec);
+
 // The task of a device; nullopt if the device names none. Throws invalid_argument, with
 // TensorFlow's message, for a malformed device.
 std::optional<std::int64_t> device_task(std::string_view device);

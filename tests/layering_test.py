@@ -52,7 +52,7 @@ OWNER = {
     "error.h": "base", "event_sinks.h": "io", "bytes.h": "base", "observer.h": "base", "types.h": "array", "compression.h": "codec", "codec_versions.h": "codec", "verify_report.h": "base", "kvstore.h": "kvstore", "ocdbt.h": "ocdbt",
     "tree.h": "tree", "checkpoint.h": "tree", "transforms.h": "tree",
     "distributed.h": "distributed", "mpi.h": "distributed", "dlpack.h": "distributed", "sharding.h": "distributed",
-    "array_spec.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers",
+    "array_spec.h": "handlers", "byte_limiter.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers",
     "tensorstore_spec.h": "tensorstore_spec",
     "orbax.h": "orbax", "pytree_checkpoint_handler.h": "orbax", "checkpointer.h": "orbax",
     "checkpoint_directory.h": "orbax", "checkpoint_items.h": "orbax", "checkpoint_manager.h": "orbax", "step_metadata.h": "orbax", "step_policies.h": "orbax",

@@ -56,7 +56,9 @@ std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) { return portable_
 
 std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) { return portable_crc32(crc, bytes); }
 
-std::uint32_t adler32(ByteView bytes) { return portable_adler32(bytes); }
+std::uint32_t adler32_extend(std::uint32_t adler, ByteView more) {
+  return portable_adler32(adler, more);
+}
 
 #else
 
@@ -84,8 +86,8 @@ std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) {
   return crc;
 }
 
-std::uint32_t adler32(ByteView bytes) {
-  return isal_adler32(1, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+std::uint32_t adler32_extend(std::uint32_t adler, ByteView more) {
+  return isal_adler32(adler, reinterpret_cast<const unsigned char*>(more.data()), more.size());
 }
 
 #endif
@@ -93,6 +95,8 @@ std::uint32_t adler32(ByteView bytes) {
 std::uint32_t crc32c(ByteView bytes) { return crc32c_extend(0, bytes); }
 
 std::uint32_t crc32(ByteView bytes) { return crc32_extend(0, bytes); }
+
+std::uint32_t adler32(ByteView bytes) { return adler32_extend(1, bytes); }
 
 std::uint32_t crc32c_combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
   return combine<kCastagnoli>(a, b, length_b);

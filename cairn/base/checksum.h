@@ -36,5 +36,7 @@ std::uint32_t crc32_combine(std::uint32_t a, std::uint32_t b, std::uint64_t leng
 
 // Returns the Adler-32 checksum of RFC 1950, as in zlib streams; adler32("123456789") = 0x091e01de.
 std::uint32_t adler32(ByteView bytes);
+// Returns the checksum of A followed by `more`, where adler = adler32(A).
+std::uint32_t adler32_extend(std::uint32_t adler, ByteView more);
 
 }  // namespace cairn::inline v0

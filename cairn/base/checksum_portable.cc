@@ -86,9 +86,9 @@ std::uint32_t portable_crc32(std::uint32_t crc, ByteView more) {
   return static_cast<std::uint32_t>(::crc32_z(crc, zlib_data(more), more.size()));
 }
 
-std::uint32_t portable_adler32(ByteView bytes) {
-  if (bytes.empty()) return 1;
-  return static_cast<std::uint32_t>(::adler32_z(1, zlib_data(bytes), bytes.size()));
+std::uint32_t portable_adler32(std::uint32_t adler, ByteView bytes) {
+  if (bytes.empty()) return adler;
+  return static_cast<std::uint32_t>(::adler32_z(adler, zlib_data(bytes), bytes.size()));
 }
 
 }  // namespace cairn::inline v0

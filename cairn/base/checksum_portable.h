@@ -12,7 +12,7 @@ namespace cairn::inline v0 {
 // As crc32c_extend, crc32_extend and adler32 of checksum.h.
 std::uint32_t portable_crc32c(std::uint32_t crc, ByteView more);
 std::uint32_t portable_crc32(std::uint32_t crc, ByteView more);
-std::uint32_t portable_adler32(ByteView bytes);
+std::uint32_t portable_adler32(std::uint32_t adler, ByteView bytes);
 // portable_crc32c without the instructions of the processor, which it uses where they exist.
 std::uint32_t table_crc32c(std::uint32_t crc, ByteView more);
 

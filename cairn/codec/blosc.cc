@@ -38,12 +38,14 @@ void decode_lz4(ByteView in, MutableByteView out) {
   if (n < 0 || static_cast<std::size_t>(n) != out.size()) fail(Codec::kLz4, "is damaged");
 }
 
-// Returns the decoded size in the header, after all checks that the library needs to trust it.
-std::size_t blosc_size(ByteView in) {
+namespace {
+
+// As below, for a value of `encoded_size` bytes that begins with `in`.
+std::size_t blosc_size(ByteView in, std::uint64_t encoded_size) {
   std::size_t size = 0;
   if (in.size() < BLOSC_MIN_HEADER_LENGTH) fail(Codec::kBlosc, "is shorter than its header");
-  if (blosc_cbuffer_validate(in.data(), in.size(), &size) != 0)
-    fail(Codec::kBlosc, "header does not fit its " + std::to_string(in.size()) + " bytes");
+  if (blosc_cbuffer_validate(in.data(), encoded_size, &size) != 0)
+    fail(Codec::kBlosc, "header does not fit its " + std::to_string(encoded_size) + " bytes");
   std::uint32_t block_size = 0;
   std::memcpy(&block_size, &in[8], sizeof(block_size));
   if (in[3] == std::byte{0}) fail(Codec::kBlosc, "header has element size 0");
@@ -52,12 +54,107 @@ std::size_t blosc_size(ByteView in) {
   return size;
 }
 
+}  // namespace
+
+// Returns the decoded size in the header, after all checks that the library needs to trust it.
+std::size_t blosc_size(ByteView in) { return blosc_size(in, in.size()); }
+
 void decode_blosc(ByteView in, MutableByteView out) {
   check_size(Codec::kBlosc, blosc_size(in), out.size());
   if (out.empty()) return;
   const int n = blosc_decompress_ctx(in.data(), out.data(), out.size(), 1);
   if (n < 0 || static_cast<std::size_t>(n) != out.size())
     fail(Codec::kBlosc, "is damaged, or this build lacks its inner codec");
+}
+
+namespace {
+
+std::uint32_t header_field(ByteView header, std::size_t at) {
+  std::uint32_t value = 0;
+  std::memcpy(&value, &header[at], sizeof(value));
+  return value;
+}
+
+// Decodes one block at a time. The blocks may be stored in any order, so all encoded bytes are in
+// memory.
+class BloscStream : public ByteStream {
+ public:
+  BloscStream(ByteSource source, Bytes header)
+      : source_(std::move(source)),
+        encoded_(std::move(header)),
+        encoded_size_(header_field(encoded_, 12)),
+        size_(header_field(encoded_, 4)),
+        element_size_(std::to_integer<std::uint32_t>(encoded_[3])),
+        block_items_(std::max(1U, header_field(encoded_, 8) / element_size_)) {}
+
+  std::size_t read(MutableByteView out) override {
+    if (!loaded_) load();
+    std::size_t done = 0;
+    while (done < out.size()) {
+      if (rest_.empty() && !next_block()) break;
+      const std::size_t n = std::min(rest_.size(), out.size() - done);
+      std::copy_n(rest_.begin(), n, out.begin() + static_cast<std::ptrdiff_t>(done));
+      rest_ = rest_.subspan(n);
+      done += n;
+    }
+    return done;
+  }
+  [[nodiscard]] bool checksummed() const override { return false; }
+  [[nodiscard]] std::uint64_t memory() const override {
+    // the library takes a few blocks of its own
+    return encoded_size_ + 4 * std::uint64_t{element_size_} * block_items_;
+  }
+  [[nodiscard]] std::uint64_t declared_size() const override { return size_; }
+
+ private:
+  // Memory grows with the bytes that really exist.
+  void load() {
+    while (encoded_.size() < encoded_size_) {
+      const std::size_t had = encoded_.size();
+      encoded_.resize(std::min<std::size_t>(encoded_size_, std::max(kFirstGuess, 2 * had)));
+      const std::size_t n = source_(MutableByteView(encoded_).subspan(had));
+      if (n < encoded_.size() - had) fail(Codec::kBlosc, "is truncated");
+    }
+    std::byte more{};
+    if (source_({&more, 1}) > 0) fail(Codec::kBlosc, "bytes follow its end");
+    loaded_ = true;
+  }
+
+  bool next_block() {
+    const std::uint32_t left = size_ / element_size_ - next_;
+    if (left == 0) return false;
+    const std::uint32_t n = std::min(left, block_items_);
+    block_.resize(std::size_t{n} * element_size_);
+    const int got =
+        blosc_getitem(encoded_.data(), static_cast<int>(next_), static_cast<int>(n), block_.data());
+    if (got < 0 || static_cast<std::size_t>(got) != block_.size())
+      fail(Codec::kBlosc, "is damaged, or this build lacks its inner codec");
+    next_ += n;
+    rest_ = block_;
+    return true;
+  }
+
+  ByteSource source_;
+  Bytes encoded_;
+  std::uint32_t encoded_size_;
+  std::uint32_t size_;
+  std::uint32_t element_size_;
+  std::uint32_t block_items_;
+  bool loaded_ = false;
+  std::uint32_t next_ = 0;  // element
+  Bytes block_;
+  ByteView rest_;  // of the block
+};
+
+}  // namespace
+
+std::unique_ptr<ByteStream> open_blosc(ByteSource source, std::uint64_t encoded_size) {
+  Bytes header(BLOSC_MIN_HEADER_LENGTH);
+  if (source(header) < header.size()) fail(Codec::kBlosc, "is shorter than its header");
+  if (encoded_size == kUnknownSize) encoded_size = header_field(header, 12);
+  const std::size_t size = blosc_size(header, encoded_size);
+  if (size % std::to_integer<std::size_t>(header[3]) != 0) return nullptr;
+  return std::make_unique<BloscStream>(std::move(source), std::move(header));
 }
 
 std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteView out) {

@@ -1,6 +1,6 @@
 // codecs.h -- the interface between the codec implementations and their dispatchers compress.cc and
 // decompress.cc. Each compression library is included by one file only: zstd.cc, zlib.cc (with
-// bzip2, which works alike), blosc.cc (with lz4), snappy.cc.
+// bzip2, which works alike), blosc.cc (with lz4), snappy.cc. lz4_stream.cc needs no library.
 #pragma once
 
 #include <cairn/codec/compress.h>
@@ -100,6 +100,13 @@ void decode_blosc(ByteView in, MutableByteView out);
 Bytes decode_zstd(ByteView in, std::uint64_t max_size);
 void decode_zlib(Codec codec, ByteView in, Output& out);  // kGzip or kZlib
 void decode_bz2(ByteView in, Output& out);
+
+// Open streams, as open_decompressor does.
+std::unique_ptr<ByteStream> open_zstd(ByteSource source, std::uint64_t encoded_size);
+std::unique_ptr<ByteStream> open_zlib(Codec codec, ByteSource source);  // kGzip or kZlib
+std::unique_ptr<ByteStream> open_bz2(ByteSource source);
+std::unique_ptr<ByteStream> open_lz4(ByteSource source);
+std::unique_ptr<ByteStream> open_blosc(ByteSource source, std::uint64_t encoded_size);
 
 // Return the decoded size in the header, after plausibility checks. blosc_size does not yet compare
 // it with the size of `in`.

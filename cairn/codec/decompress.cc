@@ -48,6 +48,24 @@ void decompress_into(Codec codec, ByteView in, MutableByteView out) {
   codec::check_size(codec, fixed.written(), out.size());
 }
 
+std::unique_ptr<ByteStream> open_decompressor(Codec codec, ByteSource source,
+                                              std::uint64_t encoded_size) {
+  switch (codec) {
+    case Codec::kZstd:
+      return codec::open_zstd(std::move(source), encoded_size);
+    case Codec::kBlosc:
+      return codec::open_blosc(std::move(source), encoded_size);
+    case Codec::kLz4:
+      return codec::open_lz4(std::move(source));
+    case Codec::kGzip:
+    case Codec::kZlib:
+      return codec::open_zlib(codec, std::move(source));
+    case Codec::kBz2:
+      break;
+  }
+  return codec::open_bz2(std::move(source));
+}
+
 Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size) {
   if (codec == Codec::kZstd) return codec::decode_zstd(in, max_size);
   if (codec == Codec::kBlosc || codec == Codec::kLz4) return decode_sized(codec, in, max_size);

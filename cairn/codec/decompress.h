@@ -37,6 +37,29 @@ Bytes decompress_snappy(ByteView in, std::uint64_t max_size);
 // Fills its argument with the next bytes of an encoded value and returns their number, which is
 // smaller only at the end of the value.
 using ByteSource = std::function<std::size_t(MutableByteView)>;
+// The size of a value that is known only at its end.
+inline constexpr std::uint64_t kUnknownSize = ~std::uint64_t{0};
+
+// Decoded bytes, from front to back, a part at a time.
+class ByteStream {
+ public:
+  ByteStream() = default;
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+  virtual ~ByteStream() = default;
+
+  // Fills `out` and returns the number of bytes, which is smaller only at the end of the value.
+  // Throws data_loss for damage, truncation and trailing bytes.
+  virtual std::size_t read(MutableByteView out) = 0;
+  // Returns whether a checksum covers all decoded bytes. Valid at the end of the value; before it,
+  // returns false only if no checksum is known so far.
+  [[nodiscard]] virtual bool checksummed() const = 0;
+  // Returns about the most memory that reading takes.
+  [[nodiscard]] virtual std::uint64_t memory() const = 0;
+  // Returns the decoded size that the first header declares; kUnknownSize if it declares none.
+  [[nodiscard]] virtual std::uint64_t declared_size() const { return kUnknownSize; }
+};
+
 // Like decompress_into, for a value that is one zstd frame. `source` supplies its `encoded_size`
 // bytes piece by piece, so that they need not be in memory at once. Returns false, with `out` in
 // any state, unless the value is one frame that declares out.size() decoded bytes. The caller then
@@ -88,9 +111,16 @@ class InflateStream {
   std::size_t read(MutableByteView out);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<ByteStream> stream_;
 };
+
+// Returns a stream that decodes a value of any codec, in the forms that decompress accepts.
+// `source` supplies the value's `encoded_size` bytes in order (kUnknownSize: up to its end). Reads
+// no more than a header before the first read. Returns null if the value has a form that can only
+// be decoded whole: a zstd frame with a window of more than 128 MiB, or blosc data that does not
+// consist of whole elements.
+std::unique_ptr<ByteStream> open_decompressor(Codec codec, ByteSource source,
+                                              std::uint64_t encoded_size);
 
 // Returns true if `in` consists of zstd frames that all have a content checksum, so that a flipped
 // bit of the value is detected.

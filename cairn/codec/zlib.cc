@@ -172,61 +172,147 @@ std::size_t codec::encode_bz2(const CompressOptions& options, ByteView in, Mutab
   return out.size() - room.size();
 }
 
-// ---- streaming deflate ----
+// ---- streams ----
 
 namespace {
 
-[[noreturn]] void fail_deflate(std::string_view what) {
-  throw Error(Code::kDataLoss, "deflated data: " + std::string(what));
-}
+// The buffered input of a stream.
+class Input {
+ public:
+  explicit Input(ByteSource source) : source_(std::move(source)) {}
+  // Returns the bytes that have not been used, after fetching more if there are none. Empty at the
+  // end of the value.
+  ByteView rest() {
+    if (rest_.empty()) rest_ = ByteView(buffer_).first(source_(buffer_));
+    return rest_;
+  }
+  void keep_last(std::size_t n) { rest_ = rest_.last(n); }
+
+ private:
+  ByteSource source_;
+  Bytes buffer_ = Bytes(std::size_t{64} << 10U);
+  ByteView rest_;
+};
+
+// A deflate stream in one of its wrappers. `name` begins the errors.
+class Inflater : public ByteStream {
+ public:
+  Inflater(std::string name, int window, ByteSource source)
+      : name_(std::move(name)), window_(window), input_(std::move(source)) {
+    if (inflateInit2(&stream_, window) != Z_OK) throw std::bad_alloc();
+    guard_.reset(&stream_);
+  }
+
+  std::size_t read(MutableByteView out) override {
+    const std::size_t wanted = out.size();
+    while (!out.empty() && !ended_) out = out.subspan(step(out));
+    return wanted - out.size();
+  }
+  [[nodiscard]] bool checksummed() const override { return window_ > 0; }
+  [[nodiscard]] std::uint64_t memory() const override { return std::uint64_t{128} << 10U; }
+
+ private:
+  [[noreturn]] void fail_stream(std::string_view what) const {
+    throw Error(Code::kDataLoss, name_ + " data: " + std::string(what));
+  }
+
+  // Decodes once and returns the number of bytes. zlib runs even without input: it may still hold
+  // output of earlier input.
+  std::size_t step(MutableByteView out) {
+    const ByteView in = input_.rest();
+    const uInt offered = zlib_count(out.size());
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(in.data()));
+    stream_.avail_in = zlib_count(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data());
+    stream_.avail_out = offered;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    if (result == Z_BUF_ERROR && in.empty()) fail_stream("is truncated");
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
+      fail_stream(zlib_reason(result, stream_));
+    input_.keep_last(stream_.avail_in);
+    if (result == Z_STREAM_END) end_member();
+    return offered - stream_.avail_out;
+  }
+
+  // gzip data may have several members.
+  void end_member() {
+    ended_ = input_.rest().empty();
+    if (ended_) return;
+    if (window_ != kLargestWindow + kGzipWrapper) fail_stream("bytes follow its end");
+    inflateReset(&stream_);
+  }
+
+  std::string name_;
+  int window_;  // as zlib encodes it; negative: no wrapper
+  Input input_;
+  z_stream stream_{};
+  std::unique_ptr<z_stream, InflateEnd> guard_;
+  bool ended_ = false;
+};
+
+class Bz2Stream : public ByteStream {
+ public:
+  explicit Bz2Stream(ByteSource source) : input_(std::move(source)) { begin(); }
+
+  std::size_t read(MutableByteView out) override {
+    const std::size_t wanted = out.size();
+    while (!out.empty() && !ended_) out = out.subspan(step(out));
+    return wanted - out.size();
+  }
+  [[nodiscard]] bool checksummed() const override { return true; }
+  [[nodiscard]] std::uint64_t memory() const override { return std::uint64_t{4} << 20U; }
+
+ private:
+  void begin() {
+    guard_.reset();
+    stream_ = {};
+    if (BZ2_bzDecompressInit(&stream_, 0, 0) != BZ_OK) throw std::bad_alloc();
+    guard_.reset(&stream_);
+  }
+
+  std::size_t step(MutableByteView out) {
+    const ByteView in = input_.rest();
+    const unsigned offered = zlib_count(out.size());
+    stream_.next_in = reinterpret_cast<char*>(const_cast<std::byte*>(in.data()));
+    stream_.avail_in = zlib_count(in.size());
+    stream_.next_out = reinterpret_cast<char*>(out.data());
+    stream_.avail_out = offered;
+    const int result = BZ2_bzDecompress(&stream_);
+    if (result == BZ_MEM_ERROR) throw std::bad_alloc();
+    if (result != BZ_OK && result != BZ_STREAM_END) fail(Codec::kBz2, "is damaged");
+    if (result == BZ_OK && in.empty() && stream_.avail_out == offered)
+      fail(Codec::kBz2, "is truncated");
+    const std::size_t written = offered - stream_.avail_out;
+    input_.keep_last(stream_.avail_in);
+    if (result == BZ_STREAM_END) {
+      ended_ = input_.rest().empty();
+      if (!ended_) begin();
+    }
+    return written;
+  }
+
+  Input input_;
+  bz_stream stream_{};
+  std::unique_ptr<bz_stream, Bz2End> guard_;
+  bool ended_ = false;
+};
 
 }  // namespace
 
-struct InflateStream::State {
-  explicit State(ByteSource from) : source(std::move(from)) {
-    if (inflateInit2(&stream, -kLargestWindow) != Z_OK) throw std::bad_alloc();
-    guard.reset(&stream);
-  }
+std::unique_ptr<ByteStream> codec::open_zlib(Codec codec, ByteSource source) {
+  const int window = kLargestWindow + (codec == Codec::kGzip ? kGzipWrapper : 0);
+  return std::make_unique<Inflater>(std::string(codec_name(codec)), window, std::move(source));
+}
 
-  // Returns whether input is available, after fetching more if necessary.
-  bool refill() {
-    if (stream.avail_in == 0) {
-      stream.next_in = reinterpret_cast<Bytef*>(input.data());
-      stream.avail_in = static_cast<uInt>(source(input));
-    }
-    return stream.avail_in > 0;
-  }
-
-  ByteSource source;
-  z_stream stream{};
-  std::unique_ptr<z_stream, InflateEnd> guard;
-  Bytes input = Bytes(std::size_t{64} << 10U);
-  bool ended = false;
-};
+std::unique_ptr<ByteStream> codec::open_bz2(ByteSource source) {
+  return std::make_unique<Bz2Stream>(std::move(source));
+}
 
 InflateStream::InflateStream(ByteSource source)
-    : state_(std::make_unique<State>(std::move(source))) {}
+    : stream_(std::make_unique<Inflater>("deflated", -kLargestWindow, std::move(source))) {}
 InflateStream::~InflateStream() = default;
 
-std::size_t InflateStream::read(MutableByteView out) {
-  State& s = *state_;
-  const std::size_t wanted = out.size();
-  while (!out.empty() && !s.ended) {
-    // inflate runs even without input: it may still hold output of earlier input.
-    const bool has_input = s.refill();
-    const uInt offered = zlib_count(out.size());
-    s.stream.next_out = reinterpret_cast<Bytef*>(out.data());
-    s.stream.avail_out = offered;
-    const int result = inflate(&s.stream, Z_NO_FLUSH);
-    if (result == Z_MEM_ERROR) throw std::bad_alloc();
-    if (result == Z_BUF_ERROR && !has_input) fail_deflate("is truncated");
-    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR)
-      fail_deflate(zlib_reason(result, s.stream));
-    out = out.subspan(offered - s.stream.avail_out);
-    s.ended = result == Z_STREAM_END;
-    if (s.ended && s.refill()) fail_deflate("bytes follow its end");
-  }
-  return wanted - out.size();
-}
+std::size_t InflateStream::read(MutableByteView out) { return stream_->read(out); }
 
 }  // namespace cairn::inline v0

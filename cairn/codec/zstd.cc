@@ -150,19 +150,36 @@ struct ZstdFrame {
            ZSTD_getFrameHeader(&header, in.src, in.size) == 0 &&
            header.frameContentSize == decoded_size;
   }
-  // Returns whether input remains after the bytes decoded so far.
-  [[nodiscard]] bool has_more() const { return in.pos < in.size || encoded_left > 0; }
-
   // Returns whether more input exists, after fetching it if necessary.
   bool refill() {
     if (in.pos < in.size) return true;
-    if (encoded_left == 0) return false;
-    const std::size_t n =
-        source(MutableByteView(piece).first(std::min<std::uint64_t>(piece.size(), encoded_left)));
-    if (n == 0) fail(Codec::kZstd, "frame is truncated");
-    encoded_left -= n;
-    in = {piece.data(), n, 0};
-    return true;
+    in = {piece.data(), fetch(0), 0};
+    return in.size > 0;
+  }
+
+  // Puts more input behind the first `kept` bytes of `piece`. Returns its size.
+  std::size_t fetch(std::size_t kept) {
+    const MutableByteView room = MutableByteView(piece).subspan(kept);
+    const std::size_t wanted = std::min<std::uint64_t>(room.size(), encoded_left);
+    const std::size_t n = wanted == 0 ? 0 : source(room.first(wanted));
+    encoded_left = n == 0 ? 0 : encoded_left - n;
+    return n;
+  }
+
+  // Reads the header of the frame that begins here. Throws data_loss if none begins.
+  void read_header() {
+    const auto* left = static_cast<const std::byte*>(in.src) + in.pos;
+    std::size_t size = in.size - in.pos;
+    if (size > 0 && size < ZSTD_FRAMEHEADERSIZE_MAX) std::memmove(piece.data(), left, size);
+    if (size < ZSTD_FRAMEHEADERSIZE_MAX) {
+      for (std::size_t n = 1; n > 0 && size < ZSTD_FRAMEHEADERSIZE_MAX; size += n) n = fetch(size);
+      in = {piece.data(), size, 0};
+      left = piece.data();
+    }
+    if (!is_zstd_frame({left, size}))
+      fail(Codec::kZstd, size == 0 ? "is empty" : "does not start with a frame's magic number");
+    if (ZSTD_getFrameHeader(&header, left, size) != 0)
+      fail(Codec::kZstd, "frame is truncated or damaged");
   }
 
   // Runs the decoder once. Even without input it may still have output.
@@ -170,6 +187,9 @@ struct ZstdFrame {
     const bool more_input = refill();
     const std::size_t before = out.pos;
     const std::size_t more = ZSTD_decompressStream(decoder.get(), &out, &in);
+    if (ZSTD_getErrorCode(more) == ZSTD_error_frameParameter_windowTooLarge)
+      throw Error(Code::kFailedPrecondition,
+                  "zstd data: its window is too large to decode in parts");
     if (ZSTD_isError(more)) fail(Codec::kZstd, ZSTD_getErrorName(more));
     ended = more == 0;
     if (!ended && !more_input && out.pos == before) fail(Codec::kZstd, "frame is truncated");
@@ -183,7 +203,7 @@ struct ZstdFrame {
       step(out);
       if (out.pos != 0) fail_long(Codec::kZstd, decoded_size);
     }
-    if (has_more()) fail(Codec::kZstd, "data follows its only frame");
+    if (refill()) fail(Codec::kZstd, "data follows its only frame");
   }
 };
 
@@ -247,7 +267,7 @@ bool decompress_zstd_stream(const ByteSource& source, std::uint64_t encoded_size
   ZSTD_DCtx_setParameter(frame.decoder.get(), ZSTD_d_windowLogMax, ZSTD_WINDOWLOG_MAX);
   ZSTD_outBuffer decoded{out.data(), out.size(), 0};
   while (!frame.ended) frame.step(decoded);
-  if (frame.has_more()) return false;
+  if (frame.refill()) return false;
   check_size(Codec::kZstd, decoded.pos, out.size());
   return true;
 }
@@ -291,6 +311,62 @@ void ZstdStream::skip(std::uint64_t n) {
     scratch.resize(static_cast<std::size_t>(std::min<std::uint64_t>(scratch.size(), n)));
     read(scratch);
   }
+}
+
+namespace {
+
+// Any number of frames, whatever sizes they declare.
+class ZstdFrames : public ByteStream {
+ public:
+  ZstdFrames(ByteSource source, std::uint64_t encoded_size)
+      : frame_(std::move(source), encoded_size, 0, kStreamPiece) {
+    frame_.read_header();
+    checksummed_ = frame_.header.checksumFlag != 0;
+    declared_size_ = frame_.header.frameContentSize;  // the same number if it declares none
+    while (std::uint64_t{1} << window_log_ < frame_.header.windowSize && window_log_ < kHugeWindow)
+      ++window_log_;
+    if (!is_huge()) ZSTD_DCtx_setParameter(frame_.decoder.get(), ZSTD_d_windowLogMax, window_log_);
+  }
+  // Returns whether the first window is larger than a stream may allocate.
+  [[nodiscard]] bool is_huge() const { return window_log_ == kHugeWindow; }
+
+  std::size_t read(MutableByteView out) override {
+    ZSTD_outBuffer decoded{out.data(), out.size(), 0};
+    while (decoded.pos < decoded.size && !ended_) {
+      frame_.step(decoded);
+      if (frame_.ended) next_frame();
+    }
+    return decoded.pos;
+  }
+  [[nodiscard]] bool checksummed() const override { return checksummed_; }
+  [[nodiscard]] std::uint64_t memory() const override {
+    return (std::uint64_t{1} << static_cast<unsigned>(window_log_)) + 3 * kStreamPiece;
+  }
+  [[nodiscard]] std::uint64_t declared_size() const override { return declared_size_; }
+
+ private:
+  static constexpr int kHugeWindow = ZSTD_WINDOWLOG_LIMIT_DEFAULT + 1;
+
+  void next_frame() {
+    ended_ = !frame_.refill();
+    if (ended_) return;
+    frame_.read_header();
+    checksummed_ = checksummed_ && frame_.header.checksumFlag != 0;
+  }
+
+  ZstdFrame frame_;
+  int window_log_ = 23;  // later frames may have a window of at least 8 MiB
+  std::uint64_t declared_size_ = kUnknownSize;
+  bool checksummed_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteStream> codec::open_zstd(ByteSource source, std::uint64_t encoded_size) {
+  auto stream = std::make_unique<ZstdFrames>(std::move(source), encoded_size);
+  if (stream->is_huge()) return nullptr;
+  return stream;
 }
 
 bool zstd_has_checksum(ByteView in) {

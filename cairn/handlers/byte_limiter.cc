@@ -1,5 +1,5 @@
 // byte_limiter.cc -- grants reservations in any order.
-#include <cairn/handlers/byte_limiter.h>
+#include <cairn/byte_limiter.h>
 
 #include <cairn/error.h>
 

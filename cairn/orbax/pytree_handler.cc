@@ -6,9 +6,9 @@
 #include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/observer/observe.h>
+#include <cairn/byte_limiter.h>
 #include <cairn/checkpointer.h>
 #include <cairn/distributed/consistency.h>
-#include <cairn/handlers/byte_limiter.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>

@@ -27,6 +27,10 @@ void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxT
                   "Store the tree as this item of the checkpoint (default: items\nkeep their "
                   "names); CheckpointManager needs the name 'default'")
       ->type_name("NAME");
+  command.add_flag(
+      "--follow-links", target.follow_links,
+      "Copy what symbolic links in items lead to, even out of the\ncheckpoint (Orbax); "
+      "by default, such a link is an error");
 }
 
 void finish_orbax_target(const OrbaxTargetArguments& arguments, OrbaxTarget& target) {

@@ -17,7 +17,7 @@ struct OrbaxTargetArguments {
 };
 
 // Adds --compression, --chunk-bytes (whose help the command gives), --target-file-bytes and
-// --as-item.
+// --as-item, --follow-links.
 void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxTarget& target,
                       const std::string& chunk_bytes_help);
 // Parses the values into `target`. Throws UsageError.

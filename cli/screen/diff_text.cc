@@ -173,6 +173,8 @@ class ValueTable {
 std::optional<double> badness(const LeafDiff& leaf, const std::string& by) {
   if (!leaf.values) return std::nullopt;
   const ValueDiff& v = *leaf.values;
+  if (by == "non-finite")
+    return v.non_finite() > 0 ? std::optional(static_cast<double>(v.non_finite())) : std::nullopt;
   if (by == "different") return static_cast<double>(v.different);
   if (by == "max-abs") return v.max_abs_error;
   if (by == "rms") return v.rms_error;
@@ -195,6 +197,8 @@ void sort_diff(DiffReport& report, const std::string& by) {
   if (by.empty()) return;
   std::stable_sort(
       report.leaves.begin(), report.leaves.end(), [&](const LeafDiff& a, const LeafDiff& b) {
+        const bool first = differs_in_non_finite(a);
+        if (first != differs_in_non_finite(b)) return first;
         // nullopt is less than every number
         return by == "name" ? full_name(a) < full_name(b) : badness(a, by) > badness(b, by);
       });
@@ -227,6 +231,7 @@ std::string worst_text(const DiffReport& report) {
       text += fmt::format("{:<13}{:>10}  {}\n", label, shown(*leaf->values),
                           printable_text(full_name(*leaf)));
   };
+  add("non-finite", "NaN or Inf", [](const ValueDiff& v) { return count_text(v.non_finite()); });
   add("max-abs", "max abs", [](const ValueDiff& v) { return number_text(v.max_abs_error); });
   add("rms", "RMS", [](const ValueDiff& v) { return number_text(v.rms_error); });
   add("relative", "relative", [](const ValueDiff& v) { return number_text(v.relative_error); });
@@ -267,6 +272,8 @@ std::string counts_text(const DiffReport& report) {
   if (report.only_in_a > 0) text += fmt::format(", {} only in A", count_text(report.only_in_a));
   if (report.only_in_b > 0) text += fmt::format(", {} only in B", count_text(report.only_in_b));
   if (report.unreadable > 0) text += fmt::format(", {} unreadable", count_text(report.unreadable));
+  if (report.non_finite > 0)
+    text += fmt::format(", {} with other NaN or Inf", count_text(report.non_finite));
   return text + bytes + "\n";
 }
 

@@ -35,12 +35,13 @@ std::string section_of(const CLI::Option& option) {
       {"dtype", "Leaves"},        {"skip-unsupported", "Leaves"},
       {"to", "Writing"},          {"compression", "Writing"},
       {"chunk-bytes", "Writing"}, {"target-file-bytes", "Writing"},
-      {"as-item", "Writing"},     {"shard-bytes", "Writing"},
-      {"dialect", "Writing"},     {"no-latest", "Writing"},
-      {"force", "Writing"},       {"dry-run", "Writing"},
-      {"help", "General"},        {"version", "General"},
-      {"color", "General"},       {"progress", "General"},
-      {"quiet", "General"},       {"json", "General"},
+      {"as-item", "Writing"},     {"follow-links", "Writing"},
+      {"shard-bytes", "Writing"}, {"dialect", "Writing"},
+      {"no-latest", "Writing"},   {"force", "Writing"},
+      {"dry-run", "Writing"},     {"help", "General"},
+      {"version", "General"},     {"color", "General"},
+      {"progress", "General"},    {"quiet", "General"},
+      {"json", "General"},
   };
   if (option.get_group() != kOwn) return option.get_group();
   for (const auto& name : option.get_lnames())

@@ -173,6 +173,36 @@ def merge_ocdbt_per_process_files(
     store_ocdbt_metadata_and_values_separately: bool,
 ) -> int: ...
 
+# As python/src/tensorflow.cc describes them.
+_Tensor = tuple[str, str, str, int, list[int], str, str, tuple[int, int] | None]
+_Part = tuple[str, int | _Tensor, list[int] | None, list[int]]
+_Shards = list[list[tuple[str, list[_Part]]]]
+
+def tensorflow_max_size_shards(
+    max_shard_size: int,
+    like_tensorflow: bool,
+    tensors: list[_Tensor],
+    warn: Callable[[str], object],
+) -> _Shards: ...
+def tensorflow_shards_by_task(tensors: list[_Tensor]) -> _Shards: ...
+def tensorflow_policy_description(max_shard_size: int | None) -> str: ...
+def tensorflow_validate_shards(
+    shards: _Shards, tensors: list[_Tensor], description: str
+) -> None: ...
+def tensorflow_slice_spec(full_shape: list[int], origin: list[int], shape: list[int]) -> str: ...
+def tensorflow_read_slice_spec(slice_spec: str) -> tuple[list[int], list[int], list[int]]: ...
+def tensorflow_device_task(device: str) -> int | None: ...
+def tensorflow_leaves(tree: object) -> list[tuple[str, Any]]: ...
+def tensorflow_save(
+    prefix: _Path,
+    tree: object,
+    is_latest: bool,
+    object_graph: bool,
+    replace: bool,
+    callback: tuple[str, Callable[[list[_Tensor]], _Shards]] | None,
+    progress: _Progress = None,
+) -> list[str]: ...
+
 class BackgroundSave:
     def __init__(self, path: _Path, tree: object, options: dict[str, Any]) -> None: ...
     def cancel(self) -> None: ...
@@ -224,6 +254,8 @@ class TreeHandler:
     @staticmethod
     def stop_writes(directory: _Path) -> None: ...
     def finalize(self, directory: _Path) -> None: ...
+    # (level, name, seconds, attributes) of each event since the call before
+    def take_events(self) -> list[tuple[str, str, float | None, dict[str, Any]]]: ...
     def close(self) -> None: ...
 
 class CheckpointDirectory:
@@ -288,6 +320,7 @@ def convert_json(
     nest: str,
     dtype: str | None,
     skip_unsupported: bool,
+    follow_links: bool,
     replace: bool,
     dry_run: bool,
     progress: _Progress,

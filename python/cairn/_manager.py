@@ -78,7 +78,9 @@ class CheckpointManager:
         if step is None:
             step = self.latest_step()
             if step is None:
-                reasons = "".join(f"; step {s}: {why}" for s, why in self.incomplete_steps().items())
+                reasons = "".join(
+                    f"; step {s}: {why}" for s, why in self.incomplete_steps().items()
+                )
                 kind = "complete steps" if reasons else "steps"
                 raise FileNotFoundError(f"{self.directory}: there are no {kind}{reasons}")
         options.setdefault("item", "default")

@@ -48,6 +48,11 @@ class DiffReport:
     def equal(self) -> bool:
         return bool(self.data["equal"])
 
+    @property
+    def non_finite(self) -> int:
+        """The number of leaves in which a NaN or an infinity differs. They come first."""
+        return int(self.data["non_finite"])
+
     def __repr__(self) -> str:
         return f"<cairn.DiffReport {'equal' if self.equal else 'different'}>"
 
@@ -108,6 +113,7 @@ def convert(
     nest: str = "",
     dtype: str | None = None,
     skip_unsupported: bool = False,
+    follow_links: bool = False,
     overwrite: bool = False,
     dry_run: bool = False,
     progress: Any = None,
@@ -127,6 +133,8 @@ def convert(
       nest: a separator at which flat names become a nested tree.
       dtype: a type to which floating-point arrays are converted.
       skip_unsupported: leave out what the format cannot hold, and list it.
+      follow_links: copy what symbolic links in items lead to, even out of the checkpoint. By
+        default, such a link is a RuntimeError.
       overwrite: replace an older checkpoint, once the new one is complete.
       dry_run: decide and report, but write nothing.
       progress: True (a bar), or a function of bytes done and bytes in total.
@@ -145,6 +153,7 @@ def convert(
             nest,
             dtype,
             skip_unsupported,
+            follow_links,
             overwrite,
             dry_run,
             callback,

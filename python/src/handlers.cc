@@ -9,6 +9,7 @@
 #include "values/trees.h"
 
 #include <cairn/error.h>
+#include <cairn/observer.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
 #include <nanobind/stl/optional.h>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <future>
 #include <map>
@@ -25,7 +27,10 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace nb = nanobind;
@@ -60,6 +65,59 @@ Tree argument_tree(const Tree& item, const std::map<Texts, SaveArgs>& arguments)
     return found == arguments.end() ? Tree() : Tree(CustomLeaf::of(found->second));
   });
 }
+
+// The events of a handler's saves, until Python takes them.
+class EventLog {
+ public:
+  void add(const Event& event) {
+    Entry entry{std::string(event_level_name(event.level)), std::string(event.name), {}, {}};
+    if (event.duration) entry.seconds = std::chrono::duration<double>(*event.duration).count();
+    for (const EventAttribute& one : event.attributes) {
+      const auto copy = [&](const auto& value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string_view>)
+          entry.attributes.emplace_back(one.name, std::string(value));
+        else
+          entry.attributes.emplace_back(one.name, value);
+      };
+      std::visit(copy, one.value);
+    }
+    const std::lock_guard lock(mutex_);
+    if (entries_.size() < kMost) entries_.push_back(std::move(entry));
+  }
+  // [(level, name, seconds or None, {attribute: value}), ...]
+  nb::list take() {
+    std::vector<Entry> taken;
+    {
+      const std::lock_guard lock(mutex_);
+      taken.swap(entries_);
+    }
+    nb::list out;
+    for (const Entry& entry : taken) {
+      nb::dict attributes;
+      for (const auto& [name, value] : entry.attributes)
+        attributes[to_str(name)] = std::visit(
+            [](const auto& one) {
+              if constexpr (std::is_same_v<std::decay_t<decltype(one)>, std::string>)
+                return to_str(one);
+              else
+                return nb::object(nb::cast(one));
+            },
+            value);
+      out.append(nb::make_tuple(entry.level, entry.name, entry.seconds, attributes));
+    }
+    return out;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 10'000;  // if nobody takes them
+  struct Entry {
+    std::string level, name;
+    std::optional<double> seconds;
+    std::vector<std::pair<std::string, std::variant<std::string, std::int64_t, double>>> attributes;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
 
 // A write that goes on in the background.
 class PendingWrite {
@@ -141,9 +199,13 @@ constexpr double kLongestLimit = 1e9;  // seconds
 // objects.
 class TreeHandler {
  public:
-  explicit TreeHandler(PyTreeCheckpointHandlerOptions options)
-      : options_(std::move(options)),
-        handler_(std::make_unique<PyTreeCheckpointHandler>(options_)) {}
+  explicit TreeHandler(PyTreeCheckpointHandlerOptions options) : options_(std::move(options)) {
+    // One event for each array is too many to keep.
+    options_.observer = [log = events_](const Event& event) {
+      if (event.name != "save.chunk_shape_chosen") log->add(event);
+    };
+    handler_ = std::make_unique<PyTreeCheckpointHandler>(options_);
+  }
   TreeHandler(const TreeHandler&) = delete;
   TreeHandler& operator=(const TreeHandler&) = delete;
   ~TreeHandler() {
@@ -180,6 +242,7 @@ class TreeHandler {
   void close() {
     run_long(nb::none(), [&](const CallControl&) { handler_->close(); });
   }
+  nb::list take_events() { return events_->take(); }
 
  private:
   // Each save has a job, a time limit in seconds, and options of leaves' handlers of its own.
@@ -199,6 +262,7 @@ class TreeHandler {
     handler_ = std::make_unique<PyTreeCheckpointHandler>(options_);
   }
 
+  std::shared_ptr<EventLog> events_ = std::make_shared<EventLog>();
   PyTreeCheckpointHandlerOptions options_;
   std::optional<Job> job_;
   std::unique_ptr<PyTreeCheckpointHandler> handler_;
@@ -259,6 +323,7 @@ void define_handlers(nb::module_& module) {
           },
           nb::arg("directory"))
       .def("finalize", &TreeHandler::finalize, nb::arg("directory"))
+      .def("take_events", &TreeHandler::take_events)
       .def("close", &TreeHandler::close);
 }
 

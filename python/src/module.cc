@@ -6,6 +6,7 @@
 #include "reader.h"
 #include "saver.h"
 #include "specs.h"
+#include "tensorflow.h"
 #include "tools.h"
 #include "values/arrays.h"
 #include "values/sharded.h"
@@ -30,4 +31,5 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_tools(module);
   cairn::python::define_directories(module);
   cairn::python::define_specs(module);
+  cairn::python::define_tensorflow(module);
 }

@@ -65,7 +65,7 @@ struct Conversion {
   std::vector<std::pair<std::string, std::string>> rename;
   std::string nest;
   std::optional<std::string> dtype;
-  bool skip_unsupported = false, replace = false, dry_run = false;
+  bool skip_unsupported = false, follow_links = false, replace = false, dry_run = false;
 };
 
 std::string convert(const PathText& source, const PathText& target, Step step, Item item,
@@ -77,6 +77,7 @@ std::string convert(const PathText& source, const PathText& target, Step step, I
                          .skip_unsupported = chosen.skip_unsupported,
                          .if_exists = chosen.replace ? IfExists::kReplace : IfExists::kFail,
                          .dry_run = chosen.dry_run};
+  options.orbax.follow_links = chosen.follow_links;
   if (!chosen.format.empty()) options.format = parse_target_format(chosen.format);
   if (chosen.dtype) {
     options.dtype = dtype_from_name(*chosen.dtype);
@@ -104,18 +105,18 @@ void define_tools(nb::module_& module) {
       "convert_json",
       [](const PathText& source, const PathText& target, Step step, Item item, std::string format,
          Globs include, Globs exclude, std::vector<std::pair<std::string, std::string>> rename,
-         std::string nest, std::optional<std::string> dtype, bool skip_unsupported, bool replace,
-         bool dry_run, nb::handle progress) {
+         std::string nest, std::optional<std::string> dtype, bool skip_unsupported,
+         bool follow_links, bool replace, bool dry_run, nb::handle progress) {
         return convert(
             source, target, step, std::move(item),
             {std::move(format), std::move(include), std::move(exclude), std::move(rename),
-             std::move(nest), std::move(dtype), skip_unsupported, replace, dry_run},
+             std::move(nest), std::move(dtype), skip_unsupported, follow_links, replace, dry_run},
             progress);
       },
       nb::arg("source"), nb::arg("target"), nb::arg("step").none(), nb::arg("item").none(),
       nb::arg("format"), nb::arg("include"), nb::arg("exclude"), nb::arg("rename"), nb::arg("nest"),
-      nb::arg("dtype").none(), nb::arg("skip_unsupported"), nb::arg("replace"), nb::arg("dry_run"),
-      nb::arg("progress").none());
+      nb::arg("dtype").none(), nb::arg("skip_unsupported"), nb::arg("follow_links"),
+      nb::arg("replace"), nb::arg("dry_run"), nb::arg("progress").none());
   module.def(
       "steps_json",
       [](const PathText& path) {

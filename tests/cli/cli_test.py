@@ -320,6 +320,32 @@ def test_diff_is_a_table(nearly_equal):
     bad(USAGE, "diff", *nearly_equal, "--sort", "size")
 
 
+@pytest.mark.parametrize("a, b", [
+    (1.0, np.nan), (np.nan, 1.0), (1.0, np.inf), (np.inf, 1.0), (-np.inf, np.inf), (np.nan, np.inf)])
+def test_diff_shows_other_nan_and_infinities_first(a, b, tmp_path):
+    """No measure shows them, so no order and no limit may hide them."""
+    rng = np.random.default_rng(7)
+    left = {f"t{i:02}": rng.standard_normal(8).astype(np.float32) for i in range(20)}
+    right = {name: w + np.float32(i + 1) for i, (name, w) in enumerate(left.items())}
+    right["t07"] = left["t07"].copy()
+    left["t07"][2], right["t07"][2] = a, b
+    left["t03"][0], right["t03"][0] = np.nan, np.nan  # the same in both
+    paths = tmp_path / "a.safetensors", tmp_path / "b.safetensors"
+    for tree, path in zip((left, right), paths):
+        safetensors.numpy.save_file(tree, path)
+    for order in ("", "name", "different", "max-abs", "rms", "relative", "cosine"):
+        options = ["--sort", order] if order else []
+        lines = run("diff", *paths, *options, "--limit", 3).stdout.decode().splitlines()
+        assert lines[0].startswith("different   t07: 1 "), lines
+        assert lines[2].split()[0] == "t07", lines
+        assert lines[-1].startswith("0 the same, 20 different, 1 with other NaN or Inf"), lines
+        report = json.loads(run("diff", *paths, *options, "--json", "--limit", 1).stdout)
+        assert [leaf["name"] for leaf in report["leaves"]] == ["t07"] and report["non_finite"] == 1
+    lines = run("diff", *paths, "--summary").stdout.decode().splitlines()
+    assert lines[0].startswith("NaN or Inf") and lines[0].endswith(" t07"), lines
+    assert lines[-1].startswith("0 the same, 20 different, 1 with other NaN or Inf")
+
+
 @pytest.mark.parametrize("by, key, worst", [
     ("name", lambda leaf: leaf["name"], False), ("different", lambda leaf: leaf["values"]["different"], True), ("rms", lambda leaf: leaf["values"]["rms_error"], True),
     ("relative", lambda leaf: leaf["values"]["relative_error"], True), ("cosine", lambda leaf: leaf["values"]["cosine"], False)])

@@ -107,6 +107,28 @@ TEST(Events, ShardingsWithoutJsonAreNamed) {
   EXPECT_THAT(events.take(), IsEmpty());
 }
 
+TEST(Events, ChunksThatAreSmallerThanThePiecesAreTold) {
+  const TempDir dir;
+  Events events({"save.chunk"});
+  PyTreeCheckpointHandlerOptions options;
+  options.use_zarr3 = true;
+  options.observer = events.observer();
+  const Tree tree{{"a", Array::from<std::int32_t>({0, 1, 2, 3, 4, 5, 6, 7}, {4, 2})}, {"b", 7}};
+  const auto save = [&](const SaveArgs& args, const char* name) {
+    PyTreeSaveArgs all{.item = tree};
+    all.save_args = Tree(Tree::Dict{{"a", Tree(CustomLeaf::of(args))}, {"b", Tree()}});
+    PyTreeCheckpointHandler(options).save(dir / name, all);
+    return events.take();
+  };
+  EXPECT_THAT(save({}, "whole"), IsEmpty());
+  EXPECT_THAT(save({.chunk_byte_size = 8}, "cut"),
+              ElementsAre("info save.chunk_shape_chosen leaf=\"a\" shape=\"(4, 2)\" "
+                          "write_shape=\"(4, 2)\" chunk_shape=\"(1, 2)\""));
+  // Both sizes are asked for: the shapes count.
+  EXPECT_THAT(save({.chunk_byte_size = 8, .write_chunk_shape = Shape{4, 2}}, "both"),
+              ElementsAre("warning save.chunk_byte_size_ignored leaf=\"a\" leaves=1"));
+}
+
 TEST(Events, AMergeCountsDatabases) {
   const TempDir dir = TempDir::in_memory();
   const Replicated model(2);

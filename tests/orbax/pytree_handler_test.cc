@@ -2,6 +2,8 @@
 // one: handlers of the user's own, saves in the background, limits, priorities, merging, functions
 // instead of transforms, damage.
 #include <cairn/io/file.h>
+#include <cairn/kvstore.h>
+#include <cairn/ocdbt/write/writer.h>
 #include <cairn/open.h>
 #include <cairn/pytree_checkpoint_handler.h>
 #include <gmock/gmock.h>
@@ -530,11 +532,65 @@ TEST(PyTreeHandler, ProcessesThatDisagreeAreNamed) {
     EXPECT_THAT(e.what(), HasSubstr(what));
   }
   PyTreeCheckpointHandlerOptions options;
-  options.array_metadata_validator = [](const auto& first, const auto& other) {
-    EXPECT_NE(first.size(), other.size());
+  int calls = 0;
+  options.array_metadata_validator = [&](const auto& by_process) {
+    EXPECT_EQ(by_process.size(), 2);
+    EXPECT_EQ(by_process.at(0).size(), 1);
+    EXPECT_TRUE(by_process.at(1).empty());
+    ++calls;
   };
   write("{\"array_metadatas\": []}");
   PyTreeCheckpointHandler(options).finalize(dir.path());  // who compares decides
+  EXPECT_EQ(calls, 1);
+}
+
+// A handler of the caller's that holds its bytes while it writes a file of its own.
+class LimitedHandler : public QuantizedHandler {
+ public:
+  Futures serialize(std::span<const Tree> values, std::span<const ParamInfo> infos,
+                    std::span<const SaveArgs> args) const override {
+    for (const ParamInfo& info : infos) {
+      const auto held = info.byte_limiter->reserve(bytes);
+      limits.push_back(info.byte_limiter->limit());
+    }
+    return QuantizedHandler::serialize(values, infos, args);
+  }
+  std::int64_t bytes = 0;
+  mutable std::vector<std::optional<std::int64_t>> limits;
+};
+
+TEST(PyTreeHandler, HandlersOfTheCallersKeepTheLimitOfBytes) {
+  const testing::TempDir dir;
+  auto handler = std::make_shared<LimitedHandler>();
+  auto registry = std::make_shared<TypeHandlerRegistry>(standard_type_handlers());
+  registry->add(typeid(Quantized), handler);
+  PyTreeCheckpointHandlerOptions options;
+  options.type_handler_registry = registry;
+  options.save_concurrent_bytes = 1000;
+  const Tree leaf(CustomLeaf::of(Quantized{Array::from<std::int8_t>({1, 2}, {2}), 0.5F}));
+  const PyTreeSaveArgs args{.item = Tree(Tree::Dict{{"q", leaf}})};
+  handler->bytes = 999;
+  PyTreeCheckpointHandler(options).save(dir / "a", args);
+  EXPECT_THAT(handler->limits, ::testing::ElementsAre(1000));
+  handler->bytes = 1000;  // as in Orbax, a request is less than the limit
+  EXPECT_EQ(error_of([&] { PyTreeCheckpointHandler(options).save(dir / "b", args); }).code(),
+            Code::kInvalidArgument);
+}
+
+TEST(PyTreeHandler, AMergeThatIsNotValidCommitsNothing) {
+  const testing::TempDir dir;
+  const auto write = [&](const std::string& key, std::string_view value) {
+    ocdbt::Writer writer(open_file_store(dir / "ocdbt.process_0"), ocdbt::WriterOptions());
+    writer.stream().write(key, as_bytes(value));
+    writer.commit();
+  };
+  EXPECT_EQ(merge_ocdbt_per_process_files(dir.path()), 0);
+  write("a/0", "chunk");
+  EXPECT_THAT(error_of([&] { merge_ocdbt_per_process_files(dir.path()); }).what(),
+              HasSubstr("values but no .zarray of 'a'"));
+  EXPECT_FALSE(file_exists(dir / "manifest.ocdbt"));
+  EXPECT_EQ(merge_ocdbt_per_process_files(dir.path(), {.use_zarr3 = true}), 1);
+  EXPECT_TRUE(file_exists(dir / "manifest.ocdbt"));
 }
 
 // ---- restoring ----

@@ -382,6 +382,7 @@ TEST(DiffJson, IsAsDocumented) {
   "only_in_a": 0,
   "only_in_b": 0,
   "unreadable": 0,
+  "non_finite": 1,
   "bytes": 16,
   "leaves": [
     {

@@ -116,19 +116,23 @@ TEST(ValueStreams, FindTheDecoderThatStandsNearestBefore) {
   const StreamedValue value{array.path("0"), 0, read_file(array.path("0")).size(), 20'000};
   ValueStreams streams;
   const OpenFileFn open = [&] { return std::make_shared<const File>(File::open(value.file)); };
-  auto one = streams.take(value, open, 0, IfChecksum::kRefuse);
+  const std::vector<ByteStep> steps{CompressStep{Codec::kZstd}};
+  const auto take = [&](const StreamedValue& from, std::uint64_t begin, IfChecksum policy) {
+    return streams.take(from, steps, open, begin, policy, std::uint64_t{1} << 30U);
+  };
+  auto one = take(value, 0, IfChecksum::kRefuse);
   ASSERT_TRUE(one);
   one->skip(1000);
-  const ZstdStream* kept = one.get();
+  const ChainStream* kept = one.get();
   streams.keep(value, std::move(one));
-  auto other = streams.take(value, open, 999, IfChecksum::kRefuse);  // behind it: a new one
+  auto other = take(value, 999, IfChecksum::kRefuse);  // behind it: a new one
   EXPECT_NE(other.get(), kept);
   EXPECT_EQ(other->position(), 999U);
-  auto again = streams.take(value, open, 1500, IfChecksum::kRefuse);
+  auto again = take(value, 1500, IfChecksum::kRefuse);
   EXPECT_EQ(again.get(), kept);
   EXPECT_EQ(again->position(), 1500U);
   // not what the frame says
-  EXPECT_FALSE(streams.take({value.file, 0, value.length, 20'001}, open, 0, IfChecksum::kRefuse));
+  EXPECT_FALSE(take({value.file, 0, value.length, 20'001}, 0, IfChecksum::kRefuse));
 }
 
 }  // namespace

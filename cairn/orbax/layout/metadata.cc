@@ -3,6 +3,7 @@
 
 #include <cairn/base/base64.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/json/python_str.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/io/file.h>
 #include <cairn/tree/metadata/tree_metadata.h>
@@ -111,20 +112,13 @@ std::string escape_token(std::string_view token) {
   return out;
 }
 
-// Returns Python's str() of a JSON value that is not a string. Orbax writes only strings.
-std::string python_text(JsonScanner& in) {
-  const std::string_view json = in.skip();
-  if (json == "true") return "True";
-  if (json == "false") return "False";
-  if (json == "null") return "None";
-  if (json.find_first_not_of("-0123456789") != std::string_view::npos || json == "-0")
-    in.fail("expected a string, found " + std::string(parse_json(json).type_text()));
-  return std::string(json);
-}
+// Returns Python's str() of a JSON value that is not a string.
+std::string python_text(std::string_view json) { return python_str(parse_json(json)); }
 
 using FoundStrings = std::unordered_map<std::string, std::string>;
 
-void scan_strings(JsonScanner& in, const std::string& pointer, int depth, FoundStrings& out) {
+void scan_strings(JsonScanner& in, const std::string& pointer, int depth,
+                  const IsStringLeaf& is_leaf, FoundStrings& out) {
   if (depth > kMaxNesting)
     in.fail("nested more than " + std::to_string(kMaxNesting) + " levels deep");
   std::string_view member;
@@ -134,12 +128,17 @@ void scan_strings(JsonScanner& in, const std::string& pointer, int depth, FoundS
     // not read back unchanged.
     std::string name = pointer + escape_token(member);
     const char kind = in.peek();
-    if (kind == '{')
-      scan_strings(in, name + "/", depth + 1, out);
-    else if (kind == '"')
+    if (kind == '{') {
+      if (is_leaf && is_leaf(name)) {
+        const std::size_t begin = in.offset();
+        out.insert_or_assign(name, python_text(in.skip()));
+        in.return_to(begin);
+      }
+      scan_strings(in, name + "/", depth + 1, is_leaf, out);
+    } else if (kind == '"')
       out.insert_or_assign(std::move(name), in.string());
     else
-      out.insert_or_assign(std::move(name), python_text(in));
+      out.insert_or_assign(std::move(name), python_text(in.skip()));
   }
 }
 
@@ -225,10 +224,11 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
   return out;
 }
 
-std::unordered_map<std::string, std::string> parse_strings(std::string_view json) {
+std::unordered_map<std::string, std::string> parse_strings(std::string_view json,
+                                                           const IsStringLeaf& is_leaf) {
   FoundStrings out;
   JsonScanner in(without_byte_order_mark(json));
-  scan_strings(in, "", 0, out);
+  scan_strings(in, "", 0, is_leaf, out);
   in.finish();
   return out;
 }

@@ -67,9 +67,13 @@ std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json);
 
 // Parses `_sharding`. Returns pairs of parameter name and sharding (JSON text), in file order.
 std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json);
+// Whether a parameter name is that of a string leaf.
+using IsStringLeaf = std::function<bool(const std::string& name)>;
 // Parses `_strings.json`. Returns a map from parameter name to string. A value that is not a string
-// is returned as Python's str() of that value.
-std::unordered_map<std::string, std::string> parse_strings(std::string_view json);
+// is returned as Python's str() of that value. The members of an object are strings of their own
+// ("a/b"); the object itself is one if `is_leaf` says so. Null: none is.
+std::unordered_map<std::string, std::string> parse_strings(std::string_view json,
+                                                           const IsStringLeaf& is_leaf = {});
 
 // ---- writing: the functions return the text that Orbax writes ----
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -68,7 +69,10 @@ void attach_strings(PytreeItem& out, StringsFile allowed) {
   std::string error = "it is not in " + std::string(kStringsFile);
   out.try_file(file, [&] {
     if (const auto text = read_if_there(out, file)) {
-      strings = parse_strings(as_text(*text));
+      const std::unordered_set<std::string_view> leaves(names.begin(), names.end());
+      strings = parse_strings(as_text(*text), [&](const std::string& name) {
+        return leaves.find(name) != leaves.end();
+      });
       return;
     }
     error = std::string(kStringsFile) + " is missing";

@@ -121,7 +121,9 @@ std::optional<std::string> StoredItem::string_of_file(const std::string& file,
       strings = with_context(
           [&] { return path; },
           [&] {
-            return parse_strings(as_text(item_.item.folder->read_text(path, kMaxMetadataFile)));
+            return parse_strings(
+                as_text(item_.item.folder->read_text(path, kMaxMetadataFile)),
+                [&](const std::string& leaf) { return names_.find(leaf).has_value(); });
           });
     parsed = strings_.emplace(file, std::move(strings)).first;
   }

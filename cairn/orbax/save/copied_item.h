@@ -12,9 +12,10 @@ namespace cairn::inline v0::orbax {
 
 // An item to be copied.
 struct CopiedItem {
-  std::string name;  // of the new item
-  std::string path;  // folder of the source
-  FolderPtr folder;  // an open handle to that folder or to one above it
+  std::string name;           // of the new item
+  std::string path;           // folder of the source
+  FolderPtr folder;           // an open handle to that folder or to one above it: the source
+  bool follow_links = false;  // also symbolic links that lead out of the source
 };
 // A file of an item.
 struct CopiedFile {
@@ -24,10 +25,11 @@ struct CopiedFile {
 };
 
 // Lists the files of an item, sorted, without the marker of its commit. Throws failed_precondition
-// for an unfinished folder and for a folder that is reached twice, through a symbolic link.
+// for an unfinished folder, for a folder that is reached twice, through a symbolic link, and for a
+// link that leads out of the source, unless the item follows those.
 std::vector<CopiedFile> list_files(const CopiedItem& item);
 // Copies all files of the item to `target`, an existing folder. Does not sync them. Throws
-// unavailable if the source was replaced meanwhile.
+// failed_precondition as list_files, and unavailable if the source was replaced meanwhile.
 void copy_item(const CopiedItem& item, const std::string& target);
 
 }  // namespace cairn::inline v0::orbax

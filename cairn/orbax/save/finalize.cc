@@ -12,6 +12,7 @@
 #include <cairn/zarr/read/array.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <map>
 #include <set>
@@ -56,6 +57,31 @@ void compare(const Recorded& first, const Recorded& other) {
       refuse(array.param_name + ": processes wrote it as a PRNG key of '" + same.random_key_impl +
              "' and '" + array.random_key_impl + "'");
   }
+}
+
+// The number at the end of a file's name.
+std::size_t process_of_file(const std::string& file, std::string_view name) {
+  const std::string_view digits = name.substr(kArrayMetadataPrefix.size());
+  std::size_t process = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), process);
+  if (!consists_of(digits, kDecimalDigits) || read.ec != std::errc())
+    throw Error(Code::kDataLoss,
+                file + ": the name does not end with the number of a process (process_0)");
+  return process;
+}
+
+// Calls the caller's validator with the records of all processes.
+void validate_with(const ArrayMetadataValidator& validator, const std::string& folder,
+                   const Listing& listing) {
+  std::map<std::size_t, Recorded> by_process;
+  for (const std::string& name : listing.files) {
+    const std::string file = join(folder, name);
+    const std::size_t process = process_of_file(file, name);
+    by_process[process] =
+        with_context([&] { return file; },
+                     [&] { return parse_recorded(read_text_file(file, kMaxMetadataFile)); });
+  }
+  with_context([&] { return folder; }, [&] { validator(by_process); });
 }
 
 std::string names_text(const std::set<std::string>& names) {
@@ -141,15 +167,14 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
     if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
       throw Error(Code::kDataLoss, folder + ": process " + std::to_string(p) + " of " +
                                        std::to_string(processes) + " has recorded no arrays");
+  if (validator) return validate_with(validator, folder, listing);
   Buffer first_text;
   std::optional<Recorded> first;
   for (const std::string& name : listing.files) {
     const std::string file = join(folder, name);
-    if (!consists_of(std::string_view(name).substr(kArrayMetadataPrefix.size()), kDecimalDigits))
-      throw Error(Code::kDataLoss,
-                  file + ": the name does not end with the number of a process (process_0)");
+    (void)process_of_file(file, name);
     Buffer text = read_text_file(file, kMaxMetadataFile);
-    if (first && !validator && as_text(text) == as_text(first_text)) continue;
+    if (first && as_text(text) == as_text(first_text)) continue;
     Recorded recorded = with_context([&] { return file; }, [&] { return parse_recorded(text); });
     if (!first) {
       if (recorded.empty()) throw Error(Code::kDataLoss, file + ": the process recorded no arrays");
@@ -158,7 +183,7 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
       continue;
     }
     with_context([&] { return file + ", compared with " + listing.files[0]; },
-                 [&] { validator ? validator(*first, recorded) : compare(*first, recorded); });
+                 [&] { compare(*first, recorded); });
   }
 }
 

@@ -1,6 +1,7 @@
 // item_writer.cc -- plans an item, checks that all processes agree on the plan, and writes it.
 #include <cairn/orbax/save/item_writer.h>
 
+#include <cairn/base/observer/observe.h>
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
@@ -139,6 +140,7 @@ class ItemWriting {
       return consistency.message();
     });
     consistency.check(messages, group_);
+    report_chunks();
     // The metadata of a folder is written before any process writes values to it.
     if (in_common_files())
       group_.step("save: array metadata", StepKind::kControl, [&] { write_common_metadata(); });
@@ -193,6 +195,23 @@ class ItemWriting {
     sidecars_ = described.get();
   }
 
+  // Tells of each array whose pieces are stored in several chunks.
+  void report_chunks() const {
+    if (!options_.observer) return;
+    for (const Place& place : places_) {
+      const StoreArray& array = array_of(place);
+      const Shape& chunk = writer_of(place).chunk_shape(place.number);
+      if (chunk == piece_shape(array)) continue;
+      const std::string shape = shape_text(array.shape), piece = shape_text(piece_shape(array)),
+                        chosen = shape_text(chunk);
+      observe(options_.observer, EventLevel::kInfo, "save.chunk_shape_chosen",
+              {{"leaf", array.name},
+               {"shape", shape},
+               {"write_shape", piece},
+               {"chunk_shape", chosen}});
+    }
+  }
+
   void place_arrays() {
     const bool own = options_.use_ocdbt && !group_.is_single();
     const std::string process =
@@ -241,7 +260,14 @@ class ItemWriting {
       write_pending_file(folder_, kShardingFile, sidecars_.shardings);
     for (const auto& [file, text] : sidecars_.strings) write_pending_file(folder_, file, text);
     if (item_.values_written) item_.values_written();
-    if (group_.is_primary()) write_pending_file(folder_, kTreeMetadataFile, sidecars_.tree);
+    if (group_.is_primary()) write_tree_metadata();
+  }
+
+  void write_tree_metadata() {
+    const Stopwatch watch;
+    write_pending_file(folder_, kTreeMetadataFile, sidecars_.tree);
+    observe(options_.observer, EventLevel::kDebug, "save.metadata_written", {{"path", folder_}},
+            watch.elapsed());
   }
 
   void write_arrays(Destination& to) {

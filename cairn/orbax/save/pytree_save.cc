@@ -142,6 +142,7 @@ class Saver {
       add(std::move(entries[i]), args[i], common, entries.size() - i);
     aggregated_.report(context_.observer, "save.aggregate_ignored");
     small_chunks_.report(context_.observer, "save.small_chunks");
+    ignored_chunk_sizes_.report(context_.observer, "save.chunk_byte_size_ignored");
     TypeHandler::Futures futures;
     for (const Batch& batch : std::exchange(batches_, {}))
       for (auto& future : batch.handler->serialize(batch.values, batch.infos, batch.args))
@@ -179,7 +180,10 @@ class Saver {
     batch.values.push_back(std::move(entry.value));
     batch.args.push_back(args);
     if (args.aggregate) aggregated_.add(info.name);
-    if (args.chunk_byte_size && *args.chunk_byte_size < kSmallChunk) small_chunks_.add(info.name);
+    if (args.chunk_byte_size && (args.write_chunk_shape || args.read_chunk_shape))
+      ignored_chunk_sizes_.add(info.name);
+    else if (args.chunk_byte_size && *args.chunk_byte_size < kSmallChunk)
+      small_chunks_.add(info.name);
     add_leaf(std::move(entry.path), info.value_typestr);
   }
 
@@ -259,6 +263,7 @@ class Saver {
         const Stopwatch watch;
         const std::int64_t bytes = stored_bytes(*item);
         options.resources.memory = limits.memory;
+        options.observer = observer;
         item->copies = limits.copies;
         make_directories(directory);
         const WrittenItem written =
@@ -287,6 +292,7 @@ class Saver {
   std::size_t last_batch_ = 0;                // the batch of that handler
   Noted aggregated_;
   Noted small_chunks_;
+  Noted ignored_chunk_sizes_;
 };
 
 }  // namespace

@@ -44,8 +44,8 @@ bool is_lost_item(const TensorInfo& leaf) {
   return leaf.item && leaf.kind == LeafKind::kUnknown && leaf.name.empty() && !leaf.error.empty();
 }
 
-void add_copy(const Item& item, KeptItems& kept) {
-  orbax::CopiedItem copy{item.name, folder_of(item), item.folder};
+void add_copy(const Item& item, bool follow_links, KeptItems& kept) {
+  orbax::CopiedItem copy{item.name, folder_of(item), item.folder, follow_links};
   // The copy has the holes of the files.
   for (const orbax::CopiedFile& file : orbax::list_files(copy))
     kept.copied_bytes = saturating_add(kept.copied_bytes, std::min(file.size, file.allocated));
@@ -79,7 +79,7 @@ void keep(const orbax::OrbaxCheckpoint& source, const ConvertOptions& options, K
     if (!is_copied(item) && is_opened(source, item))
       kept.trees.emplace(item.name, KeptTree{.name = item.name});
     else if (is_copied(item) && is_selected(item.name, options))
-      add_copy(item, kept);
+      add_copy(item, options.orbax.follow_links, kept);
   }
 }
 

@@ -257,6 +257,7 @@ void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck
   check.add("chunk_bytes", option_text(options.chunk_bytes));
   check.add("target_file_bytes", option_text(options.target_file_bytes));
   check.add("item", option_text(options.item));
+  check.add("follow_links", option_text(options.follow_links));
 }
 
 CompressionReport write_orbax(const Checkpoint& source, const ConvertPlan& plan,

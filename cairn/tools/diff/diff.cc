@@ -494,6 +494,10 @@ std::uint64_t& count_of(DiffReport& report, LeafState state) {
 
 }  // namespace
 
+bool differs_in_non_finite(const LeafDiff& leaf) {
+  return leaf.state == LeafState::kDifferent && leaf.values && leaf.values->non_finite() > 0;
+}
+
 Shape element_index(std::span<const std::int64_t> shape, std::uint64_t element) {
   Shape index(shape.size());
   for (std::size_t d = shape.size(); d-- > 0;) {
@@ -542,6 +546,9 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
   std::erase_if(report.leaves, [](const LeafDiff& leaf) {
     return leaf.state == LeafState::kSame && leaf.noted.empty();
   });
+  const auto finite =
+      std::stable_partition(report.leaves.begin(), report.leaves.end(), differs_in_non_finite);
+  report.non_finite = static_cast<std::uint64_t>(finite - report.leaves.begin());
   return report;
 }
 

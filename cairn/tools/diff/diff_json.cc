@@ -70,10 +70,11 @@ Json leaf_json(const LeafDiff& leaf) {
 std::string diff_json(const DiffReport& report) {
   JsonArray leaves;
   for (const LeafDiff& leaf : report.leaves) leaves.push_back(leaf_json(leaf));
-  const Json out = JsonObject{{"equal", report.equal()},       {"same", report.same},
-                              {"different", report.different}, {"only_in_a", report.only_in_a},
-                              {"only_in_b", report.only_in_b}, {"unreadable", report.unreadable},
-                              {"bytes", report.bytes},         {"leaves", std::move(leaves)}};
+  const Json out = JsonObject{{"equal", report.equal()},         {"same", report.same},
+                              {"different", report.different},   {"only_in_a", report.only_in_a},
+                              {"only_in_b", report.only_in_b},   {"unreadable", report.unreadable},
+                              {"non_finite", report.non_finite}, {"bytes", report.bytes},
+                              {"leaves", std::move(leaves)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

@@ -1,16 +1,14 @@
 // codec_chain.cc -- undoes the bytes-to-bytes steps of a chain, the last step first.
 #include <cairn/zarr/codec/codec_chain.h>
 
-#include <cairn/base/checksum.h>
 #include <cairn/base/git_lfs.h>
 #include <cairn/error.h>
+#include <cairn/zarr/codec/checksum_step.h>
 #include <cairn/zarr/codec/filters.h>
-#include <cairn/zarr/codec/hdf5_checksum.h>
 
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace cairn::inline v0::zarr {
@@ -20,57 +18,23 @@ namespace {
 // only if it is at most kTrustedRatio times the stored size.
 constexpr std::uint64_t kTrustedSize = std::uint64_t{16} << 20U;
 constexpr std::uint64_t kTrustedRatio = 256;
-constexpr std::size_t kChecksumSize = 4;
 
 [[noreturn]] void wrong_size(std::uint64_t expected, std::uint64_t found) {
   throw Error(Code::kDataLoss, "chunk decodes to " + std::to_string(found) + " bytes, expected " +
                                    std::to_string(expected));
 }
 
-constexpr std::string_view checksum_name(Checksum kind) {
-  constexpr std::string_view kNames[] = {"crc32", "adler32", "fletcher32", "jenkins_lookup3"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::uint32_t checksum_of(const ChecksumStep& step, ByteView bytes) {
-  switch (step.kind) {
-    case Checksum::kCrc32:
-      return crc32(bytes);
-    case Checksum::kAdler32:
-      return adler32(bytes);
-    case Checksum::kFletcher32:
-      return fletcher32(bytes);
-    case Checksum::kLookup3:
-      return lookup3(bytes, step.seed);
-  }
-  return 0;
-}
-
-// Returns `in` without its checksum. Throws data_loss unless `compute` gives the stored checksum.
-template <class Compute>
-ByteView strip_checksum(std::string_view name, bool at_start, ByteView in, Compute compute) {
-  if (in.size() < kChecksumSize)
-    throw Error(Code::kDataLoss, std::string(name) + ": " + std::to_string(in.size()) +
-                                     " bytes are too few for the checksum");
-  const ByteView body = at_start ? in.subspan(kChecksumSize) : in.first(in.size() - kChecksumSize);
-  std::uint32_t stored = 0;
-  std::memcpy(&stored, at_start ? in.data() : in.data() + body.size(), kChecksumSize);
-  const std::uint32_t computed = compute(body);
-  if (stored == computed) return body;
-  throw Error(Code::kDataLoss, std::string(name) + " mismatch: stored " + std::to_string(stored) +
-                                   ", computed " + std::to_string(computed));
-}
-
-bool is_checksum(const ByteStep& step) {
-  return std::holds_alternative<Crc32cStep>(step) || std::holds_alternative<ChecksumStep>(step);
-}
-
+// Returns `in` without its checksum. Throws data_loss if the stored checksum is wrong.
 ByteView strip_checksum(const ByteStep& step, ByteView in) {
-  if (const auto* crc = std::get_if<Crc32cStep>(&step))
-    return strip_checksum("crc32c", crc->at_start, in, crc32c);
-  const auto& other = std::get<ChecksumStep>(step);
-  return strip_checksum(checksum_name(other.kind), other.at_start, in,
-                        [&](ByteView body) { return checksum_of(other, body); });
+  RunningChecksum checksum(step);
+  if (in.size() < kChecksumSize)
+    throw Error(Code::kDataLoss, std::string(checksum.name()) + ": " + std::to_string(in.size()) +
+                                     " bytes are too few for the checksum");
+  const std::size_t size = in.size() - kChecksumSize;
+  const ByteView body = checksum.at_start() ? in.subspan(kChecksumSize) : in.first(size);
+  checksum.add(body);
+  checksum.check(checksum.at_start() ? in.first(kChecksumSize) : in.subspan(size));
+  return body;
 }
 
 bool compression_has_checksum(Codec codec, ByteView in) {

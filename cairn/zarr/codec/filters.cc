@@ -76,54 +76,57 @@ void change_each(MutableByteView block, Change change) {
 
 // ---- delta ----
 
-template <class T>
-void undo_delta_as(const DeltaStep& step, ByteView in, MutableByteView out) {
+// Replaces each difference by the sum up to it, which `plus` adds.
+template <class T, class Plus>
+void undo_delta_with(const DeltaStep& step, ByteView in, MutableByteView out, FilterCarry& carry,
+                     Plus plus) {
   T sum{};
-  bool first = true;  // the first element is copied: adding it to zero would lose a minus zero
+  std::memcpy(&sum, carry.sum.data(), sizeof(T));
   const auto add = [&](T value) {
-    sum = first ? value : static_cast<T>(sum + value);
-    first = false;
+    // the first element is copied: adding it to zero would lose a minus zero
+    sum = carry.started ? plus(sum, value) : value;
+    carry.started = true;
     return sum;
   };
   for_blocks(step, step.decoded.dtype, in, out,
              [&](MutableByteView block) { change_each<T>(block, add); });
+  std::memcpy(carry.sum.data(), &sum, sizeof(T));
+}
+
+template <class T>
+void undo_delta_as(const DeltaStep& step, ByteView in, MutableByteView out, FilterCarry& carry) {
+  undo_delta_with<T>(step, in, out, carry, [](T a, T b) { return static_cast<T>(a + b); });
 }
 
 // NumPy adds float16 values as float and rounds after each step.
-void undo_float16_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
-  std::uint16_t sum = 0;
-  bool first = true;
-  const auto add = [&](std::uint16_t value) {
-    sum = first ? value
-                : small_float::encode_float16(small_float::decode_float16(sum) +
-                                              small_float::decode_float16(value));
-    first = false;
-    return sum;
-  };
-  for_blocks(step, step.decoded.dtype, in, out,
-             [&](MutableByteView block) { change_each<std::uint16_t>(block, add); });
+void undo_float16_delta(const DeltaStep& step, ByteView in, MutableByteView out,
+                        FilterCarry& carry) {
+  undo_delta_with<std::uint16_t>(step, in, out, carry, [](std::uint16_t a, std::uint16_t b) {
+    return small_float::encode_float16(small_float::decode_float16(a) +
+                                       small_float::decode_float16(b));
+  });
 }
 
-void undo_delta(const DeltaStep& step, ByteView in, MutableByteView out) {
+void undo_delta(const DeltaStep& step, ByteView in, MutableByteView out, FilterCarry& carry) {
   switch (step.decoded.dtype) {
     case DType::kFloat16:
-      return undo_float16_delta(step, in, out);
+      return undo_float16_delta(step, in, out, carry);
     case DType::kFloat32:
-      return undo_delta_as<float>(step, in, out);
+      return undo_delta_as<float>(step, in, out, carry);
     case DType::kFloat64:
-      return undo_delta_as<double>(step, in, out);
+      return undo_delta_as<double>(step, in, out, carry);
     default:
       break;
   }
   switch (size_of(step.decoded)) {  // integers wrap around, so their sign makes no difference
     case 1:
-      return undo_delta_as<std::uint8_t>(step, in, out);
+      return undo_delta_as<std::uint8_t>(step, in, out, carry);
     case 2:
-      return undo_delta_as<std::uint16_t>(step, in, out);
+      return undo_delta_as<std::uint16_t>(step, in, out, carry);
     case 4:
-      return undo_delta_as<std::uint32_t>(step, in, out);
+      return undo_delta_as<std::uint32_t>(step, in, out, carry);
     default:
-      return undo_delta_as<std::uint64_t>(step, in, out);
+      return undo_delta_as<std::uint64_t>(step, in, out, carry);
   }
 }
 
@@ -212,12 +215,22 @@ std::uint64_t unfiltered_size(const FilterStep& step, ByteView in) {
       step);
 }
 
+bool is_elementwise(const FilterStep& step) {
+  return std::visit([](const auto& s) { return kConverts<std::decay_t<decltype(s)>>; }, step);
+}
+
 void undo_filter(const FilterStep& step, ByteView in, MutableByteView out) {
+  FilterCarry carry;
+  if (is_elementwise(step)) return undo_filter_part(step, in, out, carry);
   if (const auto* shuffle = std::get_if<ShuffleStep>(&step)) return unshuffle(*shuffle, in, out);
-  if (const auto* delta = std::get_if<DeltaStep>(&step)) return undo_delta(*delta, in, out);
+  unpack_bits(in, out);
+}
+
+void undo_filter_part(const FilterStep& step, ByteView in, MutableByteView out,
+                      FilterCarry& carry) {
+  if (const auto* delta = std::get_if<DeltaStep>(&step)) return undo_delta(*delta, in, out, carry);
   if (const auto* cast = std::get_if<CastStep>(&step)) return undo_cast(*cast, in, out);
   if (const auto* scale = std::get_if<ScaleStep>(&step)) return undo_scale(*scale, in, out);
-  unpack_bits(in, out);
 }
 
 }  // namespace cairn::inline v0::zarr

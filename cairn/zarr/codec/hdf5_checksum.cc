@@ -53,21 +53,45 @@ std::uint32_t word_at(ByteView bytes, std::size_t at) {
 
 }  // namespace
 
-std::uint32_t fletcher32(ByteView bytes) {
+void Fletcher32::add_words(ByteView words) {
   // The sums of a block fit into 64 bits with a margin; the reduction makes them small again.
   constexpr std::size_t kBlock = std::size_t{1} << 16U;
-  std::uint64_t sum = 0;
-  std::uint64_t sum_of_sums = 0;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const std::size_t end = std::min(bytes.size(), at + kBlock);
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.size(), at + kBlock);
     for (; at < end; at += 2) {
-      sum += byte_at(bytes, at) << 8U | (at + 1 < end ? byte_at(bytes, at + 1) : 0);
-      sum_of_sums += sum;
+      sum_ += byte_at(words, at) << 8U | byte_at(words, at + 1);
+      sum_of_sums_ += sum_;
     }
-    sum = reduced(sum);
-    sum_of_sums = reduced(sum_of_sums);
+    sum_ = reduced(sum_);
+    sum_of_sums_ = reduced(sum_of_sums_);
   }
-  return static_cast<std::uint32_t>(sum_of_sums << 16U | sum);
+}
+
+void Fletcher32::add(ByteView bytes) {
+  if (bytes.empty()) return;
+  if (has_odd_) {
+    const std::byte word[] = {odd_, bytes[0]};
+    has_odd_ = false;
+    add_words(word);
+    bytes = bytes.subspan(1);
+  }
+  const std::size_t even = bytes.size() / 2 * 2;
+  add_words(bytes.first(even));
+  has_odd_ = even < bytes.size();
+  if (has_odd_) odd_ = bytes.back();
+}
+
+std::uint32_t Fletcher32::value() const {
+  Fletcher32 all = *this;
+  const std::byte word[] = {odd_, std::byte{}};
+  if (has_odd_) all.add_words(word);
+  return static_cast<std::uint32_t>(all.sum_of_sums_ << 16U | all.sum_);
+}
+
+std::uint32_t fletcher32(ByteView bytes) {
+  Fletcher32 sum;
+  sum.add(bytes);
+  return sum.value();
 }
 
 std::uint32_t lookup3(ByteView bytes, std::uint32_t seed) {

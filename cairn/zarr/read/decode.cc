@@ -2,9 +2,11 @@
 #include <cairn/zarr/read/decode.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
+#include <cairn/zarr/read/read_tasks.h>
 #include <cairn/zarr/read/shard_walk.h>
 
 #include <algorithm>
@@ -58,6 +60,43 @@ ArrayView chunk_view(const DecodeContext& context, const CodecChain& chain, Byte
           .strides = c_strides(chain.shape, context.metadata.element_size)};
 }
 
+// A run is a range of rows of one dimension; all dimensions inside it are wanted whole.
+Shape run_shape_of(const CodecChain& chain, std::size_t element_size, const Box& part) {
+  const auto strides = c_strides(chain.shape, element_size);
+  Shape run_shape = part.shape;
+  std::size_t d = part.rank();
+  if (d == 0) return run_shape;
+  --d;
+  while (d > 0 && part.shape[d] == chain.shape[d]) --d;
+  run_shape[d] = std::min(part.shape[d], static_cast<std::int64_t>(kRunBytes) / strides[d] + 1);
+  std::fill(run_shape.begin(), run_shape.begin() + static_cast<std::ptrdiff_t>(d), 1);
+  return run_shape;
+}
+
+// Opens a stream of a chunk that is too large to decode whole. Returns null if it must be decoded
+// whole and fits the budget.
+std::unique_ptr<ChainStream> open_parts(const DecodeContext& context, const CodecChain& chain,
+                                        ByteView stored) {
+  std::string why;
+  auto stream = ChainStream::open(chain.steps, value_in_memory(stored), chain.nbytes,
+                                  context.budget->limit(), why);
+  if (!stream) check_whole_fits(chain, stored.size(), context.budget, why);
+  return stream;
+}
+
+// Decodes a part of a chunk that is too large to decode whole, and verifies the rest. Returns false
+// if the chunk must be decoded whole.
+bool decode_part(const DecodeContext& context, const CodecChain& chain, ByteView stored,
+                 const Wanted& wanted, Scratch& scratch) {
+  return explain_lfs_pointer(stored, [&] {
+    const auto stream = open_parts(context, chain, stored);
+    if (!stream) return false;
+    land_part(context, chain, wanted, *stream, scratch);
+    stream->skip(chain.nbytes - stream->position());
+    return true;
+  });
+}
+
 }  // namespace
 
 Wanted transposed(const CodecChain& chain, Wanted wanted) {
@@ -80,6 +119,23 @@ std::uint64_t scratch_bytes(const CodecChain& chain, bool lands_whole) {
   return elements + memory_between(chain.steps, chain.nbytes);
 }
 
+bool too_large(const CodecChain& chain, bool lands_whole, const ByteBudget* budget) {
+  return budget != nullptr && scratch_bytes(chain, lands_whole) > budget->limit() / 2;
+}
+
+void check_whole_fits(const CodecChain& chain, std::uint64_t length, const ByteBudget* budget,
+                      const std::string& why) {
+  if (budget == nullptr) return;
+  const std::uint64_t needed = length + scratch_bytes(chain, false);
+  if (needed <= budget->limit()) return;
+  throw Error(Code::kFailedPrecondition,
+              "the chunk has " + std::to_string(length) + " stored and " +
+                  std::to_string(chain.nbytes) + " decoded bytes, and decoding it takes " +
+                  std::to_string(needed) + " bytes of memory, because " + why +
+                  "; reading may take " + std::to_string(budget->limit()) +
+                  ": raise the memory limit");
+}
+
 void decode_value(const DecodeContext& context, const CodecChain& chain, ByteView stored,
                   Wanted wanted, Scratch& scratch) {
   wanted = transposed(chain, std::move(wanted));
@@ -87,6 +143,9 @@ void decode_value(const DecodeContext& context, const CodecChain& chain, ByteVie
   if (!chain.swap_bytes && lands_whole(chain, wanted))
     return decode_whole(context, chain, stored,
                         {wanted.out.data, static_cast<std::size_t>(chain.nbytes)});
+  if (too_large(chain, false, context.budget) &&
+      decode_part(context, chain, stored, wanted, scratch))
+    return;
   const ArrayView elements =
       chunk_view(context, chain, decode_steps(chain.steps, stored, chain.nbytes, scratch).bytes);
   land_elements(context, chain, subview(elements, wanted.part), wanted.out);
@@ -94,6 +153,16 @@ void decode_value(const DecodeContext& context, const CodecChain& chain, ByteVie
 
 void decode_shared(const DecodeContext& context, const CodecChain& chain, ByteView stored,
                    std::span<const Taker> takers, Scratch& scratch) {
+  if (too_large(chain, false, context.budget)) {
+    for (const Taker& taker : takers) {
+      if (taker.direct != nullptr)
+        decode_whole(context, chain, stored,
+                     {taker.direct, static_cast<std::size_t>(chain.nbytes)});
+      else
+        decode_value(context, chain, stored, *taker.wanted, scratch);
+    }
+    return;
+  }
   const auto whole = std::find_if(takers.begin(), takers.end(),
                                   [](const Taker& taker) { return taker.direct != nullptr; });
   ByteView elements;
@@ -118,8 +187,50 @@ void decode_shared(const DecodeContext& context, const CodecChain& chain, ByteVi
 
 void decode_whole(const DecodeContext& context, const CodecChain& chain, ByteView stored,
                   MutableByteView out) {
-  decode_steps(chain.steps, stored, out);
+  const bool in_parts = too_large(chain, true, context.budget) && explain_lfs_pointer(stored, [&] {
+                          const auto stream = open_parts(context, chain, stored);
+                          if (stream) stream->read(out);
+                          return stream != nullptr;
+                        });
+  if (!in_parts) decode_steps(chain.steps, stored, out);
   check_bools(context.metadata.dtype, out);
+}
+
+std::uint64_t part_scratch(const CodecChain& chain, std::size_t element_size, const Box& part) {
+  return static_cast<std::uint64_t>(element_count(run_shape_of(chain, element_size, part))) *
+         element_size;
+}
+
+void land_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted,
+               ChainStream& stream, Scratch& scratch) {
+  const std::size_t element_size = context.metadata.element_size;
+  const auto strides = c_strides(chain.shape, element_size);
+  const Box& part = wanted.part;
+  const Box rows = Box::whole(part.shape);
+  const Shape run_shape = run_shape_of(chain, element_size, part);
+  for (ChunkCursor run(rows, run_shape); !run.done(); run.next()) {
+    const Box& box = run.part().in_box;
+    std::uint64_t offset = 0;
+    for (std::size_t d = 0; d < box.rank(); ++d)
+      offset += static_cast<std::uint64_t>((part.origin[d] + box.origin[d]) * strides[d]);
+    stream.skip(offset - stream.position());
+    const auto size = static_cast<std::size_t>(element_count(box.shape)) * element_size;
+    const MutableArrayView out = subview(wanted.out, box);
+    const bool straight = out.contiguous() && !chain.swap_bytes;
+    const MutableByteView bytes =
+        straight ? MutableByteView(out.data, size) : scratch.bytes(size).first(size);
+    stream.read(bytes);
+    if (straight) {
+      check_bools(context.metadata.dtype, bytes);
+    } else {
+      const ArrayView elements{.data = bytes.data(),
+                               .dtype = context.metadata.dtype,
+                               .element_size = element_size,
+                               .shape = box.shape,
+                               .strides = c_strides(box.shape, element_size)};
+      land_elements(context, chain, elements, out);
+    }
+  }
 }
 
 void land_elements(const DecodeContext& context, const CodecChain& chain, const ArrayView& from,

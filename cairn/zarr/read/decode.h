@@ -1,12 +1,15 @@
 // decode.h -- decodes one stored value in memory and copies the wanted elements.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/types.h>
+#include <cairn/zarr/codec/chain_stream.h>
 #include <cairn/zarr/read/array.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 namespace cairn::inline v0::zarr {
 
@@ -30,7 +33,16 @@ std::uint64_t scratch_bytes(const CodecChain& chain, bool lands_whole);
 struct DecodeContext {
   const ArrayMetadata& metadata;
   MissingChunk missing;  // for inner chunks that a shard does not contain
+  // Larger chunks are decoded in parts, or refused. Null: no limit.
+  const ByteBudget* budget = nullptr;
 };
+
+// Returns whether decoding a chunk whole would take too much of the budget.
+bool too_large(const CodecChain& chain, bool lands_whole, const ByteBudget* budget);
+// Throws failed_precondition if a chunk of `length` stored bytes, which can only be decoded whole
+// because of `why`, does not fit the budget.
+void check_whole_fits(const CodecChain& chain, std::uint64_t length, const ByteBudget* budget,
+                      const std::string& why);
 
 // Decodes `stored`, the value of a chunk of this chain, which may be a shard. Throws data_loss.
 void decode_value(const DecodeContext& context, const CodecChain& chain, ByteView stored,
@@ -50,6 +62,12 @@ void decode_whole(const DecodeContext& context, const CodecChain& chain, ByteVie
 // elements other than 0 and 1.
 void land_elements(const DecodeContext& context, const CodecChain& chain, const ArrayView& from,
                    const MutableArrayView& to);
+
+// Copies the wanted elements in stored order, one run of rows at a time. `wanted` is transposed.
+void land_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted,
+               ChainStream& stream, Scratch& scratch);
+// Returns the most scratch memory that land_part takes.
+std::uint64_t part_scratch(const CodecChain& chain, std::size_t element_size, const Box& part);
 
 // Handles elements that were never stored: fills them in, or throws data_loss.
 void land_missing(const DecodeContext& context, const MutableArrayView& out);

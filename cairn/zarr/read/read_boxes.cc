@@ -48,8 +48,6 @@ class Runner {
   bool run_stream(const Unit& unit);
   bool run_part(const Unit& unit, ValueStreams& streams);
   bool run_parts(std::span<const Unit> units);
-  void stream_part(const DecodeContext& context, const CodecChain& chain, const Wanted& wanted,
-                   ZstdStream& stream);
   void run_apart(const Unit& unit);
   void run_rows(const Unit& unit);
   void run_by_key(std::span<const Unit> units);
@@ -60,7 +58,7 @@ class Runner {
 
   [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
     const BoxRead& read = reads_[unit.place.read];
-    return {.metadata = read.array->metadata(), .missing = read.missing};
+    return {.metadata = read.array->metadata(), .missing = read.missing, .budget = context_.budget};
   }
   [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
     return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
@@ -284,8 +282,8 @@ bool Runner::run_stream(const Unit& unit) {
 // Reads the parts in their stored order. Returns false if the units are not of this kind.
 bool Runner::run_parts(std::span<const Unit> units) {
   const CodecChain& chain = *units[0].chain;
-  const bool needed = too_large(chain, context_.budget);
-  if (units[0].kind != UnitKind::kValue || !can_stream(chain) ||
+  const bool needed = too_large(chain, false, context_.budget);
+  if (units[0].kind != UnitKind::kValue || chain.shard || chain.steps.empty() ||
       !(needed || chain.nbytes >= kPartial))
     return false;
   if (std::any_of(units.begin(), units.end(),
@@ -315,7 +313,7 @@ bool Runner::run_parts(std::span<const Unit> units) {
 // cannot.
 bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
   const CodecChain& chain = *unit.chain;
-  const bool needed = too_large(chain, context_.budget);
+  const bool needed = too_large(chain, false, context_.budget);
   const DecodeContext context = decode_context(unit);
   const Wanted wanted = transposed(chain, *unit.wanted);
   const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
@@ -323,59 +321,21 @@ bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
       [&] { return where(reads_, unit.place); },
       [&] {
         const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
+        auto held = lease(memory_to_open(chain.steps));
         auto stream = streams.take(
-            value, [&] { return files_.handle(unit.file); }, extent.offset,
-            needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse);
+            value, chain.steps, [&] { return files_.handle(unit.file); }, extent.offset,
+            needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse,
+            context_.budget ? context_.budget->limit() : unit.length);
         if (!stream) return false;
-        stream_part(context, chain, wanted, *stream);
+        held = {};
+        held = lease(part_scratch(chain, context.metadata.element_size, wanted.part));
+        const Workspaces::Loan space(workspaces_);
+        land_part(context, chain, wanted, *stream, space->decoded);
         streams.keep(value, std::move(stream));
         return true;
       });
   if (done) count(unit.nbytes);
   return done;
-}
-
-// Copies the wanted elements in stored order, one run at a time. A run is a range of rows of one
-// dimension; all dimensions inside it are wanted whole.
-void Runner::stream_part(const DecodeContext& context, const CodecChain& chain,
-                         const Wanted& wanted, ZstdStream& stream) {
-  const std::size_t element_size = context.metadata.element_size;
-  const auto strides = c_strides(chain.shape, element_size);
-  const Box& part = wanted.part;
-  const Box rows = Box::whole(part.shape);
-  Shape run_shape = part.shape;
-  if (std::size_t d = part.rank(); d > 0) {
-    --d;
-    while (d > 0 && part.shape[d] == chain.shape[d]) --d;
-    run_shape[d] = std::min(part.shape[d], static_cast<std::int64_t>(kRunBytes) / strides[d] + 1);
-    std::fill(run_shape.begin(), run_shape.begin() + static_cast<std::ptrdiff_t>(d), 1);
-  }
-  const auto run_bytes = static_cast<std::uint64_t>(element_count(run_shape)) * element_size;
-  const auto held = lease(run_bytes);
-  const Workspaces::Loan space(workspaces_);
-  for (ChunkCursor run(rows, run_shape); !run.done(); run.next()) {
-    const Box& box = run.part().in_box;
-    std::uint64_t offset = 0;
-    for (std::size_t d = 0; d < box.rank(); ++d)
-      offset += static_cast<std::uint64_t>((part.origin[d] + box.origin[d]) * strides[d]);
-    stream.skip(offset - stream.position());
-    const auto size = static_cast<std::size_t>(element_count(box.shape)) * element_size;
-    const MutableArrayView out = subview(wanted.out, box);
-    const bool straight = out.contiguous() && !chain.swap_bytes;
-    const MutableByteView bytes =
-        straight ? MutableByteView(out.data, size) : space->decoded.bytes(size).first(size);
-    stream.read(bytes);
-    if (straight) {
-      check_bools(context.metadata.dtype, bytes);
-    } else {
-      const ArrayView elements{.data = bytes.data(),
-                               .dtype = context.metadata.dtype,
-                               .element_size = element_size,
-                               .shape = box.shape,
-                               .strides = c_strides(box.shape, element_size)};
-      land_elements(context, chain, elements, out);
-    }
-  }
 }
 
 // Decodes the stored range of a unit into its destination.

@@ -4,10 +4,9 @@
 #pragma once
 
 #include <cairn/base/executor.h>
-#include <cairn/codec/decompress.h>
 #include <cairn/io/file.h>
 #include <cairn/types.h>
-#include <cairn/zarr/codec/codec_chain.h>
+#include <cairn/zarr/codec/chain_stream.h>
 
 #include <cstdint>
 #include <deque>
@@ -27,19 +26,13 @@ struct StreamedValue {
   bool operator==(const StreamedValue&) const = default;
 };
 
-// Returns whether the values of this chain are plain zstd frames.
-bool can_stream(const CodecChain& chain);
-// Returns whether a chunk is too large to decode whole within the budget.
-bool too_large(const CodecChain& chain, const ByteBudget* budget);
 // Opens the file of a value when it is needed.
 using OpenFileFn = std::function<std::shared_ptr<const File>()>;
 
-// Returns a decoder at the beginning of the value, which lies in `file`; null if the value is not a
-// zstd frame that can be streamed.
-std::unique_ptr<ZstdStream> open_value_stream(const StreamedValue& value,
-                                              std::shared_ptr<const File> file);
+// The bytes of a value that lies in `file`.
+EncodedValue value_in_file(const StreamedValue& value, std::shared_ptr<const File> file);
 
-// The treatment of a frame with a checksum, which can be verified only by decoding to its end.
+// The treatment of a value with a checksum, which can be verified only by decoding to its end.
 enum class IfChecksum : std::uint8_t {
   kRefuse,      // return no decoder; the caller decodes the value whole
   kCheckFirst,  // decode it twice, first to verify the checksum
@@ -49,22 +42,27 @@ enum class IfChecksum : std::uint8_t {
 class ValueStreams {
  public:
   // Returns a decoder that stands at `begin`: a kept one, or a new one that is advanced to there.
-  // Returns null if the value is not a zstd frame that can be streamed, or if `policy` refuses it.
-  // Data of a frame with a checksum is returned only after the checksum has been verified.
-  std::unique_ptr<ZstdStream> take(const StreamedValue& value, const OpenFileFn& open,
-                                   std::uint64_t begin, IfChecksum policy);
+  // Returns null if the value cannot be decoded in parts within `most` bytes of memory, or if
+  // `policy` refuses it. Data of a value with a checksum is returned only after the checksum has
+  // been verified.
+  std::unique_ptr<ChainStream> take(const StreamedValue& value, std::span<const ByteStep> steps,
+                                    const OpenFileFn& open, std::uint64_t begin, IfChecksum policy,
+                                    std::uint64_t most);
   // Keeps a decoder for the next part. Drops the decoders that have been unused for longest.
-  void keep(const StreamedValue& value, std::unique_ptr<ZstdStream> stream);
+  void keep(const StreamedValue& value, std::unique_ptr<ChainStream> stream);
 
  private:
   struct Kept {
     StreamedValue value;
-    std::unique_ptr<ZstdStream> stream;
+    std::unique_ptr<ChainStream> stream;
   };
-  std::unique_ptr<ZstdStream> find(const StreamedValue& value, std::uint64_t begin);
+  std::unique_ptr<ChainStream> find(const StreamedValue& value, std::uint64_t begin);
+  bool is_verified(const StreamedValue& value);
+  void note_verified(const StreamedValue& value);
 
   std::mutex mutex_;
   std::deque<Kept> kept_;
+  std::deque<StreamedValue> verified_;  // the next reader need not verify their checksums again
 };
 
 }  // namespace cairn::inline v0::zarr

@@ -1,5 +1,6 @@
 // verify_array.cc -- reads and decodes every chunk of an array, and continues after damage.
 #include <cairn/array/box.h>
+#include <cairn/base/git_lfs.h>
 #include <cairn/error.h>
 #include <cairn/zarr/codec/objects.h>
 #include <cairn/zarr/codec/shard.h>
@@ -18,8 +19,12 @@
 namespace cairn::inline v0::zarr {
 namespace {
 
-// raw chunks are read in pieces of this size
+// large chunks are checked in pieces of this size
 constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
+// encoded chunks that take more memory than this are decoded in pieces
+constexpr std::uint64_t kMostWhole = std::uint64_t{8} << 20U;
+// the most memory of a stream whose value is smaller
+constexpr std::uint64_t kMostStream = std::uint64_t{160} << 20U;
 
 // chunks between two checks of the number of findings
 constexpr std::int64_t kChunksAtATime = std::int64_t{1} << 14U;
@@ -69,7 +74,9 @@ class Verifier {
   void check_raw(const CodecChain& chain, const Piece& piece);
   void check_encoded(const CodecChain& chain, const Piece& piece);
   void check_objects(const CodecChain& chain, const Piece& piece);
-  bool check_streamed(const CodecChain& chain, const Piece& piece);
+  bool check_streamed(const CodecChain& chain, const Piece& piece, std::string& why);
+  void check_elements(const CodecChain& chain, ChainStream& stream) const;
+  void note_protection(const Piece& piece, bool checksummed);
   void check_missing(const Piece& piece);
   ByteView read(const StoredValue& value, Scratch& scratch);
   void found(Severity severity, const Piece& piece, const std::string& message);
@@ -255,40 +262,67 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
                 read(piece.value.part(at, std::min(kPiece, chain.nbytes - at)), scratch));
 }
 
-// Decodes a value that is too large to decode whole in pieces. Returns false if the value is not of
-// this kind.
-bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece) {
+// Decodes a large value in pieces, so that memory does not grow with the size that it claims.
+// Returns false, with the reason, if the value must be decoded whole.
+bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, std::string& why) {
   const StoredValue& value = piece.value;
-  if (value.file == kNoFile || !can_stream(chain) || !too_large(chain, context_.budget))
-    return false;
-  const auto stream =
-      open_value_stream({files_.path(value.file), value.offset, value.length, chain.nbytes},
-                        files_.handle(value.file));
-  if (!stream) return false;
-  const auto held = lease(kPiece);
+  const std::uint64_t limit = context_.budget ? context_.budget->limit() : kMostStream;
+  const std::uint64_t most = std::min(limit, kMostStream) + value.length;
+  // Before a chain of several steps is open, its memory is unknown.
+  auto held = lease(memory_to_open(chain.steps));
+  Scratch encoded;
+  const bool is_small = value.file == kNoFile || value.length <= kPiece;
+  const ByteView stored = is_small ? read(value, encoded) : ByteView();
+  return explain_lfs_pointer(stored, [&] {
+    auto source = is_small ? value_in_memory(stored)
+                           : value_in_file({.file = files_.path(value.file),
+                                            .offset = value.offset,
+                                            .length = value.length,
+                                            .nbytes = chain.nbytes},
+                                           files_.handle(value.file));
+    const auto stream =
+        ChainStream::open(chain.steps, std::move(source), chain.nbytes, most, why, ByteOrder::kAny);
+    if (!stream) return false;
+    if (chain.steps.size() == 1) {
+      held = {};
+      held = lease(2 * kPiece + stream->memory());
+    }
+    check_elements(chain, *stream);
+    if (!is_small) bytes_ += value.length;
+    note_protection(piece, stream->checksummed());
+    return true;
+  });
+}
+
+void Verifier::check_elements(const CodecChain& chain, ChainStream& stream) const {
   Scratch scratch;
   for (std::uint64_t at = 0; at < chain.nbytes; at += kPiece) {
     const auto size = static_cast<std::size_t>(std::min(kPiece, chain.nbytes - at));
     const MutableByteView elements = scratch.bytes(size).first(size);
-    stream->read(elements);
+    stream.read(elements);
     check_bools(metadata_.dtype, elements);
   }
-  bytes_ += value.length;
-  if (!stream->has_checksum()) unprotected_ = true;
-  return true;
 }
 
 void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
-  if (check_streamed(chain, piece)) return;
-  const auto held = lease(piece.value.length + scratch_bytes(chain, false));
+  const std::uint64_t whole = scratch_bytes(chain, false);
+  std::string why;
+  if (whole > kMostWhole) {
+    if (check_streamed(chain, piece, why)) return;
+    check_whole_fits(chain, piece.value.length, context_.budget, why);
+  }
+  const auto held = lease(piece.value.length + whole);
   Scratch encoded;
   Scratch decoded;
   const DecodedBytes elements =
       decode_steps(chain.steps, read(piece.value, encoded), chain.nbytes, decoded);
   check_bools(metadata_.dtype, elements.bytes);
-  const bool covered =
-      elements.checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
-  if (!covered) unprotected_ = true;
+  note_protection(piece, elements.checksummed);
+}
+
+void Verifier::note_protection(const Piece& piece, bool checksummed) {
+  const bool is_inline = piece.value.file == kNoFile && context_.inline_values_protected;
+  if (!checksummed && !is_inline) unprotected_ = true;
 }
 
 // The size of objects is not stored, so memory grows with the bytes that really decode. One such
@@ -300,9 +334,7 @@ void Verifier::check_objects(const CodecChain& chain, const Piece& piece) {
   Scratch encoded;
   const bool checksummed =
       decode_objects(chain, read(piece.value, encoded), most, [](ByteView /*element*/) {});
-  const bool covered =
-      checksummed || (piece.value.file == kNoFile && context_.inline_values_protected);
-  if (!covered) unprotected_ = true;
+  note_protection(piece, checksummed);
 }
 
 void Verifier::check_missing(const Piece& piece) {

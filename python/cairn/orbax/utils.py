@@ -1,6 +1,5 @@
 """Helpers of older code: trees, names of steps, processes."""
 
-import time
 from typing import Any
 
 from cairn.orbax._impl.atomicity import all_temporary_paths as tmp_checkpoints
@@ -8,6 +7,7 @@ from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_final
 from cairn.orbax._impl.atomicity import is_path_temporary as is_tmp_checkpoint
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER
 from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.monitoring import record_saved_duration as record_saved_duration
 from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
 from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
 from cairn.orbax._impl.processes import is_primary_host, reached_preemption
@@ -37,21 +37,6 @@ from cairn.orbax.tree import (
 )
 
 __getattr__ = _hints(__name__)
-
-_last_save_time = time.time()  # before the first save: the start of the program
-
-
-def record_saved_duration(checkpoint_start_time: float) -> None:
-    """Records in jax.monitoring how long a program ran between the last save and this one."""
-    global _last_save_time
-    import jax
-
-    jax.monitoring.record_event_duration_secs(
-        "/jax/checkpoint/write/duration_since_last_checkpoint_secs",
-        checkpoint_start_time - _last_save_time,
-    )
-    _last_save_time = checkpoint_start_time
-
 
 _NOT_ARRAYS = ("_sharding", TREE_METADATA_FILE, ARRAY_METADATA_FOLDER)
 

@@ -1,4 +1,8 @@
-"""docs/modules.md: every test, header and name in its rows exists, and its counts are those of the rows."""
+"""docs/modules.md: every test, header and name in its rows exists, and its counts are those of the rows.
+
+Names of Python are looked for in the sources: tests/python/orbax/handlers/tensorstore_names_test.py
+looks for them in the package.
+"""
 
 import collections
 import functools
@@ -12,6 +16,9 @@ from pages import parse, text_of
 PAGE = "docs/modules.md"
 STATES = ["same", "differs", "missing", "not applicable", "wrong"]
 NAMELESS = ["missing", "not applicable"]
+COLUMNS = ["Cairn", "header", "Python", "state", "test"]
+# The tests of these folders run the real package, too.
+COMPARING = ("tests/interop/", "tests/python/")
 
 
 def cells_of(line):
@@ -31,7 +38,7 @@ def tables_of(text):
 def rows_of(text):
     """(module, line, cells) of the rows about modules."""
     return [(module, line, cells) for module, line, cells in tables_of(text)
-            if module is not None and cells[1:] != ["Cairn", "header", "state", "test"]]
+            if module is not None and cells[1:] != COLUMNS]
 
 
 ROWS = rows_of(text_of(PAGE))
@@ -60,6 +67,13 @@ def file_of(name):
 
 
 @functools.cache
+def words_of_python():
+    """All names in the package's sources."""
+    sources = [*(ROOT / "python/cairn/orbax").rglob("*.py"), ROOT / "python/cairn/tensorflow.py"]
+    return set(re.findall(r"\w+", "\n".join(path.read_text() for path in sources)))
+
+
+@functools.cache
 def functions_of(path):
     text = path.read_text()
     if path.suffix == ".py":
@@ -72,8 +86,8 @@ def state_of(cell):
 
 
 def check_row(line, cells):
-    assert len(cells) == 5, f"{PAGE}:{line}: {len(cells)} columns"
-    _, names, headers, state, tests = cells
+    assert len(cells) == 6, f"{PAGE}:{line}: {len(cells)} columns"
+    _, names, headers, python, state, tests = cells
     assert state_of(state) in STATES, f"{PAGE}:{line}: {state}"
     assert state in ("same",) or ": " in state, f"{PAGE}:{line}: '{state}' gives no reason"
     declared = ""
@@ -83,12 +97,14 @@ def check_row(line, cells):
     words = set(re.findall(r"\w+", declared))
     for name in re.findall(r"`([^`]+)`", names):
         assert set(name.split("::")) <= words, f"{PAGE}:{line}: {headers} does not have {name}"
+    for name in re.findall(r"`([^`]+)`", python):
+        assert set(name.split(".")) <= words_of_python(), f"{PAGE}:{line}: cairn.orbax does not have {name}"
     assert bool(names) == bool(headers) == (state_of(state) not in NAMELESS), f"{PAGE}:{line}: a name, or none"
     for test, alone in named_tests(tests):
         name, function = test.split("::")
         path = file_of(name)
         assert function in functions_of(path), f"{PAGE}:{line}: {path.relative_to(ROOT)} has no {function}"
-        assert alone or "tests/interop/" in path.as_posix(), f"{PAGE}:{line}: {name} runs Cairn alone"
+        assert alone or any(folder in path.as_posix() for folder in COMPARING), f"{PAGE}:{line}: {name} runs Cairn alone"
 
 
 @pytest.mark.parametrize("module", dict.fromkeys(module for module, _, _ in ROWS))
@@ -101,7 +117,7 @@ def test_rows(module):
 def counted(rows):
     """As the columns of the table of counts."""
     kinds = []
-    for _, _, (_, _, _, state, tests) in rows:
+    for _, _, (_, _, _, _, state, tests) in rows:
         found = named_tests(tests)
         compared = any(not alone for _, alone in found)
         kinds.append((state_of(state), "compared" if compared else "alone" if found else "none"))
@@ -123,7 +139,7 @@ def test_counts():
 
 
 def test_reading():
-    text = "| a | b |\n## M\n| x | Cairn | header | state | test |\n|---|---|\n| `n` | `A::b` | `a.h` | same | `t::f`, (`u::G.h`) |\n"
-    assert rows_of(text) == [("M", 5, ["`n`", "`A::b`", "`a.h`", "same", "`t::f`, (`u::G.h`)"])]
+    text = "| a | b |\n## M\n| x | Cairn | header | Python | state | test |\n|---|---|\n| `n` | `A::b` | `a.h` | `A.b` | same | `t::f`, (`u::G.h`) |\n"
+    assert rows_of(text) == [("M", 5, ["`n`", "`A::b`", "`a.h`", "`A.b`", "same", "`t::f`, (`u::G.h`)"])]
     assert named_tests("`t::f`, (`u::G.h`)") == [("t::f", False), ("u::G.h", True)]
     assert counted(rows_of(text)) == [1, 1, 0, 0, 0, 0, 0, 0]

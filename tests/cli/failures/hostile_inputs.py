@@ -1,5 +1,6 @@
 """Checkpoints of a few bytes that claim to be huge, and folders without end. Each function builds one and returns its path."""
 
+import bz2
 import json
 import os
 import struct
@@ -140,6 +141,18 @@ def json_item_that_is_sparse(folder):
     return folder
 
 
+def composite_with_config(folder):
+    """A checkpoint with a tree and an item of JSON."""
+    folder.mkdir()
+    in_folders(folder / "state", ZARRAY)
+    (folder / "state" / "w" / "0").write_bytes(bytes(16))
+    (folder / "config").mkdir()
+    (folder / "config" / "metadata").write_text('{"x": 1}')
+    handlers = {"state": "standard_checkpoint_handler.StandardCheckpointHandler", "config": "json_checkpoint_handler.JsonCheckpointHandler"}
+    (folder / "_CHECKPOINT_METADATA").write_text(json.dumps({"item_handlers": handlers, "init_timestamp_nsecs": 1, "commit_timestamp_nsecs": 2}))
+    return folder
+
+
 def zarr_json_that_is_sparse(folder):
     sparse(folder / "zarr.json", head=b'{"zarr_format": 3, "node_type": "array", "shape": [4]')
     return folder
@@ -246,6 +259,34 @@ def npz_directory_that_is_sparse(folder):
 
 def npy_header_that_is_sparse(folder):
     return sparse(folder / "a.npy", head=b"\x93NUMPY\x02\x00" + struct.pack("<I", 0xFFFFFFFF) + b"{'descr': ")
+
+
+BOMB_BYTES = 320 << 20
+ENCODERS = {
+    "bz2": bz2.BZ2Compressor,
+    "gzip": lambda: zlib.compressobj(9, wbits=31),
+    "zlib": lambda: zlib.compressobj(9),
+}
+# The codecs of a chunk, the outermost last.
+BOMBS = ["bz2", "gzip", "zlib", "gzip, bz2", "zlib, gzip", "shuffle, zlib"]
+
+
+def bomb(folder, codecs):
+    """An array of zeros in one chunk, which is small."""
+    configs = [{"id": "shuffle", "elementsize": 4} if name == "shuffle" else {"id": name, "level": 9} for name in codecs.split(", ")]
+    in_folders(folder, ZARRAY | {"shape": [BOMB_BYTES], "chunks": [BOMB_BYTES], "dtype": "|u1", "filters": configs[:-1] or None, "compressor": configs[-1]})
+    parts = (bytes(1 << 22) for _ in range(BOMB_BYTES >> 22))
+    for name in codecs.split(", "):
+        if name != "shuffle":
+            parts = encoded(parts, ENCODERS[name]())
+    (folder / "w" / "0").write_bytes(b"".join(parts))
+    return folder
+
+
+def encoded(parts, encoder):
+    for part in parts:
+        yield encoder.compress(part)
+    yield encoder.flush()
 
 
 def npz_bomb(folder):

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from command import CAIRN, FAILURE, GOOD
-from hostile_inputs import INPUTS, allocated, database_of_long_keys, json_item_that_is_sparse
+from hostile_inputs import BOMB_BYTES, BOMBS, INPUTS, allocated, bomb, database_of_long_keys, json_item_that_is_sparse
 
 MEMORY = 256 << 20
 SECONDS = 2
@@ -115,6 +115,30 @@ def test_more_leaves_than_the_limit_are_not_damage(tmp_path):
     status, memory, _, output = measured(["verify", path], tmp_path)
     assert status == FAILURE and "the limit of Cairn for msgpack of this size" in output and "DAMAGED" not in output
     assert memory <= 2 * MEMORY, f"{memory / 2**20:.0f} MiB"
+
+
+@pytest.mark.parametrize(("codecs", "command", "limit"), [
+    *((codecs, "verify", None) for codecs in BOMBS),
+    ("gzip, bz2", "verify", "64MiB"),
+    ("zlib", "stats", "128MiB"),
+])
+def test_a_small_chunk_that_decodes_to_much_is_decoded_in_parts(codecs, command, limit, tmp_path):
+    path = bomb(tmp_path / "input", codecs)
+    options = ["--memory", limit] if limit else []
+    status, memory, _, output = measured([*COMMANDS[command](path, tmp_path), *options], tmp_path)
+    assert status == GOOD, output
+    most = (int(limit.removesuffix("MiB")) << 20) if limit else MEMORY
+    assert memory <= most + 2 * allocated(path), f"{memory / 2**20:.0f} MiB: {output}"
+
+
+def test_a_chunk_that_must_be_decoded_whole_is_refused_with_its_sizes(tmp_path):
+    """numcodecs' shuffle needs all bytes. A check can do without."""
+    path = bomb(tmp_path / "input", "shuffle, zlib")
+    for command in ("stats", "cat --raw", "convert to npz"):
+        status, memory, _, output = measured([*COMMANDS[command](path, tmp_path), "--memory", "128MiB"], tmp_path)
+        assert status == FAILURE and "chunk 0" in output, (command, output)
+        assert f"{BOMB_BYTES} decoded bytes" in output and "the codec shuffle needs the whole chunk" in output
+        assert memory <= 128 << 20, f"{command}: {memory / 2**20:.0f} MiB"
 
 
 def test_json_of_the_leaves_is_not_kept(tmp_path):

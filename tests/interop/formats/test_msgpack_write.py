@@ -294,6 +294,12 @@ def test_deep_trees(tool, depth, wrap):
     assert tool.ask(("orbax", False), hex=encoded.hex()) == {"hex": encoded.hex()}
 
 
+def test_trees_that_are_too_deep(tool):
+    """Orbax reads them as far as Python's stack goes."""
+    assert tool.ask(("orbax", True), hex="91" * 999 + "01") == {"hex": "91" * 999 + "01"}
+    assert "nested deeper" in tool.ask(("orbax", True), hex="91" * 1001 + "01")["error"]
+
+
 def test_files_of_flax_are_read_alike(tool):
     """Keys that are integers, lists inside dicts and back, ext types in any mix: read, and written as what was read."""
     for tree, again in (({1: 2, -3: {4: np.ones(2)}}, {"1": 2, "-3": {"4": np.ones(2)}}), ([{"a": [[]]}, {}], [{"a": [[]]}, {}])):

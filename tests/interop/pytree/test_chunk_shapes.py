@@ -54,6 +54,16 @@ def test_orbax_restores_them(scratch, ocdbt, write, read, shard, chunk, kind):
     assert ours["chunk_shape"] == list(theirs.storage.chunk_shape) == chunk
 
 
+def test_an_ignored_chunk_byte_size(scratch):
+    """0.5.23 warns: "`chunk_byte_size` will be ignored"; Cairn tells the observer."""
+    for given, expected in (({}, []), ({"chunk_byte_size": 4}, [("a", 1)])):
+        args = {"save_args": {"write_chunk_shape": [4, 6]} | given}
+        [saved] = run([{"op": "save", "dir": str(scratch / str(len(given))), "options": {"use_zarr3": True}, "item": tree_json.to_json({"a": WHOLE}),
+                        "save_args": {"dict": [["a", args]]}, "events": True}])
+        assert [(event["leaf"], event["leaves"]) for event in saved["events"] if event["event"] == "save.chunk_byte_size_ignored"] == expected
+        assert not any(event["event"] == "save.small_chunks" for event in saved["events"])
+
+
 # What 0.5.23 says, and Cairn.
 REFUSALS = {
     r"^Zarr3 is not enabled when": "a: write_chunk_shape and read_chunk_shape are for Zarr v3",

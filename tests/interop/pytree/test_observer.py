@@ -6,6 +6,7 @@ Only the events that mean something to both are compared. docs/observer.md lists
 import contextlib
 import json
 import os
+import re
 import shutil
 import warnings
 
@@ -85,6 +86,23 @@ def test_warnings_of_saves(scratch, save_args, want):
         checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(TREE, args))
     [got] = run([{"op": "save", "dir": str(scratch / "ours"), "item": tree_json.to_json(TREE), "save_args": tree_json.to_json(args), "events": True}])
     assert theirs(said) == ours(got["events"]) == want
+
+
+@pytest.mark.parametrize("zarr3", [False, True])
+@pytest.mark.parametrize("size", [None, 8, 24, 10**6])
+def test_chosen_chunk_shapes(scratch, caplog, zarr3, size):
+    """Both name the arrays of which the pieces are stored in several chunks, and the shapes. Orbax logs them."""
+    tree = {"a": TREE["a"], "b": np.arange(32.0).reshape(8, 4)}
+    args = jax.tree.map(lambda leaf: ocp.SaveArgs(chunk_byte_size=size), tree)
+    with caplog.at_level("INFO", logger="absl"), ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_zarr3=zarr3)) as checkpointer:
+        checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave(tree, args))
+    form = re.compile(r"Array name: '(.*)', global shape: (.*), write shape: (.*), chosen chunk shape: (.*)")
+    theirs = {match.groups() for record in caplog.records if (match := form.fullmatch(record.getMessage()))}
+    [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"use_zarr3": zarr3}, "item": tree_json.to_json(tree), "save_args": tree_json.to_json(args),
+                  "events": True}])
+    chosen = [event for event in got["events"] if event["event"] == "save.chunk_shape_chosen"]
+    assert {(event["leaf"], event["shape"], event["write_shape"], event["chunk_shape"]) for event in chosen} == theirs
+    assert bool(theirs) == (size is not None and size < 100) and all(event["level"] == "info" for event in chosen)
 
 
 @pytest.mark.parametrize("args, older, want", [
@@ -206,6 +224,9 @@ def test_durations_and_bytes(scratch):
     assert compression["compressed_bytes"] + compression["raw_bytes"] + compression["incompressible_bytes"] == size and compression["level"] == "info"
     arrays = events.pop("save.device_arrays")
     assert arrays["arrays"] == 1 and arrays["sharded_bytes"] == TREE["a"].nbytes and arrays["replicated_bytes"] == 0
+    assert "/jax/orbax/write/background_meta_write_secs" in said
+    metadata = events.pop("save.metadata_written")
+    assert metadata["level"] == "debug" and 0 < metadata["seconds"] < 60
     assert set(events) == {"save.blocked", "save.item_written", "restore.finished"}
     assert events["save.item_written"]["bytes"] == events["restore.finished"]["bytes"] == size
     assert all(event["level"] == "info" and 0 < event["seconds"] < 60 for event in events.values())

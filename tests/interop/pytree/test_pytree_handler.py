@@ -123,7 +123,7 @@ def random_args(rng, leaf):
     if kind < 0.2 or random_trees.is_key(leaf):
         return ocp.RestoreArgs()
     if not hasattr(leaf, "shape"):
-        types = {str: [None, str], bool: [None, int, float], int: [None, int, float], float: [None, int, float]}.get(type(leaf), [None])
+        types = {str: [None, str], bool: [None, int, float, bool], int: [None, int, float, bool], float: [None, int, float, bool]}.get(type(leaf), [None])
         return ocp.RestoreArgs(restore_type=types[rng.integers(len(types))])
     if kind < 0.5:
         return ocp.RestoreArgs(restore_type=[None, np.ndarray, np.ndarray, jax.Array][rng.integers(4)], dtype=dtype)

@@ -1,6 +1,7 @@
 """What PyTreeCheckpointHandler refuses, beside Orbax's: the same trigger, and the gist of both messages."""
 
 import functools
+import json
 
 import jax
 import numpy as np
@@ -294,6 +295,19 @@ def test_strings_that_are_numbers(scratch):
     (path / "_strings.json").write_text('{"a": 5, "b": null}')
     want, error, got = restored(path)
     assert error is None and want == {"a": "5", "b": "None"}
+    assert tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(want))
+
+
+VALUES = [True, False, -0.0, 1e16, 1.5e-7, 123456789012345678901234567890, [], {}, [1, [True, None, 2.5]], {"b": [1], "a": {"c": "x"}},
+          ["it's", 'say "x"', "both ' and \"", "back\\slash", "tab\t new\n", "\x00\x7f\x80\xa0\xad", "\u00fc \u4e2d \U0001f600", "\u200b\u2028\ufeff\ue000"]]
+
+
+def test_strings_that_are_other_values(scratch):
+    """Each as a leaf of its own: Python's text of what TensorStore reads."""
+    path = saved(scratch / "ckpt", {f"v{i}": "text" for i in range(len(VALUES))})
+    (path / "_strings.json").write_text(json.dumps({f"v{i}": value for i, value in enumerate(VALUES)}))
+    want, error, got = restored(path)
+    assert error is None and want["v9"] == "{'a': {'c': 'x'}, 'b': [1]}"
     assert tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(want))
 
 

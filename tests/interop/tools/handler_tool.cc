@@ -17,8 +17,8 @@
 // {"op": "flags", "of": [true | false | null, ...]}: is_ocdbt_checkpoint of leaves that one call
 //    serializes -> null
 #include <cairn/array_spec.h>
+#include <cairn/byte_limiter.h>
 #include <cairn/handlers.h>
-#include <cairn/handlers/byte_limiter.h>
 #include <cairn/orbax/save/memory_regulator.h>
 #include <unistd.h>
 

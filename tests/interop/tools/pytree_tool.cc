@@ -395,14 +395,17 @@ Json run(const Json& job) {
   Events events;
   JsonArray compared;
   if (const Json* refuses = given(job, "validator"))
-    options.array_metadata_validator = [&compared, why = *refuses->as_string()](const auto& first,
-                                                                                const auto& other) {
+    options.array_metadata_validator = [&compared,
+                                        why = *refuses->as_string()](const auto& by_process) {
       const auto names = [](const std::vector<SavedArrayMetadata>& arrays) {
         JsonArray out;
         for (const SavedArrayMetadata& array : arrays) out.emplace_back(array.param_name);
         return out;
       };
-      compared.push_back(JsonArray{names(first), names(other)});
+      JsonArray all;
+      for (const auto& [process, arrays] : by_process)
+        all.push_back(JsonArray{static_cast<std::int64_t>(process), names(arrays)});
+      compared.emplace_back(std::move(all));
       if (!why.empty()) throw Error(Code::kDataLoss, why);
     };
   if (const Json* by_name = given(job, "priorities"))

@@ -137,4 +137,10 @@ Box slice_box(const ShapeAndSlice& spec) {
   return box;
 }
 
+std::pair<Shape, Box> read_slice_spec(std::string_view slice_spec) {
+  ShapeAndSlice read = parse_slice_spec(slice_spec);
+  Box part = slice_box(read);
+  return {std::move(read.full_shape), std::move(part)};
+}
+
 }  // namespace cairn::inline v0

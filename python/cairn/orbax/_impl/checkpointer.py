@@ -1,12 +1,13 @@
 """Checkpointer and AsyncCheckpointer: atomic saves of what a handler writes."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import asyncs, processes
+from cairn.orbax._impl import asyncs, monitoring, processes
 from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.commit import Commit, JoinedCommit
 from cairn.orbax._impl.handlers import args as arguments
@@ -65,6 +66,8 @@ class Checkpointer(AbstractCheckpointer):
         self._handler = arguments.wrapped(handler)
         self._group = processes.Group(multiprocessing_options)
         self._write_timeout: float = processes.WRITE_TIMEOUT
+        kind = "async_checkpointer" if isinstance(self, AsyncCheckpointer) else "checkpointer"
+        monitoring.event(f"/jax/orbax/{kind}/init")
 
     @property
     def handler(self) -> CheckpointHandler:
@@ -91,16 +94,27 @@ class Checkpointer(AbstractCheckpointer):
         Raises:
           ValueError: the path exists.
         """
-        commit, made = self._begin(directory, force, custom_metadata, args, kwargs)
+        record = monitoring.SaveRecord(is_async=False)
+        record.started()
+        commit, made = self._begin(record, directory, force, custom_metadata, args, kwargs)
         try:
             self._write(lambda: self._handler.save(commit.directory, args=made))
+            record.blocked()
+            begin = time.time()
             self._group.step("finish", lambda: _finish(self._handler, commit))
+            record.finished(time.time() - begin)
         except BaseException:
             commit.abandon()
             raise
 
     def _begin(
-        self, directory: Any, force: bool, custom_metadata: Any, args: Any, kwargs: Any
+        self,
+        record: monitoring.SaveRecord,
+        directory: Any,
+        force: bool,
+        custom_metadata: Any,
+        args: Any,
+        kwargs: Any,
     ) -> "tuple[Any, Any]":
         """The directory to write to, which process 0 makes, and the arguments of the handler."""
         commit: Any = None
@@ -119,7 +133,9 @@ class Checkpointer(AbstractCheckpointer):
             made = arguments.construct(self._handler, True, args, kwargs)
             if commit is None:
                 return ""
+            begun = time.time()
             commit.create()
+            record.directory_made(time.time() - begun)
             return str(commit.directory)
 
         try:
@@ -144,12 +160,15 @@ class Checkpointer(AbstractCheckpointer):
         Raises FileNotFoundError if there is none, ValueError for an unfinished one.
         """
         directory = as_path(directory)
+        record = monitoring.RestoreRecord()
         if not directory.exists():
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
         if not self._atomicity.is_complete(directory):
             raise ValueError(f"Found incomplete checkpoint at {directory}.")
         made = arguments.construct(self._handler, False, args, kwargs)
-        return self._handler.restore(directory, args=made)
+        restored = self._handler.restore(directory, args=made)
+        record.finished()
+        return restored
 
     def structure(self, directory: Any) -> Any:
         """None, as in Orbax, which deprecates it: metadata() has the structure."""
@@ -250,8 +269,11 @@ class AsyncCheckpointer(Checkpointer):
 
         Waits for the save before. Arguments as those of Checkpointer.save().
         """
+        record = monitoring.SaveRecord(is_async=True)
+        record.started()
         self.wait_until_finished()
-        commit, made = self._begin(directory, force, custom_metadata, args, kwargs)
+        record.waited(time.time() - record.start)
+        commit, made = self._begin(record, directory, force, custom_metadata, args, kwargs)
         handler: Any = self._handler
         futures: list[Any] = []
         self._is_cancelled = False
@@ -263,7 +285,7 @@ class AsyncCheckpointer(Checkpointer):
 
         # Not a daemon: the interpreter waits for it before it ends.
         thread = threading.Thread(
-            target=self._end, args=(commit, futures, limit), name="cairn-orbax-save"
+            target=self._end, args=(commit, futures, limit, record), name="cairn-orbax-save"
         )
         try:
             self._group.step("start", start, everywhere=True)
@@ -276,15 +298,27 @@ class AsyncCheckpointer(Checkpointer):
             else:  # Ctrl-C; the thread removes what was written
                 self.cancel()
             raise
+        record.blocked()
 
-    def _end(self, commit: Any, futures: "list[Any]", limit: TimeLimit) -> None:
+    def _end(
+        self,
+        commit: Any,
+        futures: "list[Any]",
+        limit: TimeLimit,
+        record: monitoring.SaveRecord,
+    ) -> None:
+        begin = time.time()
         try:
             written = ChainedFuture(futures, lambda: None)
             with limit.around():
                 self._write(lambda: written.result(self._write_timeout))
             if self._is_cancelled:
                 raise CancelledError
+            record.written(len(futures), time.time() - begin)
+            finishing = time.time()
             self._group.step("finish", lambda: _finish(self._handler, commit))
+            record.finished(time.time() - finishing)
+            record.thread_ended(time.time() - begin)
             callback = self._async_options.post_finalization_callback
             if callback is not None:
                 callback()

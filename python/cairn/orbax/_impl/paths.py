@@ -19,7 +19,7 @@ def as_path(path: Any) -> Any:
     text = os.fspath(path)
     if "://" in text and not text.startswith("file://"):
         raise NotImplementedError(
-            f"{text}: cairn.orbax works on local directories; cairn.open and cairn.load read URLs"
+            f"{text}: only local directories are supported; object stores are not supported yet"
         )
     try:
         from etils import epath

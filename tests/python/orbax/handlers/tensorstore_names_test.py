@@ -182,6 +182,19 @@ def test_remote_storage(spec):
     same("serialization.tensorstore_utils", lambda ts: ts.is_remote_storage(spec))
 
 
+@pytest.mark.parametrize("dtype", [None, np.float16, jax.numpy.bfloat16, jax.random.key(0).dtype])
+def test_casts(dtype):
+    args = types.SimpleNamespace(dtype=dtype)
+
+    def write(ts):
+        given = {"driver": "zarr", "metadata": {"shape": (3,)}}
+        return ts.get_cast_tspec_serialize(given, np.ones(3, np.float32), args), given
+
+    if not jax.dtypes.issubdtype(dtype or np.int8, jax.dtypes.prng_key):
+        same("serialization.tensorstore_utils", write)
+    same("serialization.tensorstore_utils", lambda ts: ts.get_cast_tspec_deserialize({"driver": "zarr"}, args))
+
+
 def test_specs_of_shardings():
     for directory, name in itertools.product(DIRECTORIES, ["a.b", "ü/ñ", ""]):
         same("serialization.tensorstore_utils", lambda ts: ts.get_sharding_tensorstore_spec(directory, name))
@@ -331,6 +344,14 @@ def test_the_global_registry():
     assert handlers.GLOBAL_TYPE_HANDLER_REGISTRY.get(int) is handlers.get_type_handler(int)
     assert handlers.Scalar == int | float | np.number
     assert handlers.ArrayMetadata is ours.metadata.ArrayMetadata and handlers.StringMetadata is ours.metadata.StringMetadata
+
+
+@pytest.mark.parametrize("platforms", [None, "", "cpu", "gpu", "cuda", "tpu,cpu", "CUDA"])
+def test_the_default_of_replica_parallel(monkeypatch, platforms):
+    monkeypatch.delenv("JAX_PLATFORMS")
+    if platforms is not None:
+        monkeypatch.setenv("JAX_PLATFORMS", platforms)
+    same("serialization.type_handlers", lambda m: importlib.import_module(m.__name__).ArrayHandler()._use_replica_parallel)
 
 
 def test_limiters():

@@ -2,11 +2,15 @@
 
 import dataclasses
 import inspect
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from cairn.orbax._impl import monitoring
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
+
+_log = logging.getLogger("cairn.orbax")
 
 
 @dataclasses.dataclass
@@ -170,6 +174,7 @@ def wrapped(handler: CheckpointHandler) -> CheckpointHandler:
     """The handler itself, or a wrapper if no arguments are registered for it."""
     if has_registered_args(handler):
         return handler
+    _log.warning("No registered CheckpointArgs found for handler type: %s", type(handler))
     if isinstance(handler, AsyncCheckpointHandler):
         return _AsyncWrapper(handler)
     return _Wrapper(handler)
@@ -181,5 +186,6 @@ def construct(handler: CheckpointHandler, for_save: bool, args: Any, kwargs: Any
     for value in (*args, *kwargs.values()):
         if is_args_class(type(value)):
             return value
+    monitoring.event("/jax/orbax/deprecation/checkpointer_legacy_args")
     save, restore = get_registered_args_cls(handler)
     return (save if for_save else restore)(*args, **kwargs)

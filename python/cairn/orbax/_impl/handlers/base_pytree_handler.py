@@ -3,11 +3,12 @@
 import dataclasses
 import json
 import os
+import time
 from typing import Any
 
 from cairn import _cairn
 from cairn.orbax import options
-from cairn.orbax._impl import processes, pytree_restore, time_limits, trees
+from cairn.orbax._impl import monitoring, processes, pytree_restore, time_limits, trees
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs
@@ -55,7 +56,8 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         is_prioritized_key_fn: Any = None,
     ) -> None:
         # docs/python.md lists the options that have nothing to do here.
-        del multiprocessing_options, enable_pinned_host_transfer, is_prioritized_key_fn
+        del multiprocessing_options, enable_pinned_host_transfer
+        monitoring.handler_made(type_handler_registry, is_prioritized_key_fn)
         if restore_concurrent_bytes is not None and restore_concurrent_bytes <= 0:
             raise ValueError(
                 f"Must provide positive `concurrent_bytes`. Found: {restore_concurrent_bytes}"
@@ -84,6 +86,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             "auto_device_host_gb": most if is_auto else None,
         }
         self._native = _cairn.TreeHandler(**self._native_options)
+        self._record: monitoring.TreeSaveRecord | None = None
         self._leaf_options = {
             "is_ocdbt_checkpoint": use_ocdbt,
             "use_zarr3": use_zarr3,
@@ -115,6 +118,10 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise NotImplementedError(
                 "partial_save_mode: cairn.orbax.v1.partial saves a tree in several parts"
             )
+        use = self._leaf_options
+        record = monitoring.TreeSaveRecord(
+            args.item, use["is_ocdbt_checkpoint"], use["use_compression"], use["use_zarr3"]
+        )
         metadata = "" if args.custom_metadata is None else json.dumps(args.custom_metadata)
         target = args.ocdbt_target_data_file_size
         self._check_names(args.item)
@@ -130,6 +137,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         if trees.is_empty(tree):  # a node of a class, which Orbax stores as None
             tree, typestrs = ..., {(): "None"}
         handlers = own.native_options()
+        record.prepared()
         try:
             pending = self._native.async_save(
                 os.fspath(directory),
@@ -145,7 +153,9 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise ValueError(f"TypeHandler lookup failed: {error}") from error
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
             raise ValueError(str(error)) from error
-        written = NativeFuture(pending, self._native)
+        record.initiated(self._native.take_events())
+        self._record = record
+        written = NativeFuture(pending, self._native, record)
         if not typestrs:
             return [written]
         return [NamingFuture(written, directory, typestrs), *futures]
@@ -154,7 +164,11 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         """Restores the tree: as stored, or like a target."""
         args = args or BasePyTreeRestoreArgs()
         self._check_names(args.item)
-        return pytree_restore.restore_stored(self._stored(directory), args)
+        begin, stored = time.time(), self._stored(directory)
+        restored = pytree_restore.restore_stored(stored, args)
+        size = sum(info.stored_nbytes for info in stored.infos)
+        monitoring.tree_restored(restored, time.time() - begin, size)
+        return restored
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""
@@ -180,7 +194,10 @@ class BasePyTreeCheckpointHandler(NativeHandler):
     def finalize(self, directory: Any) -> None:
         """Ends the write. Called in one process, when all have written."""
         writes.place_shared(directory)
+        begin = time.time()
         self._native.finalize(os.fspath(directory))
+        if self._record is not None:
+            self._record.finalized(time.time() - begin, directory)
 
     def close(self) -> None:
         """Waits for writes. Nothing can be saved afterwards."""

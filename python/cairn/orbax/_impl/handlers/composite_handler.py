@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import dataclasses
+import time
 from typing import Any
 
 from cairn.orbax import options
+from cairn.orbax._impl import monitoring
 from cairn.orbax._impl.atomicity import Atomicity
 from cairn.orbax._impl.handlers.args import (
     AsyncWrapperArgs,
@@ -136,7 +138,9 @@ class CompositeCheckpointHandler(NativeHandler):
         for item in sorted(args.keys()):
             handler = self.handler_for(item, args[item])
             path = as_path(directory) / item
+            begin = time.time()
             make(path, self._mode)
+            monitoring.item_directory_made(time.time() - begin)
             self._written[item] = path
             if isinstance(handler, AsyncCheckpointHandler):
                 operations.append(handler.async_save(path, args=args[item]))
@@ -152,8 +156,10 @@ class CompositeCheckpointHandler(NativeHandler):
         if not self._written:
             raise ValueError("finalize() before any item was saved")
         handlers = self.handlers()
+        begin = time.time()
         for item in list(self._written):
             handlers[item].finalize(self._written.pop(item))
+        monitoring.items_finalized(time.time() - begin)
 
     def item_typestrs(self, items: Any) -> "dict[str, str]":
         """What the metadata of a step records of its items."""

@@ -1,11 +1,12 @@
 """PyTreeCheckpointHandler: a BasePyTreeCheckpointHandler with transforms."""
 
 import dataclasses
+import time
 from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax import options
-from cairn.orbax._impl import legacy_restore, pytree_restore
+from cairn.orbax._impl import legacy_restore, monitoring, pytree_restore
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -114,7 +115,14 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         self._check_aggregate(directory)
         is_transformed = args.transforms is not None or args.legacy_transform_fn is not None
         has_types = (directory / TREE_METADATA_FILE).exists()
+        has_values = (directory / AGGREGATE_FILE).exists()
+        if not self._use_ocdbt and not has_values:
+            monitoring.event("/jax/orbax/deprecation/inferred_structure")
         if is_transformed or not has_types or values_in_file(directory):
+            if not has_types:
+                monitoring.event("/jax/orbax/deprecation/missing_metadata")
+            if self._use_ocdbt and not has_values:
+                monitoring.event("/jax/orbax/deprecation/missing_structure")
             return self._restore_other(directory, args)
         base = BasePyTreeRestoreArgs(args.item, args.restore_args, args.partial_restore)
         return self._handler_impl.restore(directory, args=base)
@@ -141,13 +149,18 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         memory = self._restore_concurrent_bytes
         stored = StoredTree(directory, memory, registry, needs_structure=not is_guessed)
         is_known = has_structure(directory) or not self._use_ocdbt
+        begin = time.time()
         if args.legacy_transform_fn is not None:
-            return legacy_restore.restore_by_function(stored, args, is_known)
-        if args.item is None or args.transforms is not None:
-            return pytree_restore.restore_stored(stored, args)
-        if is_known:
-            return legacy_restore.restore_into(stored, args.item, args.restore_args)
-        return restore_by_names(stored, args.item, args.restore_args)
+            restored = legacy_restore.restore_by_function(stored, args, is_known)
+        elif args.item is None or args.transforms is not None:
+            restored = pytree_restore.restore_stored(stored, args)
+        elif is_known:
+            restored = legacy_restore.restore_into(stored, args.item, args.restore_args)
+        else:
+            restored = restore_by_names(stored, args.item, args.restore_args)
+        size = sum(info.stored_nbytes for info in stored.infos)
+        monitoring.tree_restored(restored, time.time() - begin, size, is_old=True)
+        return restored
 
     def metadata(self, directory: Any) -> TreeMetadata:
         """The tree with metadata in place of its values."""

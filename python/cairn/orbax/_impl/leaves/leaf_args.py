@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from cairn.orbax._impl import monitoring
+
 PLACEHOLDER = ...
 
 
@@ -23,6 +25,10 @@ class SaveArgs:
     dtype: Any = None
     chunk_byte_size: "int | None" = None
     shard_axes: "tuple[int, ...]" = ()
+
+    def __post_init__(self) -> None:
+        if self.aggregate:
+            monitoring.warn_of_aggregate()
 
 
 @dataclasses.dataclass

@@ -5,6 +5,7 @@ from typing import Any
 
 from cairn._casts import conversion
 from cairn._checkpoint import item_value
+from cairn.orbax._impl import monitoring
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.shardings import (
     concrete_sharding,
@@ -202,6 +203,7 @@ class LeafReads:
                 f"{info.name}: Sharding of jax.Array cannot be None. None is stored; give "
                 "ArrayRestoreArgs(sharding=...) or restore as numpy.ndarray"
             )
+        monitoring.warn_of_stored_sharding()
         try:
             return from_serialized_string(info.sharding).to_jax_sharding()
         except ValueError as error:

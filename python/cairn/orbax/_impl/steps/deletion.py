@@ -2,9 +2,11 @@
 
 import os
 import threading
+import time
 from typing import Any
 
 from cairn import _cairn
+from cairn.orbax._impl import monitoring
 
 
 def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bool = False) -> None:
@@ -15,11 +17,13 @@ def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bo
     """
     refused = None
     for path in paths:
+        begin = time.time()
         try:
             if subdirectory:
                 _cairn.set_checkpoint_aside(os.fspath(path), subdirectory)
             else:
                 _cairn.remove_checkpoint(os.fspath(path), is_in_place)
+            monitoring.step_removed(time.time() - begin)
         except OSError as error:
             refused = refused or error
     if refused is not None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import logging
 import numbers
 import operator
 import threading
@@ -9,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from cairn.orbax._impl import monitoring
 from cairn.orbax._impl.checkpointer import AsyncCheckpointer
 from cairn.orbax._impl.handlers.args import CheckpointArgs
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
@@ -29,6 +31,8 @@ from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
 from cairn.orbax.logging import StandardLogger
 from cairn.orbax.logging.step_statistics import RestoreStepStatistics, SaveStepStatistics, timed
+
+_log = logging.getLogger("cairn.orbax")
 
 
 class StepAlreadyExistsError(ValueError):
@@ -60,6 +64,7 @@ class CheckpointManager(AbstractCheckpointManager):
     ) -> None:
         self._logger = logger or StandardLogger()
         self._options = options or CheckpointManagerOptions()
+        monitoring.manager_made(directory, self._options, checkpointers)
         self._atomicity = self._options.atomicity()
         self._saves = self._options.saves()
         self._keeps = self._options.keeps()
@@ -76,7 +81,9 @@ class CheckpointManager(AbstractCheckpointManager):
             temporary_path_cls=self._options.temporary_path_class,
             atomicity_options=self._options.atomicity_options,
         )
+        begin = time.time()
         self._infos = self._load_infos(self._options.lightweight_initialize)
+        monitoring.steps_listed(time.time() - begin)
         if self._group.is_primary():
             self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
         self._group.step("opened", lambda: None)
@@ -110,6 +117,7 @@ class CheckpointManager(AbstractCheckpointManager):
     def all_steps(self, read: bool = False) -> "list[int]":
         """The steps, in the order of their saves. read=True is reload() before."""
         if read:
+            _log.warning("`read` option is deprecated. Use `reload` to read from disk.")
             self.reload()
         return [info.step for info in self._infos]
 
@@ -130,7 +138,9 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def reload(self) -> None:
         """Lists the directory again."""
+        begin = time.time()
         self._infos = self._load_infos(False)
+        monitoring.steps_listed(time.time() - begin)
 
     def _load_infos(self, light: bool) -> "list[CheckpointInfo]":
         if not self._directory.exists():
@@ -163,6 +173,7 @@ class CheckpointManager(AbstractCheckpointManager):
     def should_save(self, step: int) -> bool:
         """Whether save() would save the step."""
         if self._options.read_only:
+            _log.warning("%s is read only, save will be skipped", self._directory)
             return False
         latest = self.latest_step()
         if latest is not None and latest >= step:
@@ -216,12 +227,16 @@ class CheckpointManager(AbstractCheckpointManager):
             if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
                 return False
             self._wait_for_previous(step, statistics)
+            begin = time.time()
             if step in self.all_steps():
                 raise StepAlreadyExistsError(f"Checkpoint for step {step} already exists.")
             named = self._items.named(items, save_kwargs, args, for_save=True)
             has_metrics = metrics is not None and self._options.best_fn is not None
+            if metrics is None and self._options.best_fn is not None:
+                _log.warning("Requested `tracked_metric`; did not provide metrics.")
             if has_metrics and not self._options.prevent_write_metrics:
                 named[METRICS_ITEM] = JsonSaveArgs(metrics)
+            monitoring.step_validated(time.time() - begin)
             with timed(statistics, "checkpointer_blocking"):
                 self._checkpointer.save(
                     step_names.build_step_path(self._directory, self._format, step),
@@ -240,21 +255,27 @@ class CheckpointManager(AbstractCheckpointManager):
         if self.reached_preemption(step):
             statistics.reached_preemption = True
             statistics.preemption_received_at = time.time()
+        is_over = self._last_save_time is not None  # else Orbax reports no time between the two
         with timed(statistics, "wait_for_prev"):
             self.wait_until_finished()
         if self._last_save_time is not None:
             started: Any = statistics.wait_for_prev_start_time
             statistics.time_between_consecutive_saves_sec = started - self._last_save_time
+            if is_over:
+                monitoring.between_saves(started - self._last_save_time)
 
     def _keep_and_finish(self, step: int, statistics: SaveStepStatistics) -> None:
         """Removes old steps when the new one is durable: now, or in the background."""
         with timed(statistics, "get_old_steps"):
+            begin = time.time()
             old = self._group.step("keep", self._unkept)
+            monitoring.steps_chosen(time.time() - begin, len(self._infos))
         self._infos = [info for info in self._infos if info.step not in old]
         if not isinstance(self._checkpointer, AsyncCheckpointer):
             statistics.synchronous = True
             self._last_save_time = time.time()
             self._remove_steps(old)
+            monitoring.old_steps_removed(time.time() - self._last_save_time)
             return
         self._saving = step
         self._thread = threading.Thread(
@@ -272,6 +293,7 @@ class CheckpointManager(AbstractCheckpointManager):
             checkpointer.wait_until_finished()
             self._last_save_time = time.time()
             self._remove_steps(old)
+            monitoring.old_steps_removed(time.time() - self._last_save_time)
         except BaseException as error:  # raised in the caller's thread
             self._error = error
 
@@ -365,6 +387,7 @@ class CheckpointManager(AbstractCheckpointManager):
     def delete(self, step: int) -> None:
         """Removes a step. Raises FileNotFoundError if there is no such step."""
         if self._options.read_only:
+            _log.warning("%s is read only, delete will be skipped", self._directory)
             return
         if step not in self.all_steps():
             raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
@@ -384,9 +407,11 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def wait_until_finished(self) -> None:
         """Waits until the save is durable and old steps are removed. Raises its error, once."""
+        begin = time.time()
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        monitoring.manager_waited(time.time() - begin)
         self.check_for_errors()
 
     def check_for_errors(self) -> None:

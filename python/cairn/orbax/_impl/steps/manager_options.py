@@ -104,7 +104,7 @@ class CheckpointManagerOptions:
     def _ignore_saves(self) -> None:
         """Takes back what a read-only manager ignores, and warns of what has been given."""
         for name, neutral in _IGNORED_IF_READ_ONLY.items():
-            if getattr(self, name) not in (neutral, _DEFAULTS[name]):
+            if getattr(self, name) != neutral:
                 _log.warning(
                     "CheckpointManagerOptions.read_only=True, setting %s=%s.", name, neutral
                 )
@@ -152,6 +152,3 @@ class CheckpointManagerOptions:
                 )
             )
         return keeping.AnyPreservationPolicy(policies)
-
-
-_DEFAULTS = {field.name: field.default for field in dataclasses.fields(CheckpointManagerOptions)}

@@ -1,14 +1,12 @@
 """Merges the databases of several processes."""
 
 import asyncio
-import logging
 import os
 from typing import Any
 
 from cairn import _cairn
+from cairn.orbax._impl.monitoring import warn_of_nothing_to_merge
 from cairn.orbax._impl.native_reads import DamagedDataError
-
-_log = logging.getLogger("cairn.orbax")
 
 
 async def merge_ocdbt_per_process_files(
@@ -44,8 +42,4 @@ async def merge_ocdbt_per_process_files(
     except _cairn.CorruptionError as error:
         raise DamagedDataError(str(error)) from error
     if merged == 0:
-        _log.warning(
-            "Skipping merge of OCDBT checkpoints: No per-process OCDBT checkpoint subdirs found in "
-            "%s, ",
-            directory,
-        )
+        warn_of_nothing_to_merge(directory)

@@ -3,11 +3,16 @@
 from concurrent.futures import CancelledError
 from typing import Any
 
+from cairn.orbax._impl import monitoring
+
 
 class NativeFuture:
     """Ends when the native part has written everything."""
 
-    def __init__(self, pending: Any, handler: Any) -> None:
+    def __init__(
+        self, pending: Any, handler: Any, record: "monitoring.TreeSaveRecord | None" = None
+    ) -> None:
+        self._record = record
         self._pending = pending
         self._handler = handler  # must live as long as its writes
         self._is_cancelled = False
@@ -27,3 +32,6 @@ class NativeFuture:
             raise
         except NotImplementedError as error:  # an array of a type that no format of Orbax has
             raise ValueError(str(error)) from error
+        record, self._record = self._record, None
+        if record is not None:
+            record.written(self._handler.take_events())

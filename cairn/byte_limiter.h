@@ -1,4 +1,5 @@
-// byte_limiter.h -- limits the number of bytes in flight, by the rule of Orbax.
+// byte_limiter.h -- limits the number of bytes in flight, by the rule of Orbax. ParamInfo has the
+// limiter of a save or restore, so that a type handler of the caller's can keep the limit, too.
 #pragma once
 
 #include <condition_variable>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
 // Grants reservations of bytes up to a limit, by the rule of Orbax's byte limiter: a request must
@@ -38,6 +40,7 @@ class ByteLimiter {
   void check(std::int64_t bytes) const;
   // Blocks until the bytes are free. Throws as check().
   [[nodiscard]] Reservation reserve(std::int64_t bytes);
+  // The limit; none: every request is granted.
   [[nodiscard]] std::optional<std::int64_t> limit() const { return limit_; }
 
  private:
@@ -48,3 +51,4 @@ class ByteLimiter {
 };
 
 }  // namespace cairn::inline v0
+#pragma GCC visibility pop
