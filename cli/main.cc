@@ -147,7 +147,7 @@ int run(int argc, char** argv) {
   CLI::App app("Opens, shows, verifies and converts the checkpoints of machine-learning models.",
                "cairn");
   style_help(app);
-  app.set_version_flag("--version", "cairn " + std::string(version()));
+  app.set_version_flag("--version", "cairn " + std::string(version()) + "\n" + codec_versions());
   app.require_subcommand(0, 1);
   app.footer(
       "Every command takes a checkpoint of any format: an Orbax directory or step root, a\n"

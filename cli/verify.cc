@@ -5,6 +5,7 @@
 #include "screen/text.h"
 #include "source.h"
 
+#include <cairn/codec_versions.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,6 +94,16 @@ std::string unprotected_text(const VerifyReport& report, bool all) {
          fold_text(list_text(names, " (--unprotected lists them)"), kIndent) + "\n";
 }
 
+// Orbax and Zarr compress with zstd, and seldom store a checksum.
+std::string limitation_text(const VerifyReport& report, const VerifyArguments& options) {
+  const std::string limitation = codec_limitation();
+  if (limitation.empty() || report.unprotected.empty()) return "";
+  const auto checkpoint = try_call([&] { return open(report.path, options.source.options); });
+  if (!checkpoint) return "";
+  const std::string& format = checkpoint.value()->info().format;
+  return format == "orbax" || format == "zarr" ? "         " + limitation + "\n" : "";
+}
+
 std::string verdict_words(const VerifyReport& report, bool strict) {
   const Style& style = stdout_style();
   const auto places = [&](Severity severity) { return grouped(report, severity).size(); };
@@ -137,6 +148,7 @@ void write_report(const VerifyReport& report, const VerifyArguments& options, bo
   for (const Severity severity : {Severity::kDamage, Severity::kNotChecked, Severity::kNote})
     for (const auto& group : grouped(report, severity)) out().show(group_text(group));
   out().show(unprotected_text(report, options.list_unprotected));
+  out().show(limitation_text(report, options));
 }
 
 std::string summary_text(const VerifyReport& report, bool strict) {

@@ -89,4 +89,9 @@ if(CAIRN_MISSING)
 endif()
 
 pkg_check_modules(CAIRN_CODECS REQUIRED IMPORTED_TARGET ${CAIRN_CODEC_MODULES})
+# The same limit stands in cairn/codec/zstd.cc.
+if(CAIRN_CODECS_libzstd_VERSION VERSION_LESS 1.5.5)
+  message(NOTICE "zstd ${CAIRN_CODECS_libzstd_VERSION} decodes some damaged data without an error. Where damage must be found, "
+                 "build with zstd 1.5.5 or newer (docs/install.md).")
+endif()
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

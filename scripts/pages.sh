@@ -10,7 +10,7 @@ mkdir -p "$folder/man" "$folder/bash" "$folder/zsh" "$folder/fish"
 commands=$("$cairn" --help | awk '/^[A-Z].*:$/ { inside = $0 == "Commands:" } inside && /^  [a-z]/ { print $1 }')
 [ -n "$commands" ] || { echo "pages.sh: $cairn --help names no commands" >&2; exit 1; }
 # The release and no date: a page is the same whenever it is built.
-release=$("$cairn" --version)
+release=$("$cairn" --version | head -n 1)
 
 page() {  # NAME [COMMAND]
   "$cairn" ${2:+"$2"} --help >"$folder/help"

@@ -13,6 +13,9 @@
 
 namespace cairn::inline v0::codec {
 
+std::string blosc_version() { return blosc_get_version_string(); }
+std::string lz4_version() { return LZ4_versionString(); }
+
 std::size_t lz4_size(ByteView in) {
   std::uint32_t size = 0;
   if (in.size() < sizeof(size)) fail(Codec::kLz4, "is too short for its size field");

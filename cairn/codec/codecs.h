@@ -45,6 +45,16 @@ inline void check_level(Codec codec, int level, int least, int greatest) {
                     std::to_string(least) + " to " + std::to_string(greatest));
 }
 
+// The versions of the libraries that a file includes.
+std::string zstd_version();
+// Whether the library reports all damage that its format allows to notice.
+bool is_zstd_strict();
+std::string deflate_version();  // zlib.h has a macro zlib_version
+std::string bzip2_version();
+std::string blosc_version();
+std::string lz4_version();
+std::string snappy_version();
+
 // The destination of a decoder: memory of fixed size, or bytes that grow up to a bound.
 class Output {
  public:

@@ -1,6 +1,5 @@
 // snappy.cc -- snappy: blocks that begin with the decoded size.
-#include <cairn/codec/decompress.h>
-#include <cairn/error.h>
+#include <cairn/codec/codecs.h>
 #include <snappy.h>
 
 #include <string>
@@ -16,6 +15,11 @@ constexpr std::uint64_t kMostPerByte = 22;
 }
 
 }  // namespace
+
+std::string codec::snappy_version() {
+  return std::to_string(SNAPPY_MAJOR) + "." + std::to_string(SNAPPY_MINOR) + "." +
+         std::to_string(SNAPPY_PATCHLEVEL);
+}
 
 Bytes decompress_snappy(ByteView in, std::uint64_t max_size) {
   const auto* data = reinterpret_cast<const char*>(in.data());

@@ -93,6 +93,14 @@ struct Bz2CompressEnd {
 
 }  // namespace
 
+std::string codec::deflate_version() { return zlibVersion(); }
+
+// Its text ends with a date: "1.0.8, 13-Jul-2019".
+std::string codec::bzip2_version() {
+  const std::string text = BZ2_bzlibVersion();
+  return text.substr(0, text.find(','));
+}
+
 void codec::decode_zlib(Codec codec, ByteView in, Output& out) {
   if (in.empty()) fail(codec, "is empty");
   z_stream stream{};

@@ -40,6 +40,20 @@ bool is_zstd_frame(ByteView in) {
   return in.size() >= sizeof(kMagic) && std::memcmp(in.data(), kMagic, sizeof(kMagic)) == 0;
 }
 
+// Returns `in` behind the skippable frames that it starts with. They hold what other programs need:
+// seekable zstd and pzstd write them. RFC 8878 has them anywhere between frames.
+ByteView without_skippable_frames(ByteView in) {
+  constexpr std::byte kHighNibble{0xf0};
+  constexpr unsigned char kMagic[] = {0x2a, 0x4d, 0x18};
+  while (in.size() >= 4 && (in[0] & kHighNibble) == std::byte{0x50} &&
+         std::memcmp(in.data() + 1, kMagic, sizeof(kMagic)) == 0) {
+    const std::size_t size = ZSTD_findFrameCompressedSize(in.data(), in.size());
+    if (ZSTD_isError(size)) fail(Codec::kZstd, "a skippable frame is truncated");
+    in = in.subspan(size);
+  }
+  return in;
+}
+
 // Returns the frame that `in` starts with. Throws data_loss for formats older than zstd 1.0: they
 // are no longer written, and their decoders are not safe for hostile input.
 ByteView first_zstd_frame(ByteView in) {
@@ -195,10 +209,18 @@ struct ZstdFrame {
 
 }  // namespace
 
+std::string codec::zstd_version() { return ZSTD_versionString(); }
+
+bool codec::is_zstd_strict() {
+  constexpr unsigned kFirstStrict = 10505;  // 1.5.5
+  return ZSTD_versionNumber() >= kFirstStrict;
+}
+
 void codec::decode_zstd_into(ByteView in, MutableByteView out) {
   if (decode_raw_zstd_block(in, out)) return;
   const std::size_t expected = out.size();
   std::size_t written = 0;
+  in = without_skippable_frames(in);
   do {
     const ByteView frame = first_zstd_frame(in);
     const std::size_t n = ZSTD_decompressDCtx(zstd_decoder(), out.data() + written,
@@ -206,7 +228,7 @@ void codec::decode_zstd_into(ByteView in, MutableByteView out) {
     if (ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall) fail_long(Codec::kZstd, expected);
     if (ZSTD_isError(n)) fail(Codec::kZstd, ZSTD_getErrorName(n));
     written += n;
-    in = in.subspan(frame.size());
+    in = without_skippable_frames(in.subspan(frame.size()));
   } while (!in.empty());
   check_size(Codec::kZstd, written, expected);
 }
@@ -214,10 +236,11 @@ void codec::decode_zstd_into(ByteView in, MutableByteView out) {
 Bytes codec::decode_zstd(ByteView in, std::uint64_t max_size) {
   Bytes out;
   std::size_t written = 0;
+  in = without_skippable_frames(in);
   do {
     const ByteView frame = first_zstd_frame(in);
     written = append_zstd_frame(frame, out, written, max_size);
-    in = in.subspan(frame.size());
+    in = without_skippable_frames(in.subspan(frame.size()));
   } while (!in.empty());
   out.resize(written);
   return out;
@@ -348,11 +371,12 @@ std::unique_ptr<ByteStream> codec::open_zstd(ByteSource source, std::uint64_t en
 
 bool zstd_has_checksum(ByteView in) {
   constexpr std::byte kChecksumFlag{4};
+  in = without_skippable_frames(in);
   do {
     if (!is_zstd_frame(in)) return false;
     const std::size_t size = ZSTD_findFrameCompressedSize(in.data(), in.size());
     if (ZSTD_isError(size) || (in[4] & kChecksumFlag) == std::byte{0}) return false;
-    in = in.subspan(size);
+    in = without_skippable_frames(in.subspan(size));
   } while (!in.empty());
   return true;
 }

@@ -121,7 +121,7 @@ bool is_group(const StorePtr& store, const std::string& key) {
   const auto is = try_call([&] {
     const auto text = store->read_at_most(key, kMaxGroup);
     if (!text) return false;
-    JsonScanner scan(as_text(*text));
+    JsonScanner scan(without_byte_order_mark(as_text(*text)));
     std::string_view member;
     bool group = false;
     scan.begin_object();

@@ -118,7 +118,10 @@ std::string SpecJson::read() const {
   if (!value)
     throw Error(Code::kNotFound, "there is no JSON value at " + store->describe(state.key));
   return with_context([&] { return store->describe(state.key); },
-                      [&] { return to_text(find_part(parse_json(as_text(*value)), state.parts)); });
+                      [&] {
+                        return to_text(find_part(
+                            parse_json(without_byte_order_mark(as_text(*value))), state.parts));
+                      });
 }
 
 void SpecJson::write(std::string_view json) {
@@ -131,7 +134,7 @@ void SpecJson::write(std::string_view json) {
                         [&] {
                           if (state.parts.empty() || !old)
                             return to_text(with_part(nullptr, state.parts, value));
-                          const Json root = parse_json(as_text(*old));
+                          const Json root = parse_json(without_byte_order_mark(as_text(*old)));
                           return to_text(with_part(&root, state.parts, value));
                         });
   });

@@ -17,9 +17,10 @@ Tree numpy_scalar(const Array& array) {
 }  // namespace
 
 void check_readable(const std::string& name, const TensorInfo& tensor) {
-  if (!tensor.error.empty())
-    throw Error(tensor.is_described() ? Code::kUnimplemented : Code::kDataLoss,
-                name + ": " + tensor.error);
+  if (tensor.error.empty()) return;
+  // What is recorded and not there is lost.
+  const Code code = tensor.error_code == Code::kNotFound ? Code::kDataLoss : tensor.error_code;
+  throw Error(code, name.empty() ? tensor.error : name + ": " + tensor.error);
 }
 
 bool is_scalar_leaf(const TensorInfo& tensor) {

@@ -69,8 +69,9 @@ nb::tuple path_of(const TensorInfo& tensor) {
 
 // Throws the error for which a leaf cannot be read.
 void check_readable(const TensorInfo& tensor) {
+  const std::string name = tensor.full_name();
   if (!tensor.error.empty())
-    throw Error(tensor.error_code, tensor.full_name() + ": " + tensor.error);
+    throw Error(tensor.error_code, name.empty() ? tensor.error : name + ": " + tensor.error);
 }
 
 // KeyError takes a name, not a sentence, but the names that are alike help more.
@@ -275,8 +276,16 @@ class Reader {
              [&](const CallControl& call) { checkpoint_->read(requests, call.progress); });
   }
 
+  // The name of the type if NumPy has one; else throws an error that names the array.
   static std::string opaque_name(const TensorInfo& tensor) {
-    return tensor.dtype == DType::kOpaque ? tensor.dtype_name : std::string();
+    if (tensor.dtype != DType::kOpaque) return "";
+    try {
+      (void)opaque_dtype(tensor.dtype_name);
+    } catch (Error& e) {
+      if (!tensor.full_name().empty()) e.add_context(tensor.full_name());
+      throw;
+    }
+    return tensor.dtype_name;
   }
 
   // Opaque elements are loaded without the name of their type.

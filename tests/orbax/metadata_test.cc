@@ -27,12 +27,12 @@ void expect_damaged(Parse parse, const std::vector<std::pair<std::string, const 
 
 TEST(CheckpointMetadata, ReadsWhatOrbaxWrites) {
   const auto m = parse_checkpoint_metadata(
-      R"({"item_handlers": {"default": "x.StandardCheckpointHandler", "metrics": null}, "metrics": {"acc": 1}, "performance_metrics": {}, "init_timestamp_nsecs": 1795201916934160904, "commit_timestamp_nsecs": 1.795201916980150e18, "custom_metadata": {"lr": 1}, "new": 1})");
+      R"({"item_handlers": {"default": "x.StandardCheckpointHandler", "metrics": null}, "metrics": {"acc": 1}, "performance_metrics": {}, "init_timestamp_nsecs": 1795201916934160904, "commit_timestamp_nsecs": 1795201916980150000, "custom_metadata": {"lr": 1}, "new": 1})");
   ASSERT_EQ(m.item_handlers.size(), 2U);
   EXPECT_EQ(m.item_handlers[0],
             (std::pair<std::string, std::string>("default", "x.StandardCheckpointHandler")));
   EXPECT_EQ(m.init_time_ns, 1795201916934160904);
-  EXPECT_EQ(m.commit_time_ns, 1795201916980150016);  // what a double can hold
+  EXPECT_EQ(m.commit_time_ns, 1795201916980150000);
   EXPECT_EQ(to_text(m.metrics), R"({"acc":1})");
   EXPECT_EQ(to_text(m.custom_metadata), R"({"lr":1})");
 }
@@ -54,6 +54,7 @@ TEST(CheckpointMetadata, Damaged) {
                   {R"({"item_handlers": {"a": 3}})", "the handler of item 'a'"},
                   {R"({"init_timestamp_nsecs": "now"})", "'init_timestamp_nsecs' is"},
                   {R"({"commit_timestamp_nsecs": 1.5})", "not an integer"},
+                  {R"({"commit_timestamp_nsecs": 2.0})", "not an integer"},  // as Orbax
                   {R"({"custom_metadata": 3})", "'custom_metadata' is"},
                   {R"({"metrics": []})", "'metrics' is"},
                   {std::string(1000, '['), ""}});

@@ -186,8 +186,8 @@ TEST(Verify, SideFiles) {
     const char* expect;
   } kBad[] = {
       {"_sharding", "{", "", "unexpected end"},
-      {"_sharding", R"({"dw==":"{"})", "w", "is not JSON"},
-      {"_sharding", R"({"dw==":"{}"})", "w", "no 'sharding_type'"},
+      {"_sharding", R"({"dw==":"{"})", "w", "invalid JSON"},
+      {"_sharding", R"({"dw==":"{}"})", "w", "'sharding_type' is missing"},
       {"_strings.json", "[]", "", "expected an object"},
       {"_CHECKPOINT_METADATA", "[]", "", "expected an object"},
       {"array_metadatas/process_0", "{}", "", "no 'array_metadatas'"},
@@ -298,11 +298,28 @@ TEST(Verify, SideFilesThatSpeakOfOthersAreNotes) {
                           HasSubstr("a string is stored, but no string leaf has its name")));
 }
 
-TEST(Verify, AnArrayWithoutItsShardingIsANote) {
+TEST(Verify, AnArrayWithoutItsShardingIsDamage) {
   const GoldenCopy copy("tiny_ocdbt_zarr2");
   copy.put("_sharding", "{}");
+  EXPECT_THAT(damages(copy.path()),
+              ElementsAre(HasSubstr("has no sharding for this device array")));
+}
+
+TEST(Verify, MetadataOfAnArrayThatTensorStoreRefusesIsDamage) {
+  const GoldenCopy copy("direct_files_zarr2");
   EXPECT_THAT(damages(copy.path()), IsEmpty());
-  EXPECT_THAT(notes(copy.path()), ElementsAre(HasSubstr("has no sharding for this device array")));
+  copy.edit("host/.zarray", R"("level":1)", R"("level":"1")");
+  EXPECT_THAT(damages(copy.path()), ElementsAre(HasSubstr(R"(level: "1" is not an integer)")));
+  copy.edit("host/.zarray", R"("level":"1")", R"("levels":1)");
+  EXPECT_THAT(damages(copy.path()), ElementsAre(HasSubstr("an unknown member 'levels'")));
+}
+
+TEST(Verify, AByteOrderMarkInAFileThatPythonReadsIsDamage) {
+  const GoldenCopy copy("tiny_ocdbt_zarr2");
+  copy.edit("_sharding", "{", "\xef\xbb\xbf{");
+  EXPECT_THAT(damages(copy.path()), IsEmpty()) << "TensorStore reads this file and skips the mark";
+  copy.edit("array_metadatas/process_0", "{", "\xef\xbb\xbf{");
+  EXPECT_THAT(damages(copy.path()), ElementsAre(HasSubstr("byte-order mark")));
 }
 
 TEST(Verify, JsonItemsOfAComposite) {

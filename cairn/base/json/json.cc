@@ -192,6 +192,8 @@ std::optional<T> integral(double d) {
   return static_cast<T>(d);
 }
 
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 }  // namespace
 
 Json::Json(std::uint64_t v) {
@@ -274,8 +276,12 @@ std::string_view Json::type_text() const {
   return "a number";
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
+
 Json parse_json(std::string_view text, const JsonLimits& limits) {
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseNumbersAsStringsFlag |
                               rapidjson::kParseNanAndInfFlag;
   // The parser library counts in 32 bits.
@@ -288,13 +294,13 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
   if (is_lfs_pointer(text)) throw Error(Code::kDataLoss, std::string(kIsLfsPointer));
   if (const std::size_t bad = find_invalid_utf8(text); bad < text.size())
     throw parse_error("invalid UTF-8", bad);
-  const std::size_t start = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  if (text.starts_with(kByteOrderMark)) throw parse_error(std::string(kHasByteOrderMark), 0);
   // The parser unescapes strings in place and requires a NUL at the end. It reads whole aligned
   // groups of 16 bytes.
   constexpr std::size_t kPadding = 16;
   std::string copy;
-  copy.reserve(text.size() - start + kPadding);
-  copy.append(text, start).append(kPadding, '\0');
+  copy.reserve(text.size() + kPadding);
+  copy.append(text).append(kPadding, '\0');
   rapidjson::InsituStringStream stream(copy.data());
   rapidjson::Reader reader;
   Builder builder(std::min(limits.max_depth, kMostDepth));
@@ -303,12 +309,10 @@ Json parse_json(std::string_view text, const JsonLimits& limits) {
       limits.max_depth <= kMostRecursion
           ? reader.Parse<kFlags>(stream, builder)
           : reader.Parse<kFlags | rapidjson::kParseIterativeFlag>(stream, builder);
-  if (!builder.refusal().empty()) throw parse_error(builder.refusal(), start + result.Offset());
-  if (result.IsError())
-    throw parse_error(std::string(reason(result.Code())), start + result.Offset());
+  if (!builder.refusal().empty()) throw parse_error(builder.refusal(), result.Offset());
+  if (result.IsError()) throw parse_error(std::string(reason(result.Code())), result.Offset());
   // The parser treats a NUL byte as the end of the text.
-  if (stream.Tell() != text.size() - start)
-    throw parse_error("text after the value", start + stream.Tell());
+  if (stream.Tell() != text.size()) throw parse_error("text after the value", stream.Tell());
   return builder.take();
 }
 

@@ -82,9 +82,18 @@ struct JsonLimits {
   std::size_t max_bytes = std::size_t{1} << 30U;
 };
 
-// Parses exactly one JSON value; white space and a UTF-8 byte-order mark around it are allowed. The
-// text must be valid UTF-8. Throws data_loss with the byte offset for anything else.
+// Parses exactly one JSON value; white space around it is allowed. The text must be valid UTF-8 and
+// have no byte-order mark: RFC 8259 and Python's json.loads refuse one. Throws data_loss with the
+// byte offset for anything else.
 Json parse_json(std::string_view text, const JsonLimits& limits = {});
+
+// Returns the text behind its UTF-8 byte-order mark, or the text if it has none. For documents
+// whose other readers (TensorStore, zarr-python) skip the mark, and for what users write.
+std::string_view without_byte_order_mark(std::string_view text);
+// The message for a document that has a mark and must not.
+inline constexpr std::string_view kHasByteOrderMark =
+    "it begins with a byte-order mark, which readers of this file refuse; save it as UTF-8 without "
+    "one";
 
 // The output style of to_text.
 enum class JsonStyle {

@@ -2,6 +2,7 @@
 #include <cairn/base/json/scan.h>
 
 #include <cairn/base/git_lfs.h>
+#include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
 
 #include <array>
@@ -46,7 +47,7 @@ bool is_simple_escape(char c) { return kEscaped[static_cast<unsigned char>(c)] !
 }  // namespace
 
 JsonScanner::JsonScanner(std::string_view text) : text_(text) {
-  if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte-order mark
+  if (without_byte_order_mark(text).size() != text.size()) fail(std::string(kHasByteOrderMark));
 }
 
 void JsonScanner::fail(const std::string& what) const {

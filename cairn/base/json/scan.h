@@ -1,6 +1,6 @@
 // scan.h -- a JSON pull parser that reads value by value without building a tree, for the
-// metadata of checkpoints with very many tensors. It is as strict and as safe as parse_json: every
-// failure is an Error(kDataLoss) with the byte offset.
+// metadata of checkpoints with very many tensors. It is as strict and as safe as parse_json, also
+// about a byte-order mark: every failure is an Error(kDataLoss) with the byte offset.
 #pragma once
 
 #include <cairn/error.h>

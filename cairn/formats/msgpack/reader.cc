@@ -6,6 +6,7 @@
 #include <cairn/msgpack.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/msgpack/numpy_types.h>
 
 #include <algorithm>
 
@@ -19,6 +20,7 @@ LeafKind leaf_kind(const MsgpackLeaf& leaf) {
 
 RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   RawLeaf leaf;
+  leaf.unreadable = why_unreadable(from);
   leaf.info.nbytes = leaf.info.stored_nbytes = from.nbytes();
   leaf.info.name = param_name(from.path);
   leaf.info.path = std::move(from.path);

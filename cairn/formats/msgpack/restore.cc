@@ -6,8 +6,6 @@
 #include <cairn/tree/msgpack/msgpack.h>
 #include <cairn/tree/msgpack/numpy_types.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -84,11 +82,8 @@ class Restorer {
   }
 
   static NumpyArray numpy_array(const MsgpackLeaf& leaf) {
-    if (!size_in_numpy(leaf.dtype_name))
-      throw Error(Code::kUnimplemented,
-                  fmt::format("elements of type {} cannot be restored, neither by flax and Orbax "
-                              "nor here: their stored name does not describe them",
-                              leaf.dtype_name));
+    if (std::string why = why_unreadable(leaf); !why.empty())
+      throw Error(Code::kUnimplemented, std::move(why));
     return {leaf.dtype_name, leaf.shape, joined(leaf), leaf.kind == MsgpackKind::kNumpyScalar};
   }
 

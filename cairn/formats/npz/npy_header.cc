@@ -4,6 +4,7 @@
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/utf8.h>
+#include <cairn/formats/npz/npy_fields.h>
 #include <cairn/npz.h>
 
 #include <fmt/format.h>
@@ -15,8 +16,8 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kNpyAlign = 64;
-// By default NumPy refuses headers of more than 10,000 bytes. Only structured types have long
-// headers.
+// By default NumPy refuses longer headers. Only structured types have long headers.
+constexpr std::size_t kMaxHeaderOfNumpy = 10'000;
 constexpr std::uint64_t kMaxHeader = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMinDict = 2;
 constexpr std::size_t kMaxRank = 64;
@@ -113,7 +114,8 @@ class Literal {
     std::int64_t value = 0;
     const auto [end, error] =
         std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc() || value < 0)
+    const bool padded = text_.substr(at_).starts_with('0') && end > text_.data() + at_ + 1;
+    if (error != std::errc() || value < 0 || padded)
       damaged(fmt::format("expected an extent of 'shape' at character {} of the dict", at_));
     at_ = static_cast<std::size_t>(end - text_.data());
     // Python 2 wrote long integers with this suffix
@@ -174,19 +176,38 @@ void set_plain(NpyHeader& header, DType dtype) {
   header.big_endian = header.descr[0] == '>' && header.element_size > 1;
 }
 
+void set_type(NpyHeader& header);
+
+// Whether numpy.load reads elements of the type with this name without arguments.
+bool is_numpy_type(std::string_view name) {
+  NpyHeader header{.descr = std::string(name)};
+  const auto known = try_call([&] {
+    set_type(header);
+    return header.refused.empty();
+  });
+  return known && known.value();
+}
+
+void set_fields(NpyHeader& header) {
+  set_opaque(header, 0,
+             "elements with fields (a structured NumPy type) cannot be read; save each field as an "
+             "array of its own");
+  if (!is_field_list(header.descr, is_numpy_type))
+    header.refused = "numpy.load does not read elements of type " + header.dtype_name;
+}
+
 void set_type(NpyHeader& header) {
   const std::string_view descr = header.descr;
-  if (descr.starts_with('[') || descr.starts_with('('))
-    return set_opaque(header, 0,
-                      "elements with fields (a structured NumPy type) cannot be read; save each "
-                      "field as an array of its own");
+  if (descr.starts_with('[') || descr.starts_with('(')) return set_fields(header);
   if (const auto dtype = ml_dtype(descr)) return set_plain(header, *dtype);
   std::size_t at = descr.find_first_of("<>|=") == 0 ? 1 : 0;
   if (at >= descr.size()) damaged(fmt::format("'{}' is not an element type", descr));
   const char kind = descr[at++];
-  if (kind == 'O')
+  if (kind == 'O') {
+    header.refused = "numpy.load reads pickled Python objects only with allow_pickle=True";
     return set_opaque(header, 0,
                       "Python objects are pickled in the file, and pickles are not read");
+  }
   std::uint64_t size = 0;
   const char* const end = descr.data() + descr.size();
   const auto [digits_end, error] = std::from_chars(descr.data() + at, end, size);
@@ -199,6 +220,10 @@ void set_type(NpyHeader& header) {
   if (const auto dtype = plain_dtype(kind, size)) return set_plain(header, *dtype);
   // Strings, raw bytes, times, and the long doubles of some processors are kept as stored.
   if (std::string_view("SaUVMmfc").find(kind) == std::string_view::npos)
+    damaged(fmt::format("'{}' is not an element type", descr));
+  const bool is_long_double =
+      (kind == 'f' && (size == 12 || size == 16)) || (kind == 'c' && (size == 24 || size == 32));
+  if ((kind == 'f' || kind == 'c') && !is_long_double)
     damaged(fmt::format("'{}' is not an element type", descr));
   if (kind == 'U') size *= 4;
   set_opaque(header, size, size == 0 ? "elements of 0 bytes cannot be read" : "");
@@ -290,8 +315,12 @@ NpyHeader decode_npy_header(ByteView header) {
   if (out.size != header.size())
     damaged(fmt::format("it ends after {} of {} bytes", header.size(), out.size));
   const int version = std::to_integer<int>(header[6]);
-  parse_dict(to_utf8(as_text(header.subspan(version == 1 ? 10 : 12)), version < 3), out);
+  const std::string_view text = as_text(header.subspan(version == 1 ? 10 : 12));
+  parse_dict(to_utf8(text, version < 3), out);
   set_type(out);
+  if (text.size() > kMaxHeaderOfNumpy)
+    out.refused =
+        fmt::format("numpy.load reads a header of {} bytes only with max_header_size", text.size());
   if (out.unreadable.empty()) set_nbytes(out);
   return out;
 }

@@ -24,8 +24,9 @@ struct NpyHeader {
   bool big_endian = false;     // the reader must reverse the bytes of each element
   bool fortran_order = false;  // the first dimension changes fastest
   Shape shape;
-  std::string unreadable;    // why the elements cannot be read; "" if they can
-  std::uint64_t size = 0;    // bytes of the header itself
+  std::string unreadable;  // why the elements cannot be read; "" if they can
+  std::string refused;     // why numpy.load refuses the array without arguments; "" if it does not
+  std::uint64_t size = 0;  // bytes of the header itself
   std::uint64_t nbytes = 0;  // bytes of the values after it; 0 if they cannot be read
 };
 

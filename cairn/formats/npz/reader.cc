@@ -83,10 +83,24 @@ RawLeaf broken_leaf(std::string name, const Error& e) {
   return leaf;
 }
 
-// Returns nullopt if the member is not an array.
-std::optional<RawLeaf> read_member(const ZipMember& member, const ReadAtFn& read) {
-  RawLeaf leaf = new_leaf(without_suffix(member.name));
+// The last version of the zip format is 6.3. NumPy refuses an archive that needs a later one.
+void check_features(const ZipMember& member) {
+  constexpr unsigned kLastVersion = 63;
   if (member.encrypted) throw Error(Code::kUnimplemented, "the member is encrypted");
+  if (member.needs_more)
+    throw Error(Code::kUnimplemented,
+                "the member is patched data or strongly encrypted, which NumPy does not read");
+  if (member.version > kLastVersion)
+    throw Error(Code::kUnimplemented,
+                fmt::format("the member needs version {}.{} of the zip format, and the last is 6.3",
+                            member.version / 10, member.version % 10));
+}
+
+// Returns nullopt if the member is not an array. Sets `refused` as NpyHeader has it.
+std::optional<RawLeaf> read_member(const ZipMember& member, const ReadAtFn& read,
+                                   std::string& refused) {
+  RawLeaf leaf = new_leaf(without_suffix(member.name));
+  check_features(member);
   std::optional<Bytes> header;
   if (member.method == ZipMember::kStored) {
     std::uint64_t at = member.offset;
@@ -109,6 +123,7 @@ std::optional<RawLeaf> read_member(const ZipMember& member, const ReadAtFn& read
   if (!header) return std::nullopt;
   const NpyHeader decoded = decode_npy_header(*header);
   describe(decoded, member.size, leaf);
+  refused = decoded.refused;
   if (member.method == ZipMember::kStored) {
     leaf.array.runs.push_back({0, member.offset + decoded.size, leaf.info.nbytes});
     leaf.array.checksum = {.kind = &kCrc32, .before = crc32(*header), .whole = member.crc};
@@ -136,6 +151,12 @@ std::string checksums_text(const std::vector<ZipMember>& members) {
   return fmt::format("{:016x}", hash);
 }
 
+// What `verify` says of an array that NumPy does not read.
+Finding refusal(const std::string& file, const std::string& name, std::string why) {
+  return {
+      .severity = Severity::kNotChecked, .tensor = name, .file = file, .message = std::move(why)};
+}
+
 // The arrays of an archive, in the order of its directory. Other members become notes.
 std::vector<RawLeaf> read_members(const File& file, Executor& executor, CheckpointInfo& info,
                                   std::vector<Finding>& notes) {
@@ -144,10 +165,11 @@ std::vector<RawLeaf> read_members(const File& file, Executor& executor, Checkpoi
   };
   std::vector<ZipMember> members = read_zip_directory(file.size(), read);
   std::vector<std::optional<RawLeaf>> found(members.size());
+  std::vector<std::string> refused(members.size());
   executor.for_each(members.size(), [&](std::size_t i) {
     try {
       locate_zip_member(members[i], read);
-      found[i] = read_member(members[i], read);
+      found[i] = read_member(members[i], read, refused[i]);
     } catch (const Error& e) {
       if (e.code() == Code::kIo) throw;
       found[i] = broken_leaf(without_suffix(members[i].name), e);
@@ -163,6 +185,8 @@ std::vector<RawLeaf> read_members(const File& file, Executor& executor, Checkpoi
                        .message = fmt::format("member \"{}\" is not an array", members[i].name)});
       continue;
     }
+    if (!refused[i].empty())
+      notes.push_back(refusal(file.path(), found[i]->info.name, std::move(refused[i])));
     compressed += found[i]->array.stream ? 1 : 0;
     leaves.push_back(*std::move(found[i]));
   }
@@ -221,19 +245,24 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
   const std::uint64_t size = file.size();
   std::vector<RawLeaf> leaves;
   leaves.push_back(new_leaf(without_suffix(name_of(path))));
+  std::vector<Finding> notes;
   const auto read = [&] {
     std::uint64_t at = 0;
     const auto header = read_header(size, [&](MutableByteView out) {
       file.read_into(at, out);
       at += out.size();
     });
-    if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \\x93NUMPY");
-    describe(decode_npy_header(*header), size, leaves.front());
+    if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \x93NUMPY");
+    NpyHeader decoded = decode_npy_header(*header);
+    describe(decoded, size, leaves.front());
+    if (!decoded.refused.empty())
+      notes.push_back(refusal(path, leaves.front().info.name, std::move(decoded.refused)));
     leaves.front().array.runs.push_back({0, header->size(), leaves.front().info.nbytes});
   };
   explain_foreign(file, [&] { with_context([&] { return path; }, read); });
   CheckpointInfo info{.format = "npy", .layout = "npy file", .path = path};
-  return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves), {});
+  return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves),
+                         std::move(notes));
 }
 
 }  // namespace cairn::inline v0

@@ -19,7 +19,7 @@ constexpr std::uint64_t kMaxComment = 65535;
 constexpr std::uint32_t kEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kEnd64Mark = 0x06064b50,
                         kCentralMark = 0x02014b50, kLocalMark = 0x04034b50;
 constexpr std::uint16_t kIn64Bits16 = 0xffff;
-constexpr std::uint16_t kEncrypted = 1, kSizesBehind = 8;
+constexpr std::uint16_t kEncrypted = 1, kSizesBehind = 8, kPatched = 0x20, kStrongEncryption = 0x40;
 // The largest expansion factor of a deflated stream.
 constexpr std::uint64_t kMostInflation = 1032;
 
@@ -130,9 +130,12 @@ ByteView zip64_field(ByteView extra) {
 ZipMember read_central_header(ByteReader& in) {
   if (in.u32() != kCentralMark) ByteReader::fail("missing member header", in.offset() - 4);
   ZipMember member;
-  in.take(4);
+  in.take(2);
+  member.version = in.u8();
+  in.take(1);
   const std::uint16_t flags = in.u16();
   member.encrypted = (flags & kEncrypted) != 0;
+  member.needs_more = (flags & (kPatched | kStrongEncryption)) != 0;
   member.method = in.u16();
   in.take(4);
   member.crc = in.u32();

@@ -34,6 +34,8 @@ struct ZipMember {
   std::string name;  // UTF-8
   std::uint16_t method = kStored;
   bool encrypted = false;
+  std::uint8_t version = 0;  // of the zip format that a reader needs, times ten
+  bool needs_more = false;   // patched data or strong encryption
   std::uint32_t crc = 0;     // CRC-32 of the content
   std::uint64_t header = 0;  // offset of its local header
   std::uint64_t offset = 0;  // offset of its bytes; set by locate_zip_member

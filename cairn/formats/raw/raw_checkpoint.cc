@@ -6,6 +6,7 @@
 #include <cairn/base/text.h>
 #include <cairn/base/time_text.h>
 #include <cairn/formats/raw/spare_bits.h>
+#include <cairn/tree/leaf_value.h>
 
 #include <fmt/format.h>
 
@@ -136,9 +137,7 @@ class RawCheckpoint::Reading {
 
   void add(const ReadRequest& request) {
     const TensorInfo& info = c_.tensor(request.tensor);
-    if (!info.error.empty())
-      throw Error(info.is_described() ? Code::kUnimplemented : Code::kDataLoss,
-                  info.name + ": " + info.error);
+    check_readable(info.name, info);
     check_request(info, request);
     if (const RawSlice* whole = c_.whole_slice(request.tensor))
       add_part(*whole, info.shape, request.box, request.out);

@@ -239,7 +239,9 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
 bool look_at_unmarked(const Listing& listing, Layout& layout) {
   const bool temporary = is_temporary(fs::path(listing.path).filename().string());
   const auto marked = [&](const std::string& name) {
-    return (temporary || !is_temporary(name)) && is_marked_item(list_below(listing, name));
+    if (is_temporary(name) && !temporary) return false;
+    const Listing below = list_below(listing, name);
+    return is_marked_item(below) && (temporary || unfinished_content(below).empty());
   };
   if (std::none_of(listing.folders.begin(), listing.folders.end(), marked)) return false;
   layout.path = listing.path;
@@ -279,8 +281,10 @@ std::string unfinished_part(const Layout& layout, const Listing& listing) {
       why = "its item '" + item.name + "' has the mark of a temporary directory";
     else if (const auto listed =
                  try_call([&] { return list_directory(listing.folder, item.path); });
-             listed && is_pytree(item) && !listing.has_file(kCommitFile))
+             listed && is_pytree(item) && !listing.has_file(kCommitFile)) {
       why = unfinished_content(listed.value());
+      if (!why.empty() && !item.name.empty()) why.insert(0, item.path + ": ");
+    }
   }
   return why;
 }

@@ -19,8 +19,7 @@ constexpr int kMaxNesting = 128;  // the maximum nesting of _strings.json
 std::optional<std::int64_t> optional_time(const Json& object, std::string_view name) {
   const Json* value = object.find(name);
   if (value == nullptr || value->is_null()) return std::nullopt;
-  // Version 1 of the Orbax API converts times to double.
-  const auto time = value->as_int64(true);
+  const auto time = value->as_int64();
   if (!time)
     data_loss("'" + std::string(name) + "' is " + std::string(value->type_text()) +
               ", not an integer");
@@ -214,7 +213,7 @@ std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json) {
 
 std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_view json) {
   std::vector<std::pair<std::string, std::string>> out;
-  JsonScanner in(json);
+  JsonScanner in(without_byte_order_mark(json));
   std::string_view name;
   in.begin_object();
   while (in.next_member(name)) {
@@ -228,7 +227,7 @@ std::vector<std::pair<std::string, std::string>> parse_shardings(std::string_vie
 std::unordered_map<std::string, std::string> parse_strings(std::string_view json,
                                                            const IsStringLeaf& is_leaf) {
   FoundStrings out;
-  JsonScanner in(json);
+  JsonScanner in(without_byte_order_mark(json));
   scan_strings(in, "", 0, is_leaf, out);
   in.finish();
   return out;

@@ -6,6 +6,7 @@
 #include <cairn/orbax/read/custom_metadata.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
+#include <cairn/tree/msgpack/numpy_types.h>
 #include <cairn/tree/name_table.h>
 #include <cairn/tree/names.h>
 
@@ -78,6 +79,8 @@ void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
     tensor.dtype_name = leaf.dtype_name;
     tensor.element_size = leaf.element_size;
     tensor.shape = leaf.shape;
+    tensor.error = why_unreadable(leaf);
+    if (!tensor.error.empty()) tensor.error_code = Code::kUnimplemented;
     value.inside = std::make_shared<const InsideValue>(InsideValue{file, leaf.pieces});
     if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a native msgpack number
       const auto number = std::make_shared<const Bytes>(
@@ -155,7 +158,11 @@ void read_tree_metadata(PytreeItem& out, const std::string& file, std::size_t th
   std::future<std::vector<TensorInfo>> tensors;
   out.metadata = parse_tree_metadata(as_text(text), [&](std::vector<LeafMetadata> leaves) {
     out.write_shapes.clear();
-    for (auto& leaf : leaves) out.write_shapes.push_back(std::move(leaf.write_shape));
+    out.skipped.clear();
+    for (auto& leaf : leaves) {
+      out.write_shapes.push_back(std::move(leaf.write_shape));
+      out.skipped.push_back(leaf.skip_deserialize);
+    }
     const auto policy = threads == 1 || leaves.size() < kMany
                             ? std::launch::deferred
                             : std::launch::async | std::launch::deferred;

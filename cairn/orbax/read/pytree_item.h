@@ -75,6 +75,8 @@ struct PytreeItem {
   // The write shapes that `_METADATA` records; one element per recorded leaf. Orbax takes them from
   // array_metadatas.
   std::vector<std::optional<Shape>> write_shapes;
+  // Whether `_METADATA` says that nothing is stored; one element per recorded leaf.
+  std::vector<bool> skipped;
   zarr::MissingChunk missing = zarr::MissingChunk::kFill;
   int zarr_format = 0;      // 0: not recorded
   bool has_arrays = false;  // true if any leaf is stored in `arrays`

@@ -7,12 +7,15 @@
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/sharding.h>
 #include <cairn/tree/metadata/key_faults.h>
 #include <cairn/tree/name_table.h>
+#include <cairn/zarr/metadata/refused_metadata.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -32,6 +35,15 @@ bool is_part_of(const Shape& part, const Shape& whole) {
       [](std::int64_t a, std::int64_t b) { return a <= std::max<std::int64_t>(b, 1); });
 }
 
+// An implementation of PRNG keys that JAX itself has, and the last extent of its keys' data. A
+// program may add others.
+struct PrngKeyType {
+  std::string_view name;
+  std::int64_t extent;
+};
+constexpr PrngKeyType kKeyTypes[] = {{"threefry2x32", 2}, {"rbg", 4},        {"unsafe_rbg", 4},
+                                     {"threefry4x32", 4}, {"philox2x32", 1}, {"philox4x32", 2}};
+
 // The verification of one item.
 class ItemCheck {
  public:
@@ -50,6 +62,7 @@ class ItemCheck {
     check_keys();
     check_rich_types();
     check_leaves();
+    check_array_members();
     check_databases();
     check_unnamed_arrays();
     check_shardings();
@@ -104,6 +117,7 @@ class ItemCheck {
   void check_leaves();
   void check_type(std::size_t i);
   void check_format(std::size_t i);
+  void check_array_members();
   void check_databases();
   void check_broken();
   [[nodiscard]] bool is_lost(std::size_t i) const;
@@ -112,9 +126,12 @@ class ItemCheck {
   [[nodiscard]] bool is_named(std::string_view key) const;
   [[nodiscard]] bool is_empty_array(std::size_t i) const;  // a stored array without elements
   void check_shardings();
+  void check_sharding_text(const std::string& name, const std::string& file,
+                           const std::string& text);
   void check_strings();
   void check_array_metadatas();
   void check_array_metadata(const StoredArrayMetadata& stored, const std::string& file);
+  void check_key_type(std::size_t leaf, const std::string& type, const std::string& file);
   void check_device_arrays();
   void check_write_shape(std::size_t i);
   [[nodiscard]] bool is_custom(std::size_t i) const;
@@ -130,6 +147,7 @@ class ItemCheck {
   std::size_t metadata_files_ = 0;          // in array_metadatas
   bool has_all_array_metadatas_ = false;    // all of these files and their folder could be read
   bool has_shardings_ = false;              // shardings exist and could be read
+  std::set<std::string> sharded_;           // the names that have one
   // The files below the item's folder that are part of the databases or have a known name.
   std::set<std::string> files_;
 };
@@ -161,6 +179,7 @@ void ItemCheck::check_keys() {
   for (std::size_t i = 0; i < item_.recorded; ++i) paths.push_back(&leaves_.tensors[i].path);
   for (const KeyFault& fault : find_key_faults(paths))
     damage(label(fault.leaf), file, fault.message);
+  if (item_.recorded == 0) damage("", file, "lists no leaf; Orbax refuses a tree without leaves");
 }
 
 // Loading a tree with its tuples, its named tuples and its keys needs the record of them.
@@ -202,7 +221,8 @@ void ItemCheck::check_type(std::size_t i) {
   const TensorInfo& tensor = leaves_.tensors[i];
   if (i >= item_.recorded || leaves_.values[i].is_aggregated) return;
   const std::string file = path(kTreeMetadataFile);
-  if (tensor.kind == LeafKind::kEmpty && !is_empty_node_type(tensor.typestr))
+  const bool is_skipped = tensor.kind == LeafKind::kEmpty || item_.skipped[i];
+  if (is_skipped && !is_empty_node_type(tensor.typestr) && !is_custom(i))
     damage(label(i), file,
            "records that nothing is stored for this leaf, though its type is '" + tensor.typestr +
                "'");
@@ -219,6 +239,34 @@ void ItemCheck::check_format(std::size_t i) {
   damage(label(i), path(kTreeMetadataFile),
          "records that arrays are stored as Zarr v" + std::to_string(item_.zarr_format) +
              "; this one is stored as Zarr v" + std::to_string(format));
+}
+
+// Cairn reads some metadata of arrays that the other readers refuse. Many arrays have the same.
+void ItemCheck::check_array_members() {
+  using zarr::OtherReaders;
+  const bool is_zarr = item_.structure == Structure::kNames;
+  const auto readers =
+      is_zarr ? OtherReaders::kTensorStoreOrZarrPython : OtherReaders::kTensorStore;
+  const std::string_view who =
+      is_zarr ? "TensorStore and zarr-python refuse the array: " : "Orbax refuses the array: ";
+  std::unordered_map<std::string, std::optional<std::string>> known;  // by text
+  for (std::size_t i = 0; i < leaves_.stored.size(); ++i) {
+    if (!leaves_.stored[i]) continue;
+    const zarr::ZarrArray& array = *leaves_.stored[i];
+    const int format = array.metadata().zarr_format;
+    const std::string key = zarr::ZarrArray::metadata_key(array.name(), format);
+    const auto found = try_call([&]() -> std::optional<std::string> {
+      const auto text = array.store()->read_at_most(key, zarr::kMaxMetadataBytes);
+      if (!text) return std::nullopt;  // removed since the array was opened
+      const auto [at, is_new] = known.try_emplace(std::string(as_text(*text)));
+      if (is_new) at->second = zarr::find_refused_metadata(at->first, format, readers);
+      return at->second;
+    });
+    if (!found)
+      failed(label(i), "", found.error());
+    else if (found.value())
+      damage(label(i), array.store()->describe(key), std::string(who) + *found.value());
+  }
 }
 
 // Returns true if the array cannot be read because its whole database cannot be read. That is one
@@ -329,14 +377,21 @@ void ItemCheck::check_shardings() {
   has_shardings_ = true;
   for (const auto& sharding : shardings.value()) {
     const auto& name = sharding.first;
+    sharded_.insert(name);
     if (!names_.contains(name))
       note(name, file, "a sharding is recorded for a name that no leaf has");
-    const auto parsed = try_call([&] { return parse_json(sharding.second); });
-    if (!parsed)
-      damage(name, file, "the recorded sharding is not JSON: " + parsed.error().message());
-    else if (parsed.value().find("sharding_type") == nullptr)
-      damage(name, file, "the recorded sharding has no 'sharding_type'");
+    check_sharding_text(name, file, sharding.second);
   }
+}
+
+// Orbax can restore a leaf only with a sharding of the types that it knows.
+void ItemCheck::check_sharding_text(const std::string& name, const std::string& file,
+                                    const std::string& text) {
+  const auto parsed = try_call([&] { return parse_sharding(text); });
+  if (!parsed) return damage(name, file, "the recorded sharding: " + parsed.error().message());
+  if (!std::holds_alternative<UnknownSharding>(parsed.value()) || !names_.contains(name)) return;
+  add(Severity::kNotChecked, name, file,
+      "the recorded sharding is of a kind that Cairn does not know: " + text);
 }
 
 void ItemCheck::check_strings() {
@@ -417,9 +472,24 @@ void ItemCheck::check_device_arrays() {
     if (item_.write_shapes[i] && has_all_array_metadatas_ && !is_lost && !described_.contains(name))
       damage(label(i), metadatas, "does not describe this device array");
     // Orbax records none for shardings that have no text.
-    if (has_shardings_ && leaves_.tensors[i].is_array() && leaves_.tensors[i].sharding.empty())
-      add(Severity::kNote, label(i), shardings, "has no sharding for this device array");
+    if (has_shardings_ && !sharded_.contains(name))
+      damage(label(i), shardings,
+             "has no sharding for this device array, so it can be restored only if the caller "
+             "gives one");
   }
+}
+
+void ItemCheck::check_key_type(std::size_t leaf, const std::string& type, const std::string& file) {
+  const auto* known = std::ranges::find(kKeyTypes, type, &PrngKeyType::name);
+  const auto& array = leaves_.stored[leaf];
+  if (known == std::end(kKeyTypes))
+    add(Severity::kNotChecked, label(leaf), file,
+        "records that this array holds PRNG keys of '" + type + "', which JAX does not have");
+  else if (const Shape& shape = leaves_.tensors[leaf].shape;
+           array && (shape.empty() || shape.back() != known->extent))
+    damage(label(leaf), file,
+           "records that this array holds PRNG keys of '" + type + "', but its shape is " +
+               shape_text(shape));
 }
 
 void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const std::string& file) {
@@ -432,6 +502,7 @@ void ItemCheck::check_array_metadata(const StoredArrayMetadata& stored, const st
                     : "describes an array, but no leaf of the tree has its name");
   }
   const auto& array = leaves_.stored[*leaf];
+  if (!stored.random_key_impl.empty()) check_key_type(*leaf, stored.random_key_impl, file);
   if (!array) return;
   const Shape& chunk = array->metadata().chunk_shape;
   if (stored.chunk_shape != chunk && stored.chunk_shape != array->metadata().read_chunk_shape())

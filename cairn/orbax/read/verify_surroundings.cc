@@ -72,6 +72,25 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
   }
 }
 
+// Returns true if Orbax itself has the handler. It finds a handler by this name, with the module.
+bool is_orbax_handler(std::string_view handler) {
+  constexpr std::string_view kNames[] = {"PyTreeCheckpointHandler",
+                                         "StandardCheckpointHandler",
+                                         "ArrayCheckpointHandler",
+                                         "JsonCheckpointHandler",
+                                         "ProtoCheckpointHandler",
+                                         "JaxRandomKeyCheckpointHandler",
+                                         "NumpyRandomKeyCheckpointHandler",
+                                         "PyTreeHandler",
+                                         "JsonHandler",
+                                         "MetricsHandler",
+                                         "ProtoHandler",
+                                         "StatefulCheckpointableHandler"};
+  const std::size_t dot = handler.rfind('.');
+  return handler.starts_with("orbax.checkpoint.") &&
+         std::ranges::find(kNames, handler.substr(dot + 1)) != std::end(kNames);
+}
+
 // Reports what nothing has checked: without metadata and without a tree, a folder may be a
 // checkpoint of its own.
 void note_unchecked(const std::string& path, VerifyReport& report) {
@@ -140,6 +159,11 @@ void verify_stored_items(const Layout& layout, const std::optional<Handlers>& ha
       continue;
     }
     const std::string* handler = handlers ? find_handler(*handlers, item.name) : nullptr;
+    if (handler != nullptr && !layout.v1 && !is_orbax_handler(*handler))
+      add_finding(report, Severity::kNotChecked, join(layout.path, kCheckpointMetadataFile),
+                  "item '" + item.name + "' was saved by the handler '" + *handler +
+                      "', which Orbax does not have: only a program that has it can restore the "
+                      "item");
     if (item.kind == ItemKind::kOther) {
       verify_other_item(item, listing.value(), handler, report);
       if (!layout.is_marked) note_unknown_item(item, listing.value(), report);

@@ -181,7 +181,8 @@ TransformRule parse_rule(const Json& json, const std::string& pointer) {
 TransformRules parse_transform_rules(std::string_view json) {
   const Json document = [&] {
     try {
-      return parse_json(json, {.max_depth = kMaxDepth, .max_bytes = kMaxRulesBytes});
+      return parse_json(without_byte_order_mark(json),
+                        {.max_depth = kMaxDepth, .max_bytes = kMaxRulesBytes});
     } catch (const Error& e) {
       throw Error(Code::kInvalidArgument, "the rules are not JSON: " + e.message());
     }

@@ -2,6 +2,7 @@
 // leaves.
 #include <cairn/tree/metadata/tree_metadata.h>
 
+#include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/tree/metadata/python_tuple.h>
 
@@ -28,6 +29,25 @@ std::string canonical_index(const JsonScanner& in, const std::string& text) {
   return text.substr(std::min(text.find_first_not_of('0'), text.size() - 1));
 }
 
+// Reads an integer as Python compares it: 2.0 is 2, and true is 1.
+std::int64_t scan_python_integer(JsonScanner& in) {
+  const Json value = parse_json(in.skip());
+  if (const bool* truth = value.as_bool()) return *truth ? 1 : 0;
+  const auto number = value.as_int64(true);
+  if (!number) in.fail("expected an integer");
+  return *number;
+}
+
+// Reads a value as Python's `if` does: null, 0 and everything empty are false.
+bool scan_python_truth(JsonScanner& in) {
+  const Json value = parse_json(in.skip());
+  if (const auto* text = value.as_string()) return !text->empty();
+  if (const auto* items = value.as_array()) return !items->empty();
+  if (const auto* members = value.as_object()) return !members->empty();
+  if (const bool* truth = value.as_bool()) return *truth;
+  return value.is_number() && value.as_double() != 0.0;
+}
+
 // Parses one {"key": string, "key_type": 1 or 2}. Old writers may have stored an index as a number.
 void parse_key(JsonScanner& in, Key& key) {
   std::string_view member;
@@ -42,7 +62,7 @@ void parse_key(JsonScanner& in, Key& key) {
       else
         key.text = std::to_string(in.integer());
     } else if (member == "key_type") {
-      type = in.integer();
+      type = scan_python_integer(in);
     } else {
       in.skip();
     }
@@ -68,20 +88,23 @@ void parse_key_metadata(JsonScanner& in, KeyPath& path) {
 void parse_value_metadata(JsonScanner& in, LeafMetadata& leaf) {
   std::string_view member;
   bool has_type = false;
+  bool has_skip = false;
   in.begin_object();
   while (in.next_member(member)) {
     if (member == "value_type") {
       in.string(leaf.value_type);
       has_type = true;
     } else if (member == "skip_deserialize") {
-      leaf.skip_deserialize = in.boolean();
-    } else if (member == "write_shape" && !in.null()) {
+      leaf.skip_deserialize = scan_python_truth(in);
+      has_skip = true;
+    } else if (member == "write_shape") {
       leaf.write_shape = scan_shape(in);
-    } else if (member != "write_shape") {
+    } else {
       in.skip();
     }
   }
   if (!has_type) in.fail("value_metadata without 'value_type'");
+  if (!has_skip) in.fail("value_metadata without 'skip_deserialize'");
 }
 
 // Parses a key in the form in which Python's json.dumps writes it. Returns false for another form.
@@ -273,11 +296,11 @@ void parse_members(JsonScanner& in, TreeMetadata& out, const TakeLeaves& take_le
       if (take_leaves) take_leaves(std::exchange(out.leaves, {}));
       has_tree = true;
     } else if (name == "use_ocdbt") {
-      out.use_ocdbt = in.null() ? std::nullopt : std::optional(in.boolean());
+      out.use_ocdbt = in.null() ? std::nullopt : std::optional(scan_python_truth(in));
     } else if (name == "use_zarr3") {
-      out.use_zarr3 = in.boolean();
+      out.use_zarr3 = scan_python_truth(in);
     } else if (name == "store_array_data_equal_to_fill_value") {
-      out.store_array_data_equal_to_fill_value = in.boolean();
+      out.store_array_data_equal_to_fill_value = scan_python_truth(in);
     } else if (name == "custom_metadata") {
       out.custom_metadata = in.null() ? std::string_view() : in.skip();
     } else if (name == "value_metadata_tree" && in.peek() == '"') {

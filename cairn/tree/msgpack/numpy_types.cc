@@ -31,4 +31,13 @@ std::optional<std::uint64_t> size_in_numpy(std::string_view name) {
   return std::nullopt;
 }
 
+std::string why_unreadable(const MsgpackLeaf& leaf) {
+  const bool has_elements =
+      leaf.kind == MsgpackKind::kArray || leaf.kind == MsgpackKind::kNumpyScalar;
+  if (!has_elements || leaf.dtype != DType::kOpaque || size_in_numpy(leaf.dtype_name)) return "";
+  return "elements of type '" + leaf.dtype_name +
+         "' cannot be restored, neither by flax and Orbax nor here: their stored name does not "
+         "describe them";
+}
+
 }  // namespace cairn::inline v0

@@ -56,6 +56,7 @@ void set_opaque_size(MsgpackLeaf& leaf, std::uint64_t nbytes) {
 
 void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nbytes) {
   if (!valid_utf8(name)) data_loss("the dtype name is not UTF-8");
+  if (name.empty()) data_loss("the dtype of an ndarray has no name");
   leaf.dtype_name = name;
   const auto dtype = dtype_from_name(name);
   leaf.dtype = dtype.value_or(DType::kOpaque);

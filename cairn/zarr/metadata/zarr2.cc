@@ -97,14 +97,14 @@ void check_zarr2_format(const Json& root) {
     throw Error(Code::kDataLoss,
                 "the metadata is " + std::string(root.type_text()) + ", not an object");
   const Json& format = required_member(root, "zarr_format");
-  if (format.as_int64() != std::int64_t{2})
+  if (format.as_int64(true) != std::int64_t{2})
     throw Error(Code::kDataLoss, "zarr_format: " + to_text(format) + ", expected 2");
 }
 
 }  // namespace
 
 ArrayMetadata parse_zarray(std::string_view json) {
-  const Json root = parse_json(json);
+  const Json root = parse_json(without_byte_order_mark(json));
   check_zarr2_format(root);
   ArrayMetadata metadata;
   metadata.zarr_format = 2;

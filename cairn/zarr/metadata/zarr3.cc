@@ -378,7 +378,7 @@ void check_zarr3_format(const Json& root) {
     throw Error(Code::kDataLoss,
                 "the metadata is " + std::string(root.type_text()) + ", not an object");
   const Json& format = required_member(root, "zarr_format");
-  if (format.as_int64() != std::int64_t{3})
+  if (format.as_int64(true) != std::int64_t{3})
     throw Error(Code::kDataLoss, "zarr_format: " + to_text(format) + ", expected 3");
   if (required_text(root, "node_type") != "array")
     throw Error(Code::kDataLoss,
@@ -389,7 +389,7 @@ void check_zarr3_format(const Json& root) {
 }  // namespace
 
 ArrayMetadata parse_zarr_json(std::string_view json) {
-  const Json root = parse_json(json);
+  const Json root = parse_json(without_byte_order_mark(json));
   check_zarr3_format(root);
   ArrayMetadata metadata;
   metadata.zarr_format = 3;

@@ -224,6 +224,34 @@ PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buff
 // The most bytes between two arrays of one block.
 constexpr std::ptrdiff_t kPadding = kArrayAlignment;
 
+// NumPy describes the fields of a structured type with tuples, Zarr with lists of JSON.
+nb::object fields_of(nb::handle list) {
+  nb::list fields;
+  for (const nb::handle field : list) {
+    nb::list parts(field);
+    if (nb::len(parts) > 1 && nb::isinstance<nb::list>(parts[1])) parts[1] = fields_of(parts[1]);
+    if (nb::len(parts) > 2) parts[2] = nb::tuple(parts[2]);
+    fields.append(nb::tuple(parts));
+  }
+  return std::move(fields);
+}
+
+}  // namespace
+
+nb::object opaque_dtype(std::string_view name) {
+  const nb::str text(name.data(), name.size());
+  try {
+    if (!name.starts_with('[')) return numpy().dtype(text);
+    return numpy().dtype(fields_of(nb::module_::import_("json").attr("loads")(text)));
+  } catch (nb::python_error& error) {
+    if (!error.matches(PyExc_TypeError) && !error.matches(PyExc_ValueError)) throw;
+    throw Error(Code::kUnimplemented,
+                "elements of type " + std::string(name) + " have no type of NumPy");
+  }
+}
+
+namespace {
+
 // The array of NumPy whose elements lie at `offset` in the memory.
 nb::object make_ndarray(const Array& array, std::string_view opaque, const nb::object& memory,
                         std::ptrdiff_t offset) {
@@ -231,9 +259,14 @@ nb::object make_ndarray(const Array& array, std::string_view opaque, const nb::o
   if (array.dtype() != DType::kOpaque)
     dtype = dtype_object(array.dtype());
   else if (!opaque.empty())
-    dtype = numpy().dtype(nb::str(opaque.data(), opaque.size()));
+    dtype = opaque_dtype(opaque);
   else
     dtype = numpy().dtype(nb::str(("V" + std::to_string(array.element_size())).c_str()));
+  if (array.dtype() == DType::kOpaque &&
+      nb::cast<std::size_t>(dtype.attr("itemsize")) != array.element_size())
+    throw Error(Code::kUnimplemented, "elements of type " + std::string(opaque) + " have " +
+                                          std::to_string(array.element_size()) +
+                                          " bytes, and NumPy's type has another size");
   const nb::object shape = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(array.shape().size())));
   if (!shape.is_valid()) throw nb::python_error();
   Py_ssize_t d = 0;

@@ -74,6 +74,9 @@ MutableArrayView borrow_writable(nanobind::handle array);
 // Whether a numpy.ndarray of the library's memory may be changed. kWritable: nobody else may use
 // the array.
 enum class Access { kReadOnly, kWritable };
+// NumPy's type for the name that a file gives to opaque elements ("|S8", "<M8[s]"), or for Zarr's
+// list of fields. Throws unimplemented if NumPy has none.
+nanobind::object opaque_dtype(std::string_view name);
 // A numpy.ndarray that shares the memory of `array`. `opaque`: NumPy's name of the type ("|S8") if
 // the elements are opaque; "": raw bytes.
 nanobind::object to_numpy(const Array& array, Access access, std::string_view opaque = {});

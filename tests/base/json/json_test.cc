@@ -63,7 +63,14 @@ TEST(JsonParse, Scalars) {
   EXPECT_FALSE(*parse_json("false").as_bool());
   EXPECT_EQ(*parse_json("\"x\"").as_string(), "x");
   EXPECT_EQ(parse_json(" \t\r\n7 \t\r\n").as_int64(), 7);
-  EXPECT_EQ(parse_json("\xef\xbb\xbf{}").as_object()->size(), 0U) << "a byte-order mark is fine";
+}
+
+TEST(JsonParse, AByteOrderMarkIsAnErrorUnlessTheCallerSkipsIt) {
+  constexpr std::string_view kMarked = "\xef\xbb\xbf{}";
+  EXPECT_THAT([&] { parse_json(kMarked); }, FailsWith(Code::kDataLoss, "byte-order mark"));
+  EXPECT_EQ(parse_json(without_byte_order_mark(kMarked)).as_object()->size(), 0U);
+  EXPECT_EQ(without_byte_order_mark("{}"), "{}");
+  EXPECT_EQ(without_byte_order_mark("\xef\xbb"), "\xef\xbb");
 }
 
 TEST(JsonParse, IntegersAreExact) {
@@ -132,7 +139,7 @@ TEST(JsonParse, RefusesWithTheByteWhereItIs) {
   } kBad[] = {
       {"", "expected a value at byte 0"},
       {"  ", "expected a value at byte 2"},
-      {"\xef\xbb\xbf", "expected a value at byte 3"},
+      {"\xef\xbb\xbf", "it begins with a byte-order mark"},
       {"{", "expected a member name in quotes at byte 1"},
       {"{\"a\"}", "expected ':' after a member name at byte 4"},
       {"{\"a\":1", "expected ',' or '}' at byte 6"},
@@ -142,7 +149,7 @@ TEST(JsonParse, RefusesWithTheByteWhereItIs) {
       {"[1]]", "text after the value at byte 3"},
       {"1 // x", "text after the value at byte 2"},
       {std::string("[1]\0", 4), "text after the value at byte 3"},
-      {std::string("\xef\xbb\xbf[1]\0[", 8), "text after the value at byte 6"},
+      {std::string("[1]\0[", 5), "text after the value at byte 3"},
       {std::string("[1\0]", 4), "expected ',' or ']' at byte 2"},
       {std::string("\"a\0b\"", 5), "a string without its closing quote"},
       {"\"abc", "a string without its closing quote"},

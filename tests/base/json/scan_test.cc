@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 TEST(JsonScan, PullsNestedValues) {
   JsonScanner in(
-      "\xef\xbb\xbf {\"a\" : [1, -2 ,3], \"b\":{\"c\":true,\"d\":null} , "
+      " {\"a\" : [1, -2 ,3], \"b\":{\"c\":true,\"d\":null} , "
       "\"e\":\"x\\u00e9\\ud83d\\ude00\\n\\/\", \"f\":[], \"g\":{}}\n");
   std::string_view key;
   std::vector<std::int64_t> numbers;

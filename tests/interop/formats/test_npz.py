@@ -155,7 +155,10 @@ def test_unread_arrays_are_named(scratch):
     for name, says in (("o", b"Python objects"), ("s", b"structured")):
         done = cairn_cli.call("cat", "--raw", scratch / "a.npz", name)
         assert done.returncode == cairn_cli.IO and says in done.stderr
-    assert cairn_cli.verify(scratch / "a.npz")["ok"]
+    with pytest.raises(ValueError, match="allow_pickle"):
+        np.load(scratch / "a.npz")["o"]
+    report = cairn_cli.verify(scratch / "a.npz", status=cairn_cli.IO)
+    assert [(finding["severity"], finding["tensor"]) for finding in report["findings"]] == [("not_checked", "o")]
     message = cairn_cli.run("convert", scratch / "a.npz", scratch / "c.safetensors", status=cairn_cli.USAGE).stderr
     assert b"o (" in message and b"s (" in message
     with zipfile.ZipFile(scratch / "lzma.npz", "w", zipfile.ZIP_LZMA) as archive:
