@@ -252,7 +252,7 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
       file.read_into(at, out);
       at += out.size();
     });
-    if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \x93NUMPY");
+    if (!header) throw Error(Code::kDataLoss, "npy header: it does not begin with \\x93NUMPY");
     NpyHeader decoded = decode_npy_header(*header);
     describe(decoded, size, leaves.front());
     if (!decoded.refused.empty())
