@@ -113,22 +113,26 @@ VerifyReport verify_once(const std::string& path, const VerifyOptions& options,
 
 // Verifies one of several checkpoints: one that cannot be opened must not prevent checking the
 // others. Damage is in the report already; of other errors, a step that is empty or gone counts as
-// damage. Returns nullopt if a manager has removed the checkpoint meanwhile.
-std::optional<VerifyReport> verify_one(const std::string& path, bool is_step,
-                                       const VerifyOptions& options,
-                                       const distributed::ProcessGroup& group) {
+// damage.
+VerifyReport verify_one(const std::string& path, bool is_step, const VerifyOptions& options) {
   try {
     return verify(path, options);
   } catch (const Error& e) {
-    if (group.is_single() && !file_exists(path)) return std::nullopt;
     // the other processes are gone
-    if (e.code() == Code::kUnavailable && !group.is_single()) throw;
+    const bool is_single = distributed::ProcessGroup(options.multiprocessing).is_single();
+    if (e.code() == Code::kUnavailable && !is_single) throw;
     VerifyReport report;
     report.path = path;
     const Severity severity = is_step ? severity_of(e.code()) : Severity::kNotChecked;
     report.findings.push_back({severity, "", path, 0, e.message()});
     return report;
   }
+}
+
+// Whether a manager has removed a checkpoint that was listed. `path` may be the prefix of one of
+// TensorFlow.
+bool is_gone(const std::string& path) {
+  return !file_exists(path) && !file_exists(path + ".index");
 }
 
 }  // namespace
@@ -163,10 +167,10 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOpti
     const std::string found = (std::filesystem::path(path) / in.text(in.u64())).string();
     const bool is_step = in.u8() != 0;
     const auto step = static_cast<std::int64_t>(in.u64());
-    std::optional<VerifyReport> report = verify_one(found, is_step, options, group);
-    if (!report) continue;
-    if (is_step) report->step = step;
-    reports.push_back(*std::move(report));
+    VerifyReport report = verify_one(found, is_step, options);
+    if (group.is_single() && report.verdict() != Verdict::kGood && is_gone(found)) continue;
+    if (is_step) report.step = step;
+    reports.push_back(std::move(report));
   }
   return reports;
 }
