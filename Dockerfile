@@ -8,7 +8,8 @@ WORKDIR /cairn
 COPY scripts/install-deps.sh scripts/
 RUN scripts/install-deps.sh build
 COPY . .
-RUN scripts/configure.sh static -DCAIRN_WARNINGS_AS_ERRORS=OFF && cmake --build --preset static
+RUN scripts/configure.sh static -DCAIRN_WARNINGS_AS_ERRORS=OFF
+RUN make static
 RUN cmake --install build/release --component static --strip --prefix /installed
 
 FROM debian:trixie-slim

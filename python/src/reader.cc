@@ -188,6 +188,7 @@ class Reader {
   [[nodiscard]] nb::object load(nb::handle progress) const {
     Tree tree;
     OpaqueName opaque;
+    for (const TensorInfo& each : all()) (void)opaque_name(each);  // throws for unknown types
     run_long(progress, [&](const CallControl& call) {
       std::vector<Tree> leaves = checkpoint_->load_leaves(call.progress);
       opaque = opaque_names(leaves);
@@ -278,7 +279,7 @@ class Reader {
 
   // The name of the type if NumPy has one; else throws an error that names the array.
   static std::string opaque_name(const TensorInfo& tensor) {
-    if (tensor.dtype != DType::kOpaque) return "";
+    if (tensor.dtype != DType::kOpaque || !tensor.is_array() || !tensor.error.empty()) return "";
     try {
       (void)opaque_dtype(tensor.dtype_name);
     } catch (Error& e) {
@@ -288,12 +289,13 @@ class Reader {
     return tensor.dtype_name;
   }
 
-  // Opaque elements are loaded without the name of their type.
+  // Opaque elements are loaded without the name of their type. Calls no Python: it runs without the
+  // lock of the interpreter.
   [[nodiscard]] OpaqueName opaque_names(const std::vector<Tree>& leaves) const {
     std::map<const std::byte*, std::string> names;
     for (std::size_t i = 0; i < leaves.size(); ++i)
       if (all()[i].dtype == DType::kOpaque && leaves[i].array() != nullptr)
-        names.emplace(leaves[i].array()->bytes().data(), opaque_name(all()[i]));
+        names.emplace(leaves[i].array()->bytes().data(), all()[i].dtype_name);
     if (names.empty()) return {};
     return [names = std::move(names)](const Array& array) {
       const auto found = names.find(array.bytes().data());

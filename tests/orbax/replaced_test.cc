@@ -164,7 +164,9 @@ TEST_P(ReplacedLive, GivesOneWholeCheckpointOrAnError) {
       EXPECT_NE(loaded.error().code(), Code::kDataLoss) << loaded.error().message();
     }
     const auto report = try_call([&] { return verify(path, {}); });
-    if (report) EXPECT_FALSE(report.value().damaged()) << report.value().findings.front().message;
+    if (report) {
+      EXPECT_FALSE(report.value().damaged()) << report.value().findings.front().message;
+    }
   }
   stop = true;
   writer.join();
