@@ -18,8 +18,11 @@ Tree numpy_scalar(const Array& array) {
 
 void check_readable(const std::string& name, const TensorInfo& tensor) {
   if (tensor.error.empty()) return;
-  // What is recorded and not there is lost.
-  const Code code = tensor.error_code == Code::kNotFound ? Code::kDataLoss : tensor.error_code;
+  // What is recorded and not there is lost. A name that no file can have is damage, too: the caller
+  // has not chosen it.
+  const bool is_damage =
+      tensor.error_code == Code::kNotFound || tensor.error_code == Code::kInvalidArgument;
+  const Code code = is_damage ? Code::kDataLoss : tensor.error_code;
   throw Error(code, name.empty() ? tensor.error : name + ": " + tensor.error);
 }
 

@@ -242,11 +242,11 @@ TEST(Compress, ZstdFrames) {
        "does not start with a frame's magic number"},
       {"the magic number of zstd 0.7", [](Bytes& b) { b[0] = std::byte{0x27}; }, Code::kDataLoss,
        "does not start with a frame's magic number"},
-      {"a skippable frame",
+      {"a skippable frame that claims more than there is",
        [](Bytes& b) {
-         testing::insert_at(b, 0, bytes_of({0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 9}));
+         testing::insert_at(b, 0, bytes_of({0x50, 0x2a, 0x4d, 0x18, 0xff, 0xff, 0xff, 0x7f, 9}));
        },
-       Code::kDataLoss, "magic number"},
+       Code::kDataLoss, ""},
       {"another checksum", [](Bytes& b) { b.back() ^= std::byte{1}; }, Code::kDataLoss, "checksum"},
       {"only its header", [](Bytes& b) { b.resize(7); }, Code::kDataLoss, "truncated"},
       {"a dictionary",
@@ -262,6 +262,18 @@ TEST(Compress, ZstdFrames) {
                          [](ByteView in) { return decompress(Codec::kZstd, in, kMax); });
   testing::check_damages(golden("zstd_checksum"), kBad,
                          [](ByteView in) { return decompress_one_zstd_frame(in, kMax); });
+}
+
+// RFC 8878 allows such frames anywhere between others; pzstd writes them.
+TEST(Compress, SkippableFramesAreSkipped) {
+  const Bytes frame = golden("zstd_checksum");
+  const Bytes value = decompress(Codec::kZstd, frame, kMax);
+  const Bytes skippable = bytes_of({0x5f, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9});
+  for (const std::size_t at : {std::size_t{0}, frame.size()}) {
+    Bytes both = frame;
+    both.insert(both.begin() + static_cast<std::ptrdiff_t>(at), skippable.begin(), skippable.end());
+    EXPECT_EQ(decompress(Codec::kZstd, both, kMax), value) << at;
+  }
 }
 
 TEST(Compress, AFrameThatDoesNotDeclareItsSize) {

@@ -204,7 +204,9 @@ TEST_P(SaveFault, IsToldAndLeavesTheTargetAbsentOrWhole) {
     const int found = way().read(dir.path());
     expect_whole(result, found, dir.path());
     clean_leftovers(dir.path());
-    EXPECT_EQ(way().read(dir.path()), found);
+    // A set that is whole under the names of interim files gets its final names.
+    const int cleaned = way().read(dir.path());
+    EXPECT_TRUE(cleaned == found || (found < 0 && cleaned == 2 && way().replaces)) << cleaned;
     EXPECT_LE(list_directory(dir.path()).folders.size(), 1U);
     way().write(dir.path(), 3);
     EXPECT_EQ(way().read(dir.path()), 3);

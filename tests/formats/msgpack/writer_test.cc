@@ -265,7 +265,7 @@ TEST(MsgpackRestore, RefusesWhatThePackagesCannotRestore) {
         [&] {
           msgpack_restore(written(Tree(NumpyArray{name, {1}, Bytes(8)})));
         },
-        FailsWith(Code::kUnimplemented, "elements of type " + name))
+        FailsWith(Code::kUnimplemented, "elements of type '" + name + "'"))
         << name;
   // An array of shape (1,) of datetime64[s], which has 8 bytes, in 4 bytes.
   const Bytes half = from_hex("c71701939101ad6461746574696d6536345b735dc40400000000");

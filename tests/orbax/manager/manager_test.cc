@@ -585,9 +585,13 @@ TEST(SavePolicy, OnlyThePolicyThatNeedsDetailsReadsThem) {
     CheckpointManager manager(dir / "run", {.best_fn = metric("loss")});
     for (const std::int64_t step : {1, 2}) save_with_loss(manager, step, 1);
   }
-  put_file(dir / "run/1/metrics/metrics", "{");
+  const std::string file = dir / "run/1/metrics/metrics";
+  const Bytes whole = read_file(file);
   const auto ask = [&](SavePolicy policy) {
-    return CheckpointManager(dir / "run", {.save_policy = std::move(policy)}).should_save(3);
+    put_file(file, as_text(whole));
+    const CheckpointManager manager(dir / "run", {.save_policy = std::move(policy)});
+    put_file(file, "{");  // before that, the step would not be complete
+    return manager.should_save(3);
   };
   const SavePolicy yes{[](const SaveQuestion&) { return true; }};
   const auto hourly = save_policy::continuous(std::chrono::hours(1));

@@ -52,7 +52,7 @@ TEST(TreeMetadata, MissingFlagsTakeTheValuesOfOldVersions) {
 
 TEST(TreeMetadata, UnknownMembersAreIgnoredEverywhere) {
   const TreeMetadata metadata = parse_tree_metadata(
-      R"j({"new": [{"x": 1}], "tree_metadata": {"('a',)": {"more": 1, "key_metadata": [{"also": {}, "key": "a", "key_type": 2}], "value_metadata": {"value_type": "custom", "later": null, "skip_deserialize": false, "write_shape": null}}}, "value_metadata_tree": "{}"})j");
+      R"j({"new": [{"x": 1}], "tree_metadata": {"('a',)": {"more": 1, "key_metadata": [{"also": {}, "key": "a", "key_type": 2}], "value_metadata": {"value_type": "custom", "later": null, "skip_deserialize": false, "write_shape": [1]}}}, "value_metadata_tree": "{}"})j");
   ASSERT_EQ(metadata.leaves.size(), 1U);
   EXPECT_EQ(metadata.leaves[0].value_type, "custom");
   EXPECT_EQ(metadata.rich_types, R"("{}")");
@@ -207,13 +207,13 @@ TEST(TreeMetadata, TheFormOfOrbaxIsReadAsAnyOther) {
       one_leaf(R"([{"key": "a", "key_type": 2}])",
                R"({"value_type": "\n", "skip_deserialize": true})"),
       one_leaf(R"([{"key": "a", "key_type": 2}])",
-               R"({"value_type": "x", "skip_deserialize": true, "write_shape": null})"),
+               R"({"value_type": "x", "skip_deserialize": true, "write_shape": [2]})"),
       one_leaf(R"([{"key": "a", "key_type": 2}])",
                R"({"value_type": "x", "skip_deserialize": true, "write_shape": [], "new": 1})"),
       one_leaf(R"([{"key": "a", "key_type": 2}], "key_metadata": [{"key": "b", "key_type": 2}])"),
       one_leaf(
           R"([{"key": "a", "key_type": 2}])",
-          R"({"value_type": "x", "skip_deserialize": true}, "value_metadata": {"value_type": "y"})")};
+          R"({"value_type": "x", "skip_deserialize": true}, "value_metadata": {"value_type": "y", "skip_deserialize": false})")};
   for (const std::string& text : texts) {
     EXPECT_NE(in_other_form(text), text);
     EXPECT_EQ(leaves(in_other_form(text)), leaves(text)) << text;
@@ -285,10 +285,6 @@ TEST(TreeMetadata, DamageIsNamed) {
       {"{}", "no 'tree_metadata'"},
       {R"({"tree_metadata": null})", "expected an object"},
       {R"({"tree_metadata": {}} x)", "unexpected text"},
-      {R"({"tree_metadata": {}, "use_zarr3": 1})", "expected true or false"},
-      {R"({"tree_metadata": {}, "use_ocdbt": "yes"})", "expected true or false"},
-      {R"({"tree_metadata": {}, "store_array_data_equal_to_fill_value": null})",
-       "expected true or false"},
       {R"j({"tree_metadata": {"('a',)": {}}})j", "('a',): a leaf without 'key_metadata'"},
       {R"({"tree_metadata": {"x": {"key_metadata": []}}})", "x: a leaf without 'value_metadata'"},
       {R"({"tree_metadata": {"x": 3}})", "expected an object"},
@@ -306,7 +302,8 @@ TEST(TreeMetadata, DamageIsNamed) {
       {one_leaf(levels), "more than 1000 levels"},
       {one_leaf("[]", "{}"), "value_metadata without 'value_type'"},
       {one_leaf("[]", R"({"value_type": 3})"), "expected a string"},
-      {one_leaf("[]", R"({"value_type": "x", "skip_deserialize": 0})"), "expected true or false"},
+      {one_leaf("[]", R"({"value_type": "x"})"), "value_metadata without 'skip_deserialize'"},
+      {one_leaf("[]", R"({"value_type": "x", "write_shape": null})"), "expected an array"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [-1]})"), "a negative extent"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": [1.5]})"), "a 64-bit integer"},
       {one_leaf("[]", R"({"value_type": "x", "write_shape": {}})"), "expected an array"},
@@ -320,6 +317,17 @@ TEST(TreeMetadata, DamageIsNamed) {
     EXPECT_EQ(parsed.error().code(), Code::kDataLoss);
     EXPECT_THAT(parsed.error().message(), HasSubstr(bad.expect)) << bad.text.substr(0, 100);
   }
+}
+
+// Orbax takes any value in these places for true or false.
+TEST(TreeMetadata, FlagsAreReadAsPythonReadsThem) {
+  const auto flag_of = [](const std::string& value) {
+    return parse_tree_metadata(R"({"tree_metadata": {}, "use_zarr3": )" + value + "}").use_zarr3;
+  };
+  for (const char* text : {"true", "1", "0.5", R"("no")", "[0]", R"({"a": 0})"})
+    EXPECT_TRUE(flag_of(text)) << text;
+  for (const char* text : {"false", "0", "0.0", R"("")", "[]", "{}", "null"})
+    EXPECT_FALSE(flag_of(text)) << text;
 }
 
 TEST(TreeMetadata, AMillionLevelsAreRefused) {
