@@ -163,7 +163,7 @@ TEST_F(ConvertItems, OneNameForSeveralIsRefused) {
               FailsWith(Code::kInvalidArgument, "'default' cannot be the name of several items"));
   std::filesystem::remove_all(source() + "/ema");
   EXPECT_THAT([&] { convert_to("orbax", options); },
-              FailsWith(Code::kFailedPrecondition, "item 'ema' is recorded"));
+              FailsWith(Code::kDataLoss, "item 'ema' is recorded"));
   const ConvertReport rest = convert_to("orbax", options, {.allow_missing = true});
   EXPECT_THAT(rest.items, ElementsAre("config", "default"));
   options.orbax.item = "config";
