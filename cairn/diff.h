@@ -92,7 +92,7 @@ struct DiffReport {
   // numbers of leaves
   std::uint64_t same = 0, different = 0, only_in_a = 0, only_in_b = 0, unreadable = 0;
   std::uint64_t non_finite = 0;  // of `different`: leaves in which a NaN or an infinity differs
-  std::uint64_t bytes = 0;  // bytes of the compared values, of both checkpoints
+  std::uint64_t bytes = 0;       // bytes of the compared values, of both checkpoints
   // What A and B lack (CheckpointInfo::missing), and what therefore was not compared.
   std::vector<MissingPart> missing_a, missing_b;
   [[nodiscard]] bool equal() const { return different + only_in_a + only_in_b + unreadable == 0; }

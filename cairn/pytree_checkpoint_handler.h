@@ -150,7 +150,7 @@ struct PyTreeSaveArgs {
   // SaveArgs or None in place of each leaf of the item; none: defaults.
   std::optional<Tree> save_args = {};
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit; none: 2 GiB
-  std::vector<DictKeyTypes> key_types = {};  // as SaveOptions::key_types
+  std::vector<DictKeyTypes> key_types = {};                      // as SaveOptions::key_types
   // JSON text, stored with the tree; "" for none.
   std::string custom_metadata = {};
   // An earlier checkpoint (or item of one) with which unchanged arrays are shared; "" for none, or

@@ -88,7 +88,8 @@ void setup_prune(CLI::App& app, int& status) {
   command->add_flag("--dry-run", options.dry_run, "Show what would be removed; remove nothing");
   command->add_flag("--json", arguments->json, "Print a JSON list (docs/cli.md)");
   command->footer(
-      "A step is kept if any option keeps it, or if a symbolic link leads to it. The newest complete\n"
+      "A step is kept if any option keeps it, or if a symbolic link leads to it. The newest "
+      "complete\n"
       "step is always kept. Incomplete steps are left alone; cairn clean removes those of\n"
       "interrupted saves.\n"
       "\n"
