@@ -10,7 +10,6 @@
 #include <cairn/checkpoint_items.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
-#include <cairn/codec_versions.h>
 #include <cairn/compression.h>
 #include <cairn/convert.h>
 #include <cairn/diff.h>

@@ -68,5 +68,12 @@ struct CompressionReport {
   bool operator==(const CompressionReport&) const = default;
 };
 
+// The compression libraries that run, with their versions: "zstd 1.5.6, zlib 1.3.1, ...".
+std::string codec_versions();
+
+// What verify() may not notice with these libraries; "" if nothing. zstd before 1.5.5 decodes some
+// damaged data without a checksum to other values.
+std::string codec_limitation();
+
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

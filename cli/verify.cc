@@ -5,7 +5,6 @@
 #include "screen/text.h"
 #include "source.h"
 
-#include <cairn/codec_versions.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // libraries.cc -- lists the libraries of the codecs and their versions.
 #include <cairn/codec/codecs.h>
-#include <cairn/codec_versions.h>
+#include <cairn/compression.h>
 
 #include <utility>
 

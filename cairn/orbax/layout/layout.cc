@@ -3,12 +3,12 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
-#include <cairn/io/retry.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/layout/records.h>
+#include <cairn/orbax/layout/retry.h>
 
 #include <algorithm>
 #include <charconv>

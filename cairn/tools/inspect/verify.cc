@@ -3,7 +3,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
-#include <cairn/io/retry.h>
+#include <cairn/orbax/layout/retry.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/multiprocess.h>
 #include <cairn/tools/source/open_to_verify.h>

@@ -10,11 +10,11 @@
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/retry.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/retry.h>
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
