@@ -67,7 +67,7 @@ def open(
         metadata_key,
         generation,
         commit_time_ns,
-        allow_missing,
+        allow_missing=allow_missing,
     )
     _warn(reader, 3)
     return Checkpoint(reader, path)

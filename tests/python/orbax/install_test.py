@@ -32,9 +32,9 @@ def calls(monkeypatch):
     _cairn_handler = _cairn.TreeHandler
     open_reader = _cairn.open
 
-    def counting_open(*args):
+    def counting_open(*args, **options):
         counted["read"] += 1
-        return open_reader(*args)
+        return open_reader(*args, **options)
 
     monkeypatch.setattr(_cairn, "TreeHandler", Counting)
     monkeypatch.setattr(_cairn, "open", counting_open)

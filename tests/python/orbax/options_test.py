@@ -94,7 +94,7 @@ def test_limits_reach_the_native_part(tmp_path, monkeypatch):
     made, opened = [], []
     handler, reader = _cairn.TreeHandler, _cairn.open
     monkeypatch.setattr(_cairn, "TreeHandler", lambda **options: made.append(options) or handler(**options))
-    monkeypatch.setattr(_cairn, "open", lambda *args: opened.append(args) or reader(*args))
+    monkeypatch.setattr(_cairn, "open", lambda *args, **options: opened.append(args) or reader(*args, **options))
     ocp = cairn.orbax
     limited = ocp.PyTreeCheckpointHandler(
         save_concurrent_gb=3, restore_concurrent_gb=2, save_device_host_concurrent_gb=1

@@ -317,3 +317,12 @@ def test_the_place_in_orbax():
     from cairn.orbax.experimental import v1
 
     assert there is ours and v1 is ours
+
+
+def test_an_implementation_for_pathways_has_no_effect_without_it(v1, tmp_path):
+    root = importlib.import_module(v1.__name__.split(".v1")[0].removesuffix(".experimental"))
+    for number, chosen in enumerate((None, *root.pathways.CheckpointingImpl)):
+        context = v1.Context(pathways_options=v1.options.PathwaysOptions(checkpointing_impl=chosen))
+        with context:
+            v1.save(tmp_path / str(number), {"a": 1})
+            assert v1.load(tmp_path / str(number)) == {"a": 1}

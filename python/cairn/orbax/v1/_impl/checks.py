@@ -5,6 +5,7 @@ from typing import Any
 
 from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 from cairn.orbax.options import AtomicityMode
+from cairn.orbax.pathways import CheckpointingImpl
 from cairn.orbax.v1._impl.context import Context
 
 _ONE_PROCESS = "cairn.orbax saves and loads in one process, number 0"
@@ -19,7 +20,12 @@ _POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
         (AtomicityMode.AUTO, AtomicityMode.ATOMIC_RENAME),
         "version 1 completes a checkpoint by a rename; cairn.orbax.options has the other mode",
     ),
-    ("pathways.checkpointing_impl", (None,), "Pathways is not available"),
+    # Orbax uses it with Pathways only, which is never here.
+    (
+        "pathways.checkpointing_impl",
+        (None, *CheckpointingImpl),
+        "pathways.CheckpointingImpl has it",
+    ),
     ("array.saving.enable_pinned_host_transfer", (None, False), "JAX chooses how it copies"),
     (
         "array.saving.array_metadata_store",
