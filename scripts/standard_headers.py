@@ -27,7 +27,8 @@ NAMES = {
     "bit": "bit_cast bit_ceil countr_zero endian:: has_single_bit rotl rotr",
     "charconv": "chars_format:: from_chars from_chars_result to_chars",
     "chrono": "chrono chrono::",
-    "cmath": """abs copysign exp fabs floor frexp hypot isfinite isinf isnan isnormal ldexp llround log2 nan pow signbit
+    "cmath": """abs ceil copysign exp fabs floor frexp hypot isfinite isinf isnan isnormal ldexp llround log10 log2 nan pow
+        signbit
         sqrt trunc""",
     "compare": "is_eq is_lt",
     "complex": "complex",

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <iterator>
 #include <mutex>
-#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <utility>

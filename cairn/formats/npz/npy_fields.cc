@@ -2,6 +2,7 @@
 #include <cairn/formats/npz/npy_fields.h>
 
 #include <algorithm>
+#include <cstddef>
 
 namespace cairn::inline v0 {
 namespace {

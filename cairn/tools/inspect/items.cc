@@ -6,7 +6,6 @@
 #include <cairn/tools/source/text_items.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 
 namespace cairn::inline v0 {

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <map>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 namespace cairn::inline v0 {

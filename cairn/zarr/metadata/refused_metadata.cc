@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
-#include <span>
 #include <vector>
 
 namespace cairn::inline v0::zarr {
