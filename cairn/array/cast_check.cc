@@ -15,7 +15,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kBlock = 1024;  // elements; small enough for the stack
+constexpr std::size_t kCheckedBlock = 1024;  // elements; small enough for the stack
 constexpr double kTwo63 = 9223372036854775808.0;
 constexpr double kTwo64 = 2 * kTwo63;
 
@@ -34,7 +34,7 @@ DType widest(DType dtype) {
 }
 
 template <class T>
-using Block = std::array<T, kBlock>;
+using Block = std::array<T, kCheckedBlock>;
 
 // Converts a block to T, which is the type `to` in C++.
 template <class T>
@@ -95,7 +95,7 @@ std::size_t lost_as_float(DType from, DType to, const std::byte* elements, std::
       return limit >= 0 && x <= static_cast<T>(limit);
   };
   if (first_lost(numbers, n, is_small) == n) return n;
-  alignas(16) std::array<std::byte, kBlock * 16> converted;
+  alignas(16) std::array<std::byte, kCheckedBlock * 16> converted;
   CastPlan(from, to).run(elements, converted.data(), n);
   Block<double> back;
   widen(to, DType::kFloat64, converted.data(), n, back);
@@ -122,7 +122,8 @@ std::size_t lost_as_integer(DType from, DType to, const std::byte* elements, std
     Block<double> numbers;
     widen(from, DType::kFloat64, elements, n, numbers);
     const auto least = static_cast<double>(range.least);
-    const double end = 2 * static_cast<double>(range.greatest / 2 + 1);  // a power of two: exact
+    const std::uint64_t half = range.greatest / 2 + 1;
+    const double end = 2 * static_cast<double>(half);  // a power of two: exact
     return first_lost(numbers, n,
                       [=](double x) { return (x >= least) & (x < end) & (x == std::trunc(x)); });
   }
@@ -199,8 +200,8 @@ std::size_t CastCheck::find(const std::byte* elements, std::size_t n) const {
   if (!can_lose_ || n == 0) return n;
   if (to_ == DType::kBool) return 0;
   const std::size_t size = dtype_size(from_);
-  for (std::size_t done = 0; done < n; done += kBlock) {
-    const std::size_t count = std::min(kBlock, n - done);
+  for (std::size_t done = 0; done < n; done += kCheckedBlock) {
+    const std::size_t count = std::min(kCheckedBlock, n - done);
     const std::size_t found = find_in_block(elements + done * size, count);
     if (found != count) return done + found;
   }

@@ -162,6 +162,7 @@ std::string Table::text(bool with_titles) const {
 
 void Table::write(bool with_titles, const std::function<void(std::string_view)>& line) const {
   const std::size_t room = terminal_width();
+  if (columns_.empty()) return;  // all were empty
   const auto widths = widths_in(room);
   const std::size_t full_width =
       std::accumulate(widths.begin() + 1, widths.end(), kGap * (widths.size() - 1));

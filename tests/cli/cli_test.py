@@ -184,7 +184,8 @@ def test_damaged_json_items(tmp_path):
     item.write_text('{"a": "\x1b[31m\u202e"}'.replace("\x1b", "\\u001b"))
     assert "\x1b" not in good("cat", tmp_path / "ckpt", "config")
     item.unlink()
-    bad(FAILURE, "cat", tmp_path / "ckpt", "config")
+    done = run("cat", tmp_path / "ckpt", "config")
+    assert done.returncode == FAILURE and b"the folder of item 'config' is empty" in done.stderr
 
 
 def test_info_lists_steps_and_items():

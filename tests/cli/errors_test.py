@@ -398,9 +398,13 @@ def test_a_lost_structure_is_said_once_and_the_rest_is_there(tmp_path):
     shutil.copytree(GOLDEN / "tiny_ocdbt_zarr2", checkpoint)
     assert run("ls", checkpoint).stderr == b""
     (checkpoint / "_METADATA").unlink()
-    message = f"cairn: {checkpoint}/_METADATA is missing: only the arrays are known".encode()
+    message = f"cairn: {checkpoint}/_METADATA".encode()
     for arguments in (["ls", checkpoint], ["convert", checkpoint, tmp_path / "c.npz"], ["stats", checkpoint]):
         done = run(*arguments)
-        assert done.returncode == GOOD, done
+        assert done.returncode == FAILURE, done
         assert done.stderr.startswith(message) and len(done.stderr.splitlines()) == 1, done
-    assert json.loads(run("info", checkpoint, "--json").stdout)["warnings"] == [message.decode()[len("cairn: ") :] + ", by their keys; the tree may have had strings, None, empty containers and lists"]
+        done = run(*arguments, "--allow-missing")
+        assert done.returncode == GOOD, done
+        assert done.stderr.startswith(message) and b"_METADATA" in done.stderr.splitlines()[0], done
+    assert not (tmp_path / "c").joinpath("_METADATA").exists()
+    assert len(json.loads(run("info", checkpoint, "--json").stdout)["missing"]) == 1

@@ -39,7 +39,7 @@ def test_the_layout_stays_where_no_metadata_records_it(source, tmp_path):
     """The oldest checkpoints of Orbax have no _METADATA."""
     good("reshard", source, tmp_path / "files", "--chunk-bytes", "1K", "--to", "orbax-files")
     (tmp_path / "files/_METADATA").unlink()
-    done = run("reshard", tmp_path / "files", tmp_path / "new", "--chunk-bytes", "512", "--json")
+    done = run("reshard", tmp_path / "files", tmp_path / "new", "--chunk-bytes", "512", "--json", "--allow-missing")
     assert done.returncode == GOOD and b"_METADATA is missing" in done.stderr
     assert json.loads(done.stdout)["format"] == "orbax-files" and not (tmp_path / "new/manifest.ocdbt").exists()
 

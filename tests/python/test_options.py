@@ -24,7 +24,8 @@ NAMES = {
         "if_exists": "overwrite",
         "custom_metadata": "metadata",
     },
-    "OpenOptions": {"version": "generation", "resources": "threads"},
+    # aggregate_filename is for the old checkpoints of cairn.orbax.
+    "OpenOptions": {"version": "generation", "resources": "threads", "aggregate_filename": None},
     "CheckpointManagerOptions": {
         "save_policy": None,  # should_save() and save(force=True)
         "keep_policy": None,  # delete()

@@ -377,8 +377,10 @@ def test_a_tree_that_has_lost_its_structure_comes_with_a_warning(tmp_path):
     cairn.save(tmp_path / "ours", tree)
     assert cairn.load(tmp_path / "ours")["text"] == "x"
     (tmp_path / "ours" / "_METADATA").unlink()
-    with pytest.warns(UserWarning, match="ours/_METADATA is missing: only the arrays are known"):
-        rest = cairn.load(tmp_path / "ours")
+    with pytest.raises(cairn.CorruptionError, match="ours/_METADATA"):
+        cairn.load(tmp_path / "ours")
+    with pytest.warns(UserWarning, match="ours/_METADATA"):
+        rest = cairn.load(tmp_path / "ours", allow_missing=True)
     assert_same(rest, {"a": np.arange(3)})
     with pytest.raises(FileNotFoundError):
         ocp.PyTreeCheckpointer().restore(tmp_path / "ours")

@@ -271,9 +271,9 @@ class ShardSet {
     }
     add_new_keys(shard.value().header.metadata, metadata_);
     check_listed(shard.value(), listed);
-    for (auto& entry : shard.value().header.tensors)
+    for (const auto& entry : shard.value().header.tensors)
       entries_.push_back(
-          {std::move(entry), static_cast<std::uint32_t>(files_.size()), shard.value().data_start});
+          {entry, static_cast<std::uint32_t>(files_.size()), shard.value().data_start});
     files_.push_back(std::move(shard).value().file);
   }
 

@@ -222,7 +222,7 @@ void check_other(const Item& item, const std::string* handler) {
 
 using Handlers = std::vector<std::pair<std::string, std::string>>;  // item name, handler
 
-const std::string* find_handler(const Handlers& handlers, const std::string& item) {
+const std::string* recorded_handler(const Handlers& handlers, const std::string& item) {
   const auto it = std::ranges::find(handlers, item, &Handlers::value_type::first);
   return it == handlers.end() ? nullptr : &it->second;
 }
@@ -237,7 +237,7 @@ void check_items(const Layout& layout, const Handlers& handlers) {
       missing(join(layout.path, name), std::string(kCheckpointMetadataFile) + " has this item");
   }
   for (const Item& item : layout.items) {
-    const std::string* handler = find_handler(handlers, item.name);
+    const std::string* handler = recorded_handler(handlers, item.name);
     if (item.kind == ItemKind::kOther || !item.note.empty()) {
       Item whole = item;  // the array of a random key lies in a folder of the item
       if (!item.note.empty()) whole.path = std::string(parent_of(item.path));

@@ -381,7 +381,7 @@ Step choose_latest_step(const Listing& root, const std::vector<Step>& steps, Lay
         later = layout.passed_over.size();
       }
       layout.passed_over.push_back(
-          {it->folder, std::move(flaw.why), flaw.kind == FlawKind::kUnfinished});
+          {it->folder, std::move(flaw.why), flaw.kind == FlawKind::kLacksFiles});
       continue;
     }
     for (auto same = it + 1; same != steps.rend() && same->number == it->number; ++same)

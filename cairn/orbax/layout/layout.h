@@ -127,7 +127,7 @@ enum class LayoutKind : std::uint8_t {
 struct PassedStep {
   std::string folder;  // its name
   std::string why;
-  bool is_unfinished = false;  // its save has not ended; otherwise files are missing
+  bool lacks_files = false;  // false: its save has not ended, or the folder holds no checkpoint
 };
 // The detected layout of one checkpoint.
 struct Layout {

@@ -122,7 +122,7 @@ void add_passed_steps(const Layout& layout, CheckpointInfo& info) {
   std::vector<std::string> names;
   for (const PassedStep& step : layout.passed_over) {
     names.push_back(step.folder);
-    if (!step.is_unfinished)
+    if (step.lacks_files)
       info.warnings.push_back("the later step " + join(layout.root, step.folder) +
                               " is not complete, so it was not opened: " + step.why);
   }
@@ -318,20 +318,7 @@ std::string sharding_words(const PytreeItem& item) {
                      join_names(kinds));
 }
 
-// Versions that record write shapes in `_METADATA` also describe each device array in another file.
-void warn_of_lost_keys(const PytreeItem& item, CheckpointInfo& info) {
-  if (!item.array_metadata_files.empty()) return;
-  std::size_t described = 0;
-  for (std::size_t i = 0; i < item.write_shapes.size(); ++i)
-    described += item.write_shapes[i] && item.tensors[i].typestr == "jax.Array" ? 1 : 0;
-  if (described > 0)
-    info.warnings.push_back(
-        fmt::format("{} is missing: it is unknown which of {} device arrays are typed PRNG keys",
-                    join(item.item.path, kArrayMetadataFolder), described));
-}
-
 void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo& info) {
-  warn_of_lost_keys(item, info);
   Facts& facts = info.facts;
   if (!item.item.note.empty()) facts.emplace_back(prefix + "item", item.item.note);
   facts.emplace_back(prefix + "leaves", count_words(item));

@@ -47,6 +47,7 @@ std::string dict_text(const DictKeyTypes& entry) {
 void keep_key_types(const orbax::PytreeItem& item, std::vector<DictKeyTypes> types,
                     const std::vector<std::size_t>& leaves, ConvertPlan& plan) {
   std::vector<const KeyPath*> paths;
+  paths.reserve(leaves.size());
   for (const std::size_t number : leaves) paths.push_back(&plan.paths[number]);
   const std::vector<std::string> faults = key_type_faults(types, paths);
   std::vector<DictKeyTypes>& kept = plan.key_types[item.item.name];

@@ -69,6 +69,7 @@ std::string common_label(const std::vector<SplitLabel>& labels) {
   std::string text = first.parts[0];
   for (std::size_t n = 0; n < first.numbers.size(); ++n) {
     std::vector<std::string> numbers;
+    numbers.reserve(labels.size());
     for (const SplitLabel& label : labels) numbers.push_back(label.numbers[n]);
     const std::string ranges = ranges_text(std::move(numbers));
     const bool is_one = ranges.find_first_not_of(kDigits) == std::string::npos;

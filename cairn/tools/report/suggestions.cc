@@ -53,6 +53,7 @@ std::string dtype_suggestion(std::string_view name) {
   for (const auto& [other, dtype] : kOtherNames)
     if (other == key) return "; did you mean '" + std::string(dtype_name(dtype)) + "'?";
   std::vector<std::string> names;
+  names.reserve(kDTypeCount);
   for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(dtype_name(static_cast<DType>(i)));
   return suggestion_text(key, names);
 }

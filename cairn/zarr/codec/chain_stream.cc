@@ -131,8 +131,7 @@ class StoredStream : public ByteStream {
 // Delta, casts and scales.
 class FilterStream : public PieceStream {
  public:
-  FilterStream(FilterStep step, ByteSource source)
-      : step_(std::move(step)), source_(std::move(source)) {}
+  FilterStream(FilterStep step, ByteSource source) : step_(step), source_(std::move(source)) {}
 
  private:
   ByteView next() override {

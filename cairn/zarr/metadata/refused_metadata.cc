@@ -86,7 +86,7 @@ const CodecMembers* find_codec(const std::vector<CodecMembers>& codecs, std::str
   return it == codecs.end() ? nullptr : &*it;
 }
 
-std::string quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
+std::string in_quotes(std::string_view name) { return "'" + std::string(name) + "'"; }
 
 std::string_view text_of(const Json* value) {
   const std::string* text = value != nullptr ? value->as_string() : nullptr;
@@ -124,7 +124,7 @@ class Check {
 
   // For zarr-python true is 1, and for TensorStore 2.0 is 2.
   void check_kind(std::string_view codec, const Member& member, const Json& value) {
-    const std::string what = "codec " + quoted(codec) + ": " + std::string(member.name) + ": " +
+    const std::string what = "codec " + in_quotes(codec) + ": " + std::string(member.name) + ": " +
                              to_text(value) + " is not ";
     if (member.kind == Kind::kBool && value.as_bool() == nullptr) fault(what + "true or false");
     if (member.kind != Kind::kInteger) return;
@@ -139,7 +139,7 @@ class Check {
   void check_members(const CodecMembers& codec, const Json* configuration, std::string_view ignored,
                      bool types) {
     if (strict_ && !codec.in_tensorstore)
-      return fault("TensorStore has no codec " + quoted(codec.id));
+      return fault("TensorStore has no codec " + in_quotes(codec.id));
     const auto find = [&](std::string_view name) {
       return configuration != nullptr ? configuration->find(name) : nullptr;
     };
@@ -147,19 +147,19 @@ class Check {
       if (const Json* value = find(member.name); value != nullptr && types)
         check_kind(codec.id, member, *value);
       else if (value == nullptr && strict_ && member.required)
-        fault("codec " + quoted(codec.id) + " lacks " + quoted(member.name));
+        fault("codec " + in_quotes(codec.id) + " lacks " + in_quotes(member.name));
     if (configuration == nullptr || configuration->as_object() == nullptr) return;
     for (const auto& [name, value] : *configuration->as_object())
       if (name != ignored &&
           std::ranges::find(codec.members, name, &Member::name) == codec.members.end())
-        fault("codec " + quoted(codec.id) + " has an unknown member " + quoted(name));
+        fault("codec " + in_quotes(codec.id) + " has an unknown member " + in_quotes(name));
   }
 
   // ---- version 2 ----
   void check_v2() {
     for (const std::string_view member : {"fill_value", "order", "filters"})
       if (root_.find(member) == nullptr && (strict_ || member != "filters"))
-        fault("required member " + quoted(member) + " is missing");
+        fault("required member " + in_quotes(member) + " is missing");
     for (const std::string_view member : {"order", "dimension_separator"})
       if (const Json* value = root_.find(member); value != nullptr && value->is_null())
         fault(std::string(member) + " is null");
@@ -179,7 +179,7 @@ class Check {
     check_members(*known, codec, "id", strict_);
     for (const std::string_view member : {"checksum", "typesize"})
       if (strict_ && codec->find(member) != nullptr)
-        fault("TensorStore knows no " + quoted(member) + " of codec " + quoted(known->id));
+        fault("TensorStore knows no " + in_quotes(member) + " of codec " + in_quotes(known->id));
   }
 
   void check_v2_type() {
@@ -213,7 +213,7 @@ class Check {
   void check_v3() {
     for (const auto& [name, value] : *root_.as_object())
       if (value.is_null() && !is_v3_member(name))
-        fault("the member " + quoted(name) + " is unknown");
+        fault("the member " + in_quotes(name) + " is unknown");
     if (const Json* type = root_.find("data_type"); type != nullptr && is_bare_object(*type))
       fault("data_type " + to_text(*type) + " is not a string");
     const Json* fill = root_.find("fill_value");
@@ -246,7 +246,7 @@ class Check {
     if (extension == nullptr || extension->as_object() == nullptr) return;
     for (const auto& [name, value] : *extension->as_object())
       if (name != "name" && name != "configuration")
-        fault(std::string(what) + " has an unknown member " + quoted(name));
+        fault(std::string(what) + " has an unknown member " + in_quotes(name));
   }
 
   void check_v3_codecs(const Json* list) {
@@ -258,16 +258,16 @@ class Check {
     const std::string_view name = codec.as_string() != nullptr
                                       ? std::string_view(*codec.as_string())
                                       : text_of(codec.find("name"));
-    if (strict_) check_extension(&codec, "codec " + quoted(name));
+    if (strict_) check_extension(&codec, "codec " + in_quotes(name));
     const Json* configuration = codec.find("configuration");
     if (const CodecMembers* known = find_codec(v3_codecs(), name)) {
-      if (configuration == nullptr) fault("codec " + quoted(name) + " has no configuration");
+      if (configuration == nullptr) fault("codec " + in_quotes(name) + " has no configuration");
       return check_members(*known, configuration, "", true);
     }
     if (name == "sharding_indexed") return check_shard(configuration);
     constexpr std::string_view kPlain[] = {"bytes", "crc32c", "transpose"};
     if (std::ranges::find(kPlain, name) != std::end(kPlain)) return;
-    if (strict_) return fault("TensorStore has no codec " + quoted(name));
+    if (strict_) return fault("TensorStore has no codec " + in_quotes(name));
     constexpr std::string_view kNumcodecs = "numcodecs.";
     if (!name.starts_with(kNumcodecs)) return;
     if (const CodecMembers* known = find_codec(v2_codecs(), name.substr(kNumcodecs.size())))

@@ -20,7 +20,7 @@ namespace cairn::inline v0::zarr {
 namespace {
 
 // large chunks are checked in pieces of this size
-constexpr std::uint64_t kPiece = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kCheckedPiece = std::uint64_t{4} << 20U;
 // encoded chunks that take more memory than this are decoded in pieces
 constexpr std::uint64_t kMostWhole = std::uint64_t{8} << 20U;
 // the most memory of a stream whose value is smaller
@@ -255,11 +255,11 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
     throw Error(Code::kDataLoss, "chunk has " + std::to_string(piece.value.length) +
                                      " bytes, expected " + std::to_string(chain.nbytes));
   if (piece.value.file != kNoFile || !context_.inline_values_protected) unprotected_ = true;
-  const auto held = lease(std::min(kPiece, chain.nbytes));
+  const auto held = lease(std::min(kCheckedPiece, chain.nbytes));
   Scratch scratch;
-  for (std::uint64_t at = 0; at < chain.nbytes; at += kPiece)
+  for (std::uint64_t at = 0; at < chain.nbytes; at += kCheckedPiece)
     check_bools(metadata_.dtype,
-                read(piece.value.part(at, std::min(kPiece, chain.nbytes - at)), scratch));
+                read(piece.value.part(at, std::min(kCheckedPiece, chain.nbytes - at)), scratch));
 }
 
 // Decodes a large value in pieces, so that memory does not grow with the size that it claims.
@@ -271,7 +271,7 @@ bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, std::
   // Before a chain of several steps is open, its memory is unknown.
   auto held = lease(memory_to_open(chain.steps));
   Scratch encoded;
-  const bool is_small = value.file == kNoFile || value.length <= kPiece;
+  const bool is_small = value.file == kNoFile || value.length <= kCheckedPiece;
   const ByteView stored = is_small ? read(value, encoded) : ByteView();
   return explain_lfs_pointer(stored, [&] {
     auto source = is_small ? value_in_memory(stored)
@@ -285,7 +285,7 @@ bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, std::
     if (!stream) return false;
     if (chain.steps.size() == 1) {
       held = {};
-      held = lease(2 * kPiece + stream->memory());
+      held = lease(2 * kCheckedPiece + stream->memory());
     }
     check_elements(chain, *stream);
     if (!is_small) bytes_ += value.length;
@@ -296,8 +296,8 @@ bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, std::
 
 void Verifier::check_elements(const CodecChain& chain, ChainStream& stream) const {
   Scratch scratch;
-  for (std::uint64_t at = 0; at < chain.nbytes; at += kPiece) {
-    const auto size = static_cast<std::size_t>(std::min(kPiece, chain.nbytes - at));
+  for (std::uint64_t at = 0; at < chain.nbytes; at += kCheckedPiece) {
+    const auto size = static_cast<std::size_t>(std::min(kCheckedPiece, chain.nbytes - at));
     const MutableByteView elements = scratch.bytes(size).first(size);
     stream.read(elements);
     check_bools(metadata_.dtype, elements);

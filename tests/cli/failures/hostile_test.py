@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from command import CAIRN, FAILURE, GOOD
+from command import CAIRN, FAILURE, GOOD, NO
 from hostile_inputs import BOMB_BYTES, BOMBS, INPUTS, allocated, bomb, database_of_long_keys, json_item_that_is_sparse
 
 MEMORY = 256 << 20
@@ -126,7 +126,10 @@ def test_a_small_chunk_that_decodes_to_much_is_decoded_in_parts(codecs, command,
     path = bomb(tmp_path / "input", codecs)
     options = ["--memory", limit] if limit else []
     status, memory, _, output = measured([*COMMANDS[command](path, tmp_path), *options], tmp_path)
-    assert status == GOOD, output
+    # TensorStore has no filters, so Orbax refuses such an array. Its chunk is decoded all the same.
+    filters = command == "verify" and ", " in codecs
+    assert status == (NO if filters else GOOD), output
+    assert "1 chunk" in output or command != "verify"
     most = (int(limit.removesuffix("MiB")) << 20) if limit else MEMORY
     assert memory <= most + 2 * allocated(path), f"{memory / 2**20:.0f} MiB: {output}"
 

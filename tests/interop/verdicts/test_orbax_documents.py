@@ -13,6 +13,9 @@ import mutations
 import test_zarr_documents as zarr_forms
 import verdicts
 
+# Texts of damaged files in warnings are not always UTF-8, which the reports of parallel runs must be.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
 
 def make_tree():
     mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
