@@ -202,8 +202,7 @@ void verify_surroundings(const Layout& layout, VerifyReport& report) {
   if (!layout.uncommitted.empty())
     add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
   for (const PassedStep& step : layout.passed_over)
-    add_finding(report, step.lacks_files ? Severity::kDamage : Severity::kNote,
-                join(layout.root, step.folder),
+    add_finding(report, Severity::kNote, join(layout.root, step.folder),
                 "a later step that is not complete; it was not checked: " + step.why);
   if (layout.kind == LayoutKind::kZarr) return;
   check_marker(layout.path, kCommitFile, report);

@@ -228,7 +228,17 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
 }
 
 std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options) {
-  return open_any(where, options, &orbax::open_layout_to_verify);
+  auto checkpoint = open_any(where, options, &orbax::open_layout_to_verify);
+  const auto* opened = dynamic_cast<const orbax::OrbaxCheckpoint*>(checkpoint.get());
+  if (opened == nullptr) return checkpoint;
+  // A reader goes back to the latest complete step. A check must report what the later one lacks.
+  for (const orbax::PassedStep& step : opened->layout().passed_over) {
+    if (!step.lacks_files) continue;
+    OpenOptions later = options;
+    later.step = orbax::parse_step(step.folder);
+    return open_any(where, later, &orbax::open_layout_to_verify);
+  }
+  return checkpoint;
 }
 
 std::vector<std::string> list_steps(const std::string& where) {
