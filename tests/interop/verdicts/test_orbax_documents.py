@@ -1,6 +1,7 @@
 """Every member of every JSON file of an Orbax checkpoint is mutated, and read by Orbax and by Cairn."""
 
 import json
+import logging
 
 import jax
 import numpy as np
@@ -13,8 +14,13 @@ import mutations
 import test_zarr_documents as zarr_forms
 import verdicts
 
-# Texts of damaged files in warnings are not always UTF-8, which the reports of parallel runs must be.
-pytestmark = pytest.mark.filterwarnings("ignore")
+
+@pytest.fixture(autouse=True)
+def no_log():
+    """Orbax logs texts of damaged files that are not UTF-8, which the reports of parallel runs must be."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def make_tree():
@@ -123,7 +129,7 @@ EXCEPTIONS = {
         ("restored", "", "JAX accepts meshes and names of other types"),
     ],
     "array_metadatas": [("restored", "", "it contradicts the arrays, or is malformed")],
-    ".zarray": [FILLS, ("refused", "<f4., .2", "the array has another shape than its scalar")],
+    ".zarray": [FILLS, ("loaded", r'^dtype: \[\["', "TensorStore takes the only field of a structured type; Cairn returns the structure, as zarr-python does"), ("refused", "<f4., .2", "the array has another shape than its scalar")],
     "zarr.json": [FILLS],
     "_CHECKPOINT_METADATA": [("restored", "", "custom metadata and metrics are lost with it"), ("loaded", "", "a step has items, and cairn.load returns its trees")],
     "_CHECKPOINT_METADATA of a step": [("refused", "^item_handlers.*(removed|twice)", "older versions recorded no handler of a JSON item")],
