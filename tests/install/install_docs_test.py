@@ -41,7 +41,7 @@ def test_presets_targets_and_options_exist():
     targets = set(re.findall(r"(?:^|`)make ([a-z][a-z-]*)", PAGE, re.MULTILINE))
     assert all(f"\n{target}:" in makefile for target in targets)
     assert set(used) <= set(presets)
-    cmake = "".join((ROOT / name).read_text() for name in ("CMakeLists.txt", "cmake/package.cmake"))
+    cmake = "".join((ROOT / name).read_text() for name in ("CMakeLists.txt", "cmake/package.cmake", "cmake/warnings.cmake"))
     assert all(name in cmake for name in re.findall(r"`-?D?(C(?:AIRN|PACK)_\w+)", PAGE))
 
 

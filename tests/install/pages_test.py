@@ -56,4 +56,4 @@ def test_license_and_pkg_config(prefix):
     assert (prefix / "share/doc/cairn/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     (pc,) = prefix.rglob("cairn.pc")
     version = good("pkg-config", "--modversion", "cairn", env={"PKG_CONFIG_PATH": str(pc.parent), "PATH": "/usr/bin:/bin"})
-    assert f"cairn {version}" == good(prefix / "bin/cairn", "--version").splitlines()[0]
+    assert f"cairn {version.strip()}" == good(prefix / "bin/cairn", "--version").splitlines()[0]
