@@ -50,7 +50,7 @@ TEST(Foreign, NamesTheFormats) {
   for (const auto& file : kFiles) {
     EXPECT_EQ(format_of(file.content), file.words);
     for (std::size_t cut = 0; cut < file.content.size(); ++cut) {
-      const std::string_view found = format_of(std::string_view(file.content).substr(0, cut));
+      const std::string found(format_of(std::string_view(file.content).substr(0, cut)));
       EXPECT_NE(found, file.words.substr(0, file.words.find(" (.h5)"))) << " cut at " << cut;
     }
   }

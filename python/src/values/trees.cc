@@ -310,7 +310,7 @@ class TreeWriter {
     if (const auto* named = tree.named_tuple()) return announce_members(named->fields);
   }
   nb::object write(const Tree& tree) {
-    return std::visit([this](const auto& value) { return one(value); }, tree.value());
+    return std::visit([this](const auto& value) { return this->one(value); }, tree.value());
   }
 
  private:
@@ -364,12 +364,13 @@ class TreeWriter {
     const bool is_known = found != key_types_.end();
     std::unordered_map<std::string_view, std::string_view> types;  // of the keys, if they differ
     if (is_known) types.insert(found->second->types.begin(), found->second->types.end());
-    for (const auto& [name, child] : dict) {
+    for (const auto& member : dict) {
+      const std::string& name = member.first;  // Clang 14 captures no structured binding
       const auto own = types.find(name);
       const nb::object key =
           is_known ? key_of(name, own == types.end() ? found->second->type : own->second)
                    : one(name);
-      result[key] = below([&] { return name; }, child);
+      result[key] = below([&] { return name; }, member.second);
     }
     if (nb::len(result) != dict.size())
       throw Error(Code::kDataLoss, "the types of keys of a dict make two of them equal");
