@@ -207,6 +207,19 @@ def test_a_manager_keeps_what_links_lead_to(tmp_path):
     assert sorted(os.listdir(tmp_path / "run")) == ["3"]
 
 
+def test_a_link_that_takes_the_place_of_a_step_keeps_its_target(tmp_path):
+    """The manager has saved the step itself, so it knew that there were no links in it."""
+    with cairn.CheckpointManager(tmp_path / "run", max_to_keep=2) as manager:
+        for step in (1, 2):
+            manager.save(step, {"w": np.full(2, step)})
+        manager.wait_until_finished()
+        shutil.rmtree(tmp_path / "run/2")
+        (tmp_path / "run/2").symlink_to("1")
+        manager.save(3, {"w": np.full(2, 3)})
+    assert sorted(os.listdir(tmp_path / "run")) == ["1", "2", "3"]
+    assert cairn.load(tmp_path / "run/2", item="default")["w"][0] == 1
+
+
 def test_the_managers_in_the_place_of_orbax_warn(tmp_path, caplog):
     """They count the steps that Orbax counts, and say that the latest is not complete."""
     from cairn import orbax as drop_in

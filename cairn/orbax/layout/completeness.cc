@@ -33,8 +33,8 @@ std::string text_of(const FolderPtr& folder, const std::string& path) {
   return std::string(as_text(folder->read_text(path, kMaxMetadataFile)));
 }
 
-// Throws data_loss if the file is not JSON, as half of a JSON file is not. A very large one only has
-// to be there.
+// Throws data_loss if the file is not JSON, as half of a JSON file is not. A very large one only
+// has to be there.
 void check_json(const FolderPtr& folder, const std::string& file) {
   const auto opened = folder->try_open(file);
   if (!opened || opened->size() > kMaxParsedItem) return;
@@ -149,8 +149,8 @@ void check_without_manifest(const Item& item, const Listing& listing, const Tree
   check_folders(item, tree);
 }
 
-// A tree with `_METADATA`. Beside a manifest, which leads to the arrays, and without strings it only
-// has to be whole: making the leaves of a large tree takes as long as opening it.
+// A tree with `_METADATA`. Beside a manifest, which leads to the arrays, and without strings it
+// only has to be whole: making the leaves of a large tree takes as long as opening it.
 void check_recorded_tree(const Item& item, const Listing& listing) {
   const std::string file = join(item.path, kTreeMetadataFile);
   const std::string text = text_of(item.folder, file);

@@ -54,7 +54,8 @@ std::map<std::string, std::string> StepLinks::find_needed(const Directory& root,
   while (!staying.empty()) {
     const std::string name = std::move(staying.back());
     staying.pop_back();
-    if (without_links_.contains(name)) continue;
+    // A link may have taken the place of a folder that had none.
+    if (without_links_.contains(name) && root.kind(name) != EntryKind::kLink) continue;
     const std::vector<std::string> links = links_of(root, name);
     if (links.empty()) without_links_.insert(name);
     for (const std::string& link : links) {
