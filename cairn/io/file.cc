@@ -30,6 +30,13 @@ std::int64_t modified_ns_of(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
+FileState state_of(const struct stat& status) {
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = static_cast<std::uint64_t>(status.st_size),
+          .modified_ns = modified_ns_of(status)};
+}
+
 // O_NONBLOCK: opening a named pipe must not wait for its writer. Regular files ignore the flag.
 int open_for_reading(int folder, const std::string& name) {
   // The kernel would stop at the NUL byte and open another file.
@@ -82,10 +89,11 @@ std::optional<File> File::try_open_at(int folder, const std::string& name,
     if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG) return std::nullopt;
     fail_to_open(folder, name, path, errno);
   }
-  File file(fd, path);
-  const auto mode = status_of(fd, path).st_mode;
-  if (S_ISDIR(mode)) return std::nullopt;
-  if (!S_ISREG(mode)) fail_irregular(path, mode);
+  File file(fd, path, {});
+  const struct stat status = status_of(fd, path);
+  if (S_ISDIR(status.st_mode)) return std::nullopt;
+  if (!S_ISREG(status.st_mode)) fail_irregular(path, status.st_mode);
+  file.opened_ = state_of(status);
   return file;
 }
 
@@ -109,11 +117,16 @@ void fail_no_file(int folder, const std::string& name, const std::string& path) 
 }
 
 File::File(File&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+    : fd_(std::exchange(other.fd_, -1)),
+      path_(std::move(other.path_)),
+      opened_(other.opened_),
+      flag_(std::move(other.flag_)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(path_, other.path_);
+  std::swap(opened_, other.opened_);
+  std::swap(flag_, other.flag_);
   return *this;
 }
 
@@ -143,12 +156,23 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> File::data_from(std::uint
 
 std::int64_t File::modified_ns() const { return modified_ns_of(status_of(fd_, path_)); }
 
-FileState File::state() const {
-  const struct stat status = status_of(fd_, path_);
-  return {.device = status.st_dev,
-          .inode = status.st_ino,
-          .size = static_cast<std::uint64_t>(status.st_size),
-          .modified_ns = modified_ns_of(status)};
+FileState File::state() const { return state_of(status_of(fd_, path_)); }
+
+bool File::changed() const { return state() != opened_; }
+
+void File::check_unchanged() const {
+  if (!changed()) return;
+  if (flag_) flag_->store(true, std::memory_order_relaxed);
+  throw Error(Code::kUnavailable,
+              path_ + ": another program wrote to it while Cairn read it; open it again");
+}
+
+void File::check_current() const {
+  check_unchanged();
+  const auto named = try_state(path_);
+  if (!named || named->device != opened_.device || named->inode != opened_.inode)
+    throw Error(Code::kUnavailable,
+                path_ + ": was replaced or removed while Cairn read it; open it again");
 }
 
 bool File::stamp() const { return stamp_descriptor(fd_, path_); }
@@ -162,10 +186,14 @@ void File::read_into(std::uint64_t offset, MutableByteView out) const {
     const auto n = uninterrupted(
         [&] { return pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
     if (n < 0) fail_file_call(path_, "read at byte " + std::to_string(offset), errno);
-    if (n == 0) fail_short(path_, size(), end);
+    if (n == 0) {
+      check_unchanged();
+      fail_short(path_, size(), end);
+    }
     out = out.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
+  check_unchanged();
 }
 
 void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> out) const {
@@ -196,8 +224,12 @@ void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> o
       done_in_first = 0;
     }
     done_in_first += fresh;
-    if (n == 0 && out.size() == before) fail_short(path_, size(), end);
+    if (n == 0 && out.size() == before) {
+      check_unchanged();
+      fail_short(path_, size(), end);
+    }
   }
+  check_unchanged();
 }
 
 void File::will_need(std::uint64_t offset, std::uint64_t length) const {
@@ -254,6 +286,15 @@ Buffer read_text(const File& file, std::uint64_t max_size) {
 
 Buffer read_text_file(const std::string& path, std::uint64_t max_size) {
   return read_text(File::open(path), max_size);
+}
+
+std::optional<FileState> try_state(const std::string& path) { return try_state_at(AT_FDCWD, path); }
+
+std::optional<FileState> try_state_at(int folder, const std::string& name) {
+  struct stat status {};
+  if (name.find('\0') != std::string::npos) return std::nullopt;
+  if (fstatat(folder, name.c_str(), &status, 0) != 0) return std::nullopt;
+  return state_of(status);
 }
 
 bool file_exists(const std::string& path) {

@@ -1,11 +1,13 @@
 // file.h -- files of the local file system: positioned reads, memory mappings, syncing. Errors name
 // the path and the system's reason. A missing file is Error(kNotFound). If something else is in its
 // place (a directory, a pipe, a cycle of links), the error is Error(kDataLoss). A missing
-// permission and every other failure is Error(kIo).
+// permission and every other failure is Error(kIo). If another program writes to a file after it
+// was opened, reads of it are Error(kUnavailable).
 #pragma once
 
 #include <cairn/bytes.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -68,19 +70,32 @@ class File {
   // True if the file has no name left, because it was deleted or replaced after it was opened.
   [[nodiscard]] bool unlinked() const;
   // Fills all of `out` with the bytes from `offset`. Throws out_of_range if the file ends before
-  // that.
+  // that, and unavailable as check_unchanged() does.
   void read_into(std::uint64_t offset, MutableByteView out) const;
-  // Reads one contiguous file range into several buffers (preadv). Throws out_of_range if the file
-  // ends before that.
+  // Reads one contiguous file range into several buffers (preadv). Throws as read_into does.
   void read_scatter(std::uint64_t offset, std::span<const MutableByteView> out) const;
+  // The size and the time of the last modification when the file was opened.
+  [[nodiscard]] const FileState& opened_state() const { return opened_; }
+  // True if the size or the time of the last modification is another one than when the file was
+  // opened. The bytes then may be a mixture of the old ones and the new ones.
+  [[nodiscard]] bool changed() const;
+  // Throws unavailable if the file has changed.
+  void check_unchanged() const;
+  // Throws unavailable if the file has changed, or if its path now names another file or none.
+  void check_current() const;
+  // Sets `flag` to true when check_unchanged(), or a read, finds that the file has changed.
+  void report_changes_to(std::shared_ptr<std::atomic<bool>> flag) { flag_ = std::move(flag); }
   // Advises the kernel that this range is needed soon.
   void will_need(std::uint64_t offset, std::uint64_t length) const;
 
  private:
   friend class MappedFile;
-  File(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  File(int fd, std::string path, FileState opened)
+      : fd_(fd), path_(std::move(path)), opened_(opened) {}
   int fd_ = -1;
   std::string path_;
+  FileState opened_;
+  std::shared_ptr<std::atomic<bool>> flag_;  // null: nobody asks
 };
 
 // Throws the error for a name below the folder with the open descriptor `folder`, at which there is
@@ -116,6 +131,11 @@ Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{
 Buffer read_text(const File& file, std::uint64_t max_size);
 // As read_text, for the file at `path`.
 Buffer read_text_file(const std::string& path, std::uint64_t max_size);
+// Returns the state of the file or folder at the path; nullopt if the system finds nothing there.
+// Follows links.
+std::optional<FileState> try_state(const std::string& path);
+// As above, for a name below the folder with the open descriptor `folder`.
+std::optional<FileState> try_state_at(int folder, const std::string& name);
 // Returns true if anything exists at the path, including a link that leads nowhere. Throws io if
 // the system cannot tell, for example below a folder without permission. In that case the answer
 // "nothing exists" would be wrong and could let a save overwrite data.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <string_view>
 #include <utility>
 
@@ -28,6 +29,11 @@ int open_folder(int below, const std::string& name, const std::string& path) {
 
 FileIdentity identity_of(const struct stat& status) {
   return {.device = status.st_dev, .inode = status.st_ino};
+}
+
+std::int64_t now_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
 }
 
 }  // namespace
@@ -69,7 +75,11 @@ std::string FolderHandle::relative(const std::string& path) const {
 }
 
 std::optional<File> FolderHandle::try_open(const std::string& path) const {
-  return File::try_open_at(fd_, relative(path), path);
+  std::optional<File> file = File::try_open_at(fd_, relative(path), path);
+  if (!file) return file;
+  file->report_changes_to(changed_);
+  check_not_newer(*file);
+  return file;
 }
 
 File FolderHandle::open_file(const std::string& path) const {
@@ -130,21 +140,36 @@ std::vector<FolderEntry> FolderHandle::read_entries(const std::string& path) con
   return entries;
 }
 
-std::optional<FolderHandle::FileState> FolderHandle::state_of(const std::string& name) const {
-  struct stat status {};
-  if (fstatat(fd_, name.c_str(), &status, 0) != 0) return std::nullopt;
-  constexpr std::int64_t kNanoseconds = 1'000'000'000;
-  return FileState{identity_of(status), static_cast<std::uint64_t>(status.st_size),
-                   status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
+void FolderHandle::watch(std::span<const std::string_view> names) const {
+  watched_since_ns_ = std::max(watched_since_ns_.value_or(0), now_ns());
+  for (const std::string_view name : names) {
+    const auto& [watched, state] =
+        watched_.emplace_back(name, try_state_at(fd_, std::string(name)));
+    // The files of a checkpoint are written before its marker. The clock of a file server may be
+    // ahead of this machine's.
+    if (state) watched_since_ns_ = std::max(*watched_since_ns_, state->modified_ns);
+  }
 }
 
-void FolderHandle::watch(std::span<const std::string_view> names) const {
-  for (const std::string_view name : names)
-    watched_.emplace_back(name, state_of(std::string(name)));
+std::optional<std::int64_t> FolderHandle::watched_since_ns() const {
+  return watched_since_ns_ || above_ == nullptr ? watched_since_ns_ : above_->watched_since_ns();
+}
+
+void FolderHandle::check_not_newer(const File& file) const {
+  const std::int64_t modified_ns = file.opened_state().modified_ns;
+  const auto since_ns = watched_since_ns();
+  // A time in the future says nothing about when the file was written.
+  if (!since_ns || modified_ns <= *since_ns || modified_ns > now_ns()) return;
+  changed_->store(true, std::memory_order_relaxed);
+  throw Error(Code::kUnavailable, file.path() + ": another program wrote to it while Cairn read " +
+                                      path_ + "; open it again");
 }
 
 bool FolderHandle::replaced() const {
-  const auto has_changed = [&](const auto& file) { return state_of(file.first) != file.second; };
+  if (changed_->load(std::memory_order_relaxed)) return true;
+  const auto has_changed = [&](const auto& file) {
+    return try_state_at(fd_, file.first) != file.second;
+  };
   if (std::ranges::any_of(watched_, has_changed)) return true;
   if (above_ != nullptr && above_->replaced()) return true;
   struct stat held {};

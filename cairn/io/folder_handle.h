@@ -60,8 +60,10 @@ class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
 
   // The following functions take full paths that begin with path(). They look up the rest of the
   // path below the descriptor.
-  [[nodiscard]] std::optional<File> try_open(const std::string& path) const;  // as File::try_open
-  [[nodiscard]] File open_file(const std::string& path) const;                // as File::open
+  // As File::try_open and File::open. If the folder, or the one above it, is watched and the file was written to after
+  // that began, they throw Error(kUnavailable): the file is of another save than those read before.
+  [[nodiscard]] std::optional<File> try_open(const std::string& path) const;
+  [[nodiscard]] File open_file(const std::string& path) const;
   // Reads a text file, as cairn::read_text does.
   [[nodiscard]] Buffer read_text(const std::string& path, std::uint64_t max_size) const;
   [[nodiscard]] bool exists(const std::string& path) const;  // true if anything exists there
@@ -76,7 +78,7 @@ class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
   // Returns `path` relative to the descriptor, as openat(2) takes it.
   [[nodiscard]] std::string relative(const std::string& path) const;
 
-  // Remembers the state of files, which are given relative to the folder ("name", "../name"). A
+  // Watches the folder from now on. Remembers the state of files, which are given relative to the folder ("name", "../name"). A
   // writer that replaces the content of the folder file by file, without renaming the folder,
   // changes one of them before it removes anything else. Call it before anything is read, from one
   // thread.
@@ -88,8 +90,8 @@ class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
   // Clears the record of note_missing(). Call it when the folder is known to have been in use until
   // now. Do not call it while other threads read.
   void forget_missing() const { missed_.store(false, std::memory_order_relaxed); }
-  // True if the path now names another folder, or none, or if a file that this folder or the one
-  // above it watches has changed.
+  // True if the path now names another folder, or none, or if a file has changed that was opened
+  // here, or that this folder or the one above it watches.
   [[nodiscard]] bool replaced() const;
   // Throws Error(kUnavailable) if something was missing and the folder has been replaced.
   void check_not_replaced() const;
@@ -97,27 +99,24 @@ class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
   void check_still_in_use() const;
 
  private:
-  // Changes with the content of a file. A file that takes the place of another may get its inode.
-  struct FileState {
-    FileIdentity identity;
-    std::uint64_t size = 0;
-    std::int64_t modified_ns = 0;
-    bool operator==(const FileState&) const = default;
-  };
-
   FolderHandle(int fd, std::string path, bool remembers = false)
       : fd_(fd), path_(std::move(path)), remembers_(remembers) {}
   [[nodiscard]] std::vector<FolderEntry> read_entries(const std::string& path) const;
-  // nullopt if nothing exists at the path
-  [[nodiscard]] std::optional<FileState> state_of(const std::string& name) const;
+  // Of this folder, or else of the one above it.
+  [[nodiscard]] std::optional<std::int64_t> watched_since_ns() const;
+  void check_not_newer(const File& file) const;
 
   int fd_;
   std::string path_;
   bool remembers_;
   std::shared_ptr<const FolderHandle> above_;  // that open_below() was called for
   mutable std::vector<std::pair<std::string, std::optional<FileState>>> watched_;
+  // Files of the checkpoint have no later time, in nanoseconds since 1970; nullopt: not watched.
+  mutable std::optional<std::int64_t> watched_since_ns_;
   mutable std::unordered_map<std::string, std::vector<FolderEntry>> remembered_;
   mutable std::atomic<bool> missed_{false};
+  // Set by the files that were opened here; they may live longer.
+  std::shared_ptr<std::atomic<bool>> changed_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 using FolderPtr = std::shared_ptr<const FolderHandle>;
@@ -135,8 +134,8 @@ auto in_folder(const FolderHandle* folder, F f) {
   if constexpr (std::is_void_v<decltype(f())>) {
     try {
       f();
-    } catch (const Error&) {
-      check();
+    } catch (const Error& e) {
+      if (e.code() != Code::kUnavailable) check();
       throw;
     }
     folder->check_not_replaced();
@@ -145,8 +144,8 @@ auto in_folder(const FolderHandle* folder, F f) {
       auto result = f();
       folder->check_not_replaced();
       return result;
-    } catch (const Error&) {
-      check();
+    } catch (const Error& e) {
+      if (e.code() != Code::kUnavailable) check();
       throw;
     }
   }

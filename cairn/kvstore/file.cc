@@ -45,12 +45,16 @@ class OpenFiles {
  public:
   // Returns nullptr if the file does not exist.
   std::shared_ptr<const File> get(const Root& root, const std::string& path) {
-    if (auto file = find(path)) return file;
-    std::optional<File> opened = File::try_open_at(root.folder(), root.name(path), path);
+    bool is_replaced = false;
+    if (auto file = find(path, root.held != nullptr, is_replaced)) return file;
+    std::optional<File> opened = root.held ? root.held->try_open(path) : File::try_open(path);
     if (!opened) {
       root.note_missing();
       return nullptr;
     }
+    if (is_replaced && root.held)
+      throw Error(Code::kUnavailable,
+                  path + ": was replaced while Cairn read " + root.path + "; open it again");
     auto file = std::make_shared<const File>(*std::move(opened));
     const std::scoped_lock lock(mutex_);
     drop(path);
@@ -68,12 +72,15 @@ class OpenFiles {
   using Files = std::list<std::shared_ptr<const File>>;
   static constexpr std::size_t kMost = 64;
 
-  std::shared_ptr<const File> find(const std::string& path) {
+  // Sets `is_replaced` if another process has replaced the file.
+  std::shared_ptr<const File> find(const std::string& path, bool is_held, bool& is_replaced) {
     const std::scoped_lock lock(mutex_);
     const auto it = index_.find(path);
     if (it == index_.end()) return nullptr;
     std::shared_ptr<const File> file = *it->second;
-    if (file->unlinked()) {  // another process has replaced it
+    is_replaced = file->unlinked();
+    // A store of the path has what is there now; one of a held folder reports a change.
+    if (is_replaced || (!is_held && file->changed())) {
       drop(path);
       return nullptr;
     }

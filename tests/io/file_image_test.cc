@@ -54,9 +54,9 @@ TEST(FileImage, AFileThatIsCutShortIsAnError) {
   const File file = File::open(dir / "f");
   FileImage image(file);
   std::filesystem::resize_file(dir / "f", 50'000);
-  EXPECT_NO_THROW(image.load(image.bytes().first(10)));
-  EXPECT_THAT([&] { image.load(image.bytes().last(10)); },
-              FailsWith(Code::kOutOfRange, "the file ends at byte 50000"));
+  for (const auto part : {image.bytes().first(10), image.bytes().last(10)})
+    EXPECT_THAT([&] { image.load(part); },
+                FailsWith(Code::kUnavailable, "another program wrote to it"));
   EXPECT_EQ(image.bytes()[99'999], std::byte{0});
 }
 

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -162,6 +165,43 @@ TEST(File, KnowsThatItWasReplaced) {
   std::filesystem::rename(dir / "g", dir / "f");
   EXPECT_TRUE(file.unlinked());
   EXPECT_EQ(read_at(file, 0, 3), "old") << "what is open stays readable";
+}
+
+TEST(File, KnowsThatItWasWrittenTo) {
+  const TempDir dir;
+  const std::string path = dir / "x";
+  put_file(path, "old!");
+  const File file = File::open(path);
+  EXPECT_EQ(read_at(file, 0, 4), "old!");
+  EXPECT_FALSE(file.changed());
+  const auto flag = std::make_shared<std::atomic<bool>>(false);
+  File other = File::open(path);
+  other.report_changes_to(flag);
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  put_file(path, "new!");
+  EXPECT_TRUE(file.changed());
+  const auto reports = FailsWith(Code::kUnavailable, "/x: another program wrote to it");
+  EXPECT_THAT([&] { (void)read_at(file, 0, 4); }, reports);
+  EXPECT_THAT([&] { (void)read_at(file, 3, 4); }, reports);  // as it would be beyond the end
+  Bytes out(4);
+  EXPECT_THAT([&] { file.read_scatter(0, std::vector{MutableByteView(out)}); }, reports);
+  EXPECT_FALSE(*flag);
+  EXPECT_THAT([&] { other.check_unchanged(); }, reports);
+  EXPECT_TRUE(*flag);
+}
+
+TEST(File, IsCurrentUntilItsNameIsAnothers) {
+  const TempDir dir;
+  put_file(dir / "x", "1");
+  put_file(dir / "y", "2");
+  const File file = File::open(dir / "x");
+  EXPECT_NO_THROW(file.check_current());
+  std::filesystem::rename(dir / "y", dir / "x");
+  EXPECT_NO_THROW(file.check_unchanged());
+  EXPECT_THAT([&] { file.check_current(); },
+              FailsWith(Code::kUnavailable, "/x: was replaced or removed"));
+  std::filesystem::remove(dir / "x");
+  EXPECT_THAT([&] { file.check_current(); }, FailsWith(Code::kUnavailable, "was replaced"));
 }
 
 TEST(File, Moves) {

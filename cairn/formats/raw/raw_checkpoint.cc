@@ -87,6 +87,7 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
     : info_(std::move(info)),
       notes_(std::move(contents.notes)),
       files_(std::move(contents.files)),
+      indexes_(std::move(contents.indexes)),
       structure_(std::move(contents.structure)),
       tensors_(std::move(contents.tensors_)),
       slices_(std::move(contents.slices_)),
@@ -97,6 +98,23 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
   if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
   first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
   checksum_ok_ = std::make_unique<std::atomic<bool>[]>(slices_.size());
+  check_current();
+}
+
+void RawCheckpoint::check_current() const {
+  const bool are_several = files_.size() + indexes_.size() > 1;
+  for (const auto* files : {&files_, &indexes_})
+    for (const File& file : *files) are_several ? file.check_current() : file.check_unchanged();
+}
+
+template <class F>
+auto RawCheckpoint::while_current(F f) const {
+  try {
+    return f();
+  } catch (const Error&) {
+    check_current();
+    throw;
+  }
 }
 
 void RawCheckpoint::warn(const std::string& text) {
@@ -227,7 +245,7 @@ class RawCheckpoint::Reading {
 void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
   Reading reading(*this, requests.size());
   for (const ReadRequest& request : requests) reading.add(request);
-  reading.run(progress);
+  while_current([&] { reading.run(progress); });
 }
 
 void RawCheckpoint::check_whole(const RawSlice& slice) const {
@@ -263,11 +281,13 @@ std::string RawCheckpoint::read_string(std::size_t index) const {
                 fmt::format("{}: a string of {} bytes; strings of up to {} can be read", info.name,
                             info.nbytes, kMaxString));
   std::string text(info.nbytes, '\0');
-  with_context([&] { return info.name; },
-               [&] {
-                 read_raw_bytes(files_, slices_of(index).front().array, 0,
-                                {reinterpret_cast<std::byte*>(text.data()), text.size()});
-               });
+  while_current([&] {
+    with_context([&] { return info.name; },
+                 [&] {
+                   read_raw_bytes(files_, slices_of(index).front().array, 0,
+                                  {reinterpret_cast<std::byte*>(text.data()), text.size()});
+                 });
+  });
   return text;
 }
 
@@ -280,12 +300,16 @@ std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
       array.runs.size() != 1)
     return std::nullopt;
   auto view = maps_.view(info, array.runs.front());
-  if (view) check_whole(*slice);
+  if (!view) return view;
+  while_current([&] { check_whole(*slice); });
+  files_[array.runs.front().file].check_unchanged();
   return view;
 }
 
 VerifyPart RawCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
-  return verify_raw(contents(), share, progress);
+  VerifyPart part = verify_raw(contents(), share, progress);
+  check_current();
+  return part;
 }
 
 VerifyReport RawCheckpoint::join_verified(std::vector<VerifyPart> parts) const {

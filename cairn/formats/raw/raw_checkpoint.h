@@ -32,6 +32,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   class Contents {
    public:
     std::vector<File> files;
+    std::vector<File> indexes;      // files that say what is in `files`
     std::vector<Finding> notes;     // found while opening; verify repeats them
     std::optional<Tree> structure;  // nullopt: derived from the paths
 
@@ -89,6 +90,12 @@ class RawCheckpoint : public VerifiableCheckpoint {
  private:
   class Reading;
   [[nodiscard]] RawContents contents() const;
+  // Throws unavailable if a file was written to since it was opened, or if one of several was
+  // replaced: they then may be of several saves.
+  void check_current() const;
+  // Runs f, which reads. If it fails because the files are of several saves, throws unavailable.
+  template <class F>
+  auto while_current(F f) const;
   [[nodiscard]] std::atomic<bool>& checksum_ok(const RawSlice& slice) const {
     return checksum_ok_[static_cast<std::size_t>(&slice - slices_.data())];
   }
@@ -102,6 +109,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   CheckpointInfo info_;
   std::vector<Finding> notes_;
   std::vector<File> files_;
+  std::vector<File> indexes_;
   std::optional<Tree> structure_;
   std::vector<TensorInfo> tensors_;
   std::vector<RawSlice> slices_;            // by tensor

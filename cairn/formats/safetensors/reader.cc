@@ -201,8 +201,12 @@ void note_unfinished(const std::string& path, const FileIndex& index, std::vecto
                        .message = "an interrupted save has left this file" + std::string(kHow)});
 }
 
-FileIndex read_index(const std::string& path) {
-  const File file = with_context([&] { return path; }, [&] { return File::open(path); });
+File open_index(const std::string& path) {
+  return with_context([&] { return path; }, [&] { return File::open(path); });
+}
+
+FileIndex read_index(const File& file) {
+  const std::string& path = file.path();
   // What is damaged in an index is more than that it is JSON.
   return explain_foreign(
       file,
@@ -216,7 +220,8 @@ FileIndex read_index(const std::string& path) {
 // The shards of a set, and the tensors that the index lists.
 class ShardSet {
  public:
-  explicit ShardSet(const std::string& path) : path_(path), index_(read_index(path)) {
+  explicit ShardSet(const std::string& path)
+      : path_(path), index_file_(open_index(path)), index_(read_index(index_file_)) {
     for (const auto& [name, listed] : index_.files) open(name, listed);
     std::sort(entries_.begin(), entries_.end(), by_name);
     std::sort(lost_.begin(), lost_.end(), by_name);
@@ -243,6 +248,7 @@ class ShardSet {
     note_unread(unread, info, contents.notes);
     add_leaves(contents);
     contents.files = std::move(files_);
+    contents.indexes.push_back(std::move(index_file_));
     return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
   }
 
@@ -393,6 +399,7 @@ class ShardSet {
   }
 
   std::string path_;
+  File index_file_;
   FileIndex index_;
   Metadata metadata_;
   std::vector<File> files_;
@@ -419,7 +426,7 @@ std::unique_ptr<Checkpoint> open_with(const std::string& path, const OpenOptions
 
 std::vector<std::string> safetensors_index_files(const std::string& index) {
   std::vector<std::string> names;
-  for (const auto& [name, tensors] : read_index(index).files) names.push_back(name);
+  for (const auto& [name, tensors] : read_index(open_index(index)).files) names.push_back(name);
   return names;
 }
 

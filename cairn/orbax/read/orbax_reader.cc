@@ -214,8 +214,9 @@ template <class F>
 auto OrbaxCheckpoint::guarded(F f) const {
   try {
     return f();
-  } catch (const Error&) {
-    for (const auto& item : items_) orbax::check_not_replaced(item);
+  } catch (const Error& e) {
+    if (e.code() != Code::kUnavailable)
+      for (const auto& item : items_) orbax::check_not_replaced(item);
     throw;
   }
 }

@@ -10,6 +10,7 @@
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/save_lock.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
@@ -201,6 +202,17 @@ std::unique_ptr<Checkpoint> open_path(const std::string& path, const OpenOptions
   return open_file(path, *format, options);
 }
 
+// Whether an error may come from a save that has not put its checkpoint into place yet.
+bool may_be_unfinished(Code code) {
+  return code == Code::kNotFound || code == Code::kInvalidArgument ||
+         code == Code::kFailedPrecondition;
+}
+
+bool is_being_saved(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return SaveLock::is_held(path);
+}
+
 // Opens whatever is at the path. If others replace it meanwhile, it opens what they put there.
 std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
                                      LayoutOpener open_layout) {
@@ -208,11 +220,15 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
   const std::string path = local_path(where);
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
   return retry_if_unavailable(kAttempts, [&] {
-    const bool was_folder = directory_exists(path);
+    const auto before = try_state(path);
     try {
       return open_path(path, options, open_layout);
     } catch (const Error& e) {
-      if (directory_exists(path) == was_folder) throw;
+      if (e.code() == Code::kUnavailable) throw;
+      if (may_be_unfinished(e.code()) && is_being_saved(path))
+        throw Error(Code::kUnavailable,
+                    path + ": a save to it is in progress (" + e.message() + "); open it again");
+      if (try_state(path) == before) throw;
       throw Error(Code::kUnavailable, path + ": was replaced or removed while Cairn read it (" +
                                           e.message() + "); open it again");
     }

@@ -225,14 +225,12 @@ TEST(SafetensorsReader, VerifyReadsEveryByteAndVouchesForNone) {
   // the 24 four-bit elements of all.values take 12 bytes in the file
   EXPECT_EQ(good.bytes, 1713U - 12U);
   EXPECT_EQ(good.unprotected.size(), checkpoint->tensors().size());
-  // Cut short behind our back: the tensor at the end is gone.
+  // Cut short behind our back.
   fs::resize_file(dir / "x.safetensors", fs::file_size(dir / "x.safetensors") - 1);
-  const VerifyReport bad = checkpoint->verify({});
-  EXPECT_TRUE(bad.damaged());
-  ASSERT_EQ(bad.findings.size(), 1U);
-  EXPECT_EQ(bad.findings[0].tensor, "bool/3.4");
+  EXPECT_THAT([&] { static_cast<void>(checkpoint->verify({})); },
+              FailsWith(Code::kUnavailable, "another program wrote to it"));
   EXPECT_THAT([&] { static_cast<void>(checkpoint->read("bool/3.4")); },
-              FailsWith(Code::kOutOfRange, "bool/3.4"));
+              FailsWith(Code::kUnavailable, "another program wrote to it"));
   EXPECT_THAT([&] { open_safetensors(dir / "x.safetensors"); },
               FailsWith(Code::kDataLoss, "tensors end at byte"));
 }

@@ -48,7 +48,8 @@ TEST(CommitMarker, TheCheckpointIsWrittenAtItsPath) {
   const auto look = [&](const std::string& folder) {
     EXPECT_EQ(folder, path + "/mine");
     EXPECT_FALSE(file_exists(path + "/commit_success.txt"));
-    EXPECT_THAT([&] { open(path); }, FailsWith(Code::kFailedPrecondition, "never committed"));
+    EXPECT_THAT([&] { open(path); }, FailsWith(Code::kUnavailable, "a save to it is in progress"));
+    EXPECT_THAT([&] { open(path + "/"); }, FailsWith(Code::kUnavailable, "never committed"));
     EXPECT_THAT([&] { (void)in_place().restore_items(path); },
                 FailsWith(Code::kFailedPrecondition, "commit_success.txt"));
   };

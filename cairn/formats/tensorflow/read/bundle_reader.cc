@@ -204,7 +204,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
                                      "<prefix>.index and <prefix>.data-00000-of-00001), "
                                      "a 'checkpoint' file, its folder, or a SavedModel's");
   const std::string index_path = bundle_index_path(place->prefix);
-  const File index_file = File::open(index_path);
+  File index_file = File::open(index_path);
   BundleIndex index = read_index_file(index_file);
   RawCheckpoint::Contents contents;
   BundleCheckpoint::LostSlices all_lost;
@@ -229,6 +229,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   std::vector<KeyPath> paths = bundle_paths(keys);
   for (std::size_t i = 0; i < paths.size(); ++i) contents.tensors()[i].path = std::move(paths[i]);
   contents.files = data.take();
+  contents.indexes.push_back(std::move(index_file));
 
   CheckpointInfo info;
   info.format = "tensorflow";
