@@ -135,6 +135,9 @@ struct MissingPart {
   std::string path;    // of the folder or file that is missing
   std::string record;  // path of the file that names it; "" if other files show that it was there
   std::string text;    // a sentence for people: what is missing, and which file says so
+  // True: another file lists the leaves of the part. They are in tensors(), and reading them fails.
+  // False: nobody knows them, or OpenOptions::allow_missing leaves them out.
+  bool is_listed = false;
 };
 
 // Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
@@ -251,7 +254,8 @@ class Checkpoint {
   }
   // Implementation name ("threefry2x32") if this array holds the data of a typed PRNG key, else "".
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
-  // Throws data_loss that names the parts in info().missing, unless there are none or
+  // Throws data_loss that names the parts in info().missing, except listed ones, unless there are
+  // none or
   // OpenOptions::allow_missing is set and something is left. Functions that pass the whole checkpoint
   // on call it first.
   void check_complete() const;

@@ -130,7 +130,8 @@ Array Checkpoint::view(std::string_view name) const {
 }
 
 void Checkpoint::check_complete() const {
-  const std::vector<MissingPart>& missing = info().missing;
+  std::vector<MissingPart> missing = info().missing;
+  std::erase_if(missing, [](const MissingPart& part) { return part.is_listed; });
   if (missing.empty() || (info().allow_missing && !tensors().empty())) return;
   constexpr std::size_t kNamed = 10;
   std::string parts;

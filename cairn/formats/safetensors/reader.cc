@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 
 namespace cairn::inline v0 {
@@ -243,6 +244,7 @@ class ShardSet {
     if (closed_ > 0) info.facts.emplace_back("shards that cannot be read", std::to_string(closed_));
     RawCheckpoint::Contents contents;
     add_notes(contents.notes);
+    leave_missing(options, info);
     note_unfinished(path_, index_, contents.notes);
     add_strays(unread);
     note_unread(unread, info, contents.notes);
@@ -269,10 +271,10 @@ class ShardSet {
       const Error why =
           is_missing ? Error(Code::kDataLoss, path + ": the shard is missing") : shard.error();
       for (const std::string& tensor : listed) lost_.push_back({tensor, path, why});
-      if (closed_++ < kMostShards)
-        warnings_.push_back(fmt::format("{}: {}; the index lists {} tensor{} in it", path_,
-                                        why.message(), listed.size(),
-                                        listed.size() == 1 ? "" : "s"));
+      std::string text = fmt::format("{}: {}; the index lists {} tensor{} in it", path_,
+                                     why.message(), listed.size(), listed.size() == 1 ? "" : "s");
+      if (is_missing) missing_.push_back({"", path, path_, text, true});
+      if (closed_++ < kMostShards) warnings_.push_back(std::move(text));
       return;
     }
     add_new_keys(shard.value().header.metadata, metadata_);
@@ -333,6 +335,19 @@ class ShardSet {
     std::sort(lost_.begin(), lost_.end(), by_name);
     std::erase_if(entries_,
                   [&](const ShardEntry& entry) { return find_lost(name(entry)) != nullptr; });
+  }
+
+  // Leaves out the tensors of missing shards, if the caller allows it.
+  void leave_missing(const OpenOptions& options, CheckpointInfo& info) {
+    std::set<std::string_view> paths;
+    for (MissingPart& part : missing_) {
+      part.is_listed = !options.allow_missing;
+      paths.insert(part.path);
+    }
+    if (options.allow_missing)
+      std::erase_if(lost_, [&](const LostTensor& tensor) { return paths.contains(tensor.file); });
+    info.missing = std::move(missing_);
+    info.allow_missing = options.allow_missing;
   }
 
   void add_notes(std::vector<Finding>& notes) const {
@@ -405,6 +420,7 @@ class ShardSet {
   std::vector<File> files_;
   std::vector<ShardEntry> entries_;
   std::vector<LostTensor> lost_;
+  std::vector<MissingPart> missing_;
   std::vector<std::string> warnings_;
   std::size_t closed_ = 0;  // number of shards that cannot be read
 };

@@ -65,8 +65,9 @@ void check_selected(const Checkpoint& source, const ConvertOptions& options, std
 // Throws if something is missing, unless `exclude` names its item or the source allows it. Reports
 // what the target therefore lacks.
 void check_missing(const Checkpoint& source, const ConvertOptions& options, ConvertReport& report) {
+  // Whether a leaf of a listed part is selected, its reading will tell.
   const auto is_excluded = [&](const MissingPart& part) {
-    return !part.item.empty() && !selects_item({}, options.exclude, part.item);
+    return part.is_listed || (!part.item.empty() && !selects_item({}, options.exclude, part.item));
   };
   const std::vector<MissingPart>& missing = source.info().missing;
   if (source.tensors().empty() || !std::ranges::all_of(missing, is_excluded))

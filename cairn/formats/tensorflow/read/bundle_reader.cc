@@ -16,9 +16,11 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/git_lfs.h>
 #include <cairn/base/hash.h>
+#include <cairn/base/text.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 namespace cairn::inline v0 {
@@ -55,6 +57,23 @@ class DataFiles {
                             static_cast<std::uint64_t>(count_));
   }
   std::vector<File> take() { return std::move(files_); }
+  // The files that do not exist, by shard.
+  [[nodiscard]] std::vector<std::int32_t> lost() const {
+    std::vector<std::int32_t> shards;
+    for (const auto& [shard, data] : known_)
+      if (data.missing && data.missing->code() == Code::kNotFound) shards.push_back(shard);
+    return shards;
+  }
+  // Whether such a file has bytes of the tensor.
+  [[nodiscard]] bool is_lost(const BundleTensor& tensor) const {
+    const auto is_lost = [&](const BundleEntry& entry) {
+      const auto found = known_.find(entry.shard);
+      return found != known_.end() && found->second.missing &&
+             found->second.missing->code() == Code::kNotFound;
+    };
+    return tensor.parts.empty() ? is_lost(tensor.entry)
+                                : std::ranges::any_of(tensor.parts, is_lost, &BundlePart::entry);
+  }
 
  private:
   std::string prefix_;
@@ -218,6 +237,7 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
     std::vector<BundleLost> lost;
     RawLeaf leaf = make_leaf(tensor, index.header, data, lost);
     note_gaps(tensor, lost, index_path, contents.notes);
+    if (options.allow_missing && data.is_lost(tensor)) continue;
     leaf.info.name = std::move(tensor.name);
     contents.add(std::move(leaf));
     if (!lost.empty()) all_lost.emplace(contents.tensors().size() - 1, std::move(lost));
@@ -228,10 +248,19 @@ std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenO
   for (const TensorInfo& tensor : contents.tensors()) keys.push_back(tensor.name);
   std::vector<KeyPath> paths = bundle_paths(keys);
   for (std::size_t i = 0; i < paths.size(); ++i) contents.tensors()[i].path = std::move(paths[i]);
+  CheckpointInfo info;
+  for (const std::int32_t shard : data.lost()) {
+    const std::string file = data.path(shard);
+    info.missing.push_back(
+        {"", file, index_path,
+         fmt::format("{}: the data file is missing, though {} lists tensors in it", file,
+                     name_of(index_path)),
+         !options.allow_missing});
+    info.warnings.push_back(info.missing.back().text);
+  }
+  info.allow_missing = options.allow_missing;
   contents.files = data.take();
   contents.indexes.push_back(std::move(index_file));
-
-  CheckpointInfo info;
   info.format = "tensorflow";
   info.layout = "TensorFlow checkpoint";
   info.path = place->prefix;
