@@ -222,6 +222,33 @@ struct ArrayRequest {
   Casting casting = Casting::kUnsafe;  // which conversions to it are allowed
 };
 
+// The leaves of a checkpoint, in the tree's order. A copy shares them, and they stay valid as long as
+// one of the copies, even if the checkpoint is destroyed: for (const auto& t : open(path)->tensors()).
+class TensorList {
+ public:
+  using value_type = TensorInfo;
+  using const_iterator = const TensorInfo*;
+  using iterator = const_iterator;
+
+  explicit TensorList(std::shared_ptr<const std::vector<TensorInfo>> leaves)
+      : leaves_(std::move(leaves)) {}
+  explicit TensorList(std::vector<TensorInfo> leaves = {})
+      : leaves_(std::make_shared<const std::vector<TensorInfo>>(std::move(leaves))) {}
+
+  [[nodiscard]] const TensorInfo* data() const { return leaves_->data(); }
+  [[nodiscard]] std::size_t size() const { return leaves_->size(); }
+  [[nodiscard]] bool empty() const { return leaves_->empty(); }
+  [[nodiscard]] const TensorInfo* begin() const { return data(); }
+  [[nodiscard]] const TensorInfo* end() const { return data() + size(); }
+  [[nodiscard]] const TensorInfo& operator[](std::size_t i) const { return (*leaves_)[i]; }
+  [[nodiscard]] const TensorInfo& at(std::size_t i) const { return leaves_->at(i); }
+  [[nodiscard]] const TensorInfo& front() const { return leaves_->front(); }
+  [[nodiscard]] const TensorInfo& back() const { return leaves_->back(); }
+
+ private:
+  std::shared_ptr<const std::vector<TensorInfo>> leaves_;
+};
+
 // An opened checkpoint of any format. All methods are safe to call from many threads. The object
 // may keep files open and mapped until it is destroyed. An implementation has to define info(),
 // tensors() and the bulk read(), and read_string() if it has strings.
@@ -232,10 +259,10 @@ class Checkpoint {
   Checkpoint& operator=(const Checkpoint&) = delete;
   virtual ~Checkpoint();
 
-  // Description of the checkpoint; valid as long as the checkpoint.
-  [[nodiscard]] virtual const CheckpointInfo& info() const = 0;
-  // Every leaf and empty node, in the tree's order. stored_nbytes is filled.
-  [[nodiscard]] virtual const std::vector<TensorInfo>& tensors() const = 0;
+  // Description of the checkpoint, a copy.
+  [[nodiscard]] virtual CheckpointInfo info() const = 0;
+  // Every leaf and empty node. stored_nbytes is filled. All calls return the same list.
+  [[nodiscard]] virtual TensorList tensors() const = 0;
   // Reads all boxes as one plan: sorted by file and offset, coalesced, in parallel, within the
   // memory limit of OpenOptions. Every request must name an array. Throws invalid_argument if the
   // destination's dtype or shape does not match, out_of_range for a box outside the array. The
@@ -255,9 +282,8 @@ class Checkpoint {
   // Implementation name ("threefry2x32") if this array holds the data of a typed PRNG key, else "".
   [[nodiscard]] virtual std::string random_key_impl(std::size_t /*index*/) const { return ""; }
   // Throws data_loss that names the parts in info().missing, except listed ones, unless there are
-  // none or
-  // OpenOptions::allow_missing is set and something is left. Functions that pass the whole checkpoint
-  // on call it first.
+  // none or OpenOptions::allow_missing is set and something is left. Functions that pass the whole
+  // checkpoint on call it first.
   void check_complete() const;
   // The pytree with the index into tensors() (a std::int64_t) in place of each leaf and empty node.
   // Unlike the paths, it distinguishes tuples from lists where the format does.
@@ -294,10 +320,8 @@ class Checkpoint {
   // counts. Throws not_found and suggests similar names; throws invalid_argument, listing them, for
   // a name that several items have and for a spelling of several names.
   [[nodiscard]] std::size_t index(std::string_view name) const;
-  // Description of the named tensor. Throws as index().
-  [[nodiscard]] const TensorInfo& info(std::string_view name) const {
-    return tensors()[index(name)];
-  }
+  // Description of the named tensor, a copy. Throws as index().
+  [[nodiscard]] TensorInfo info(std::string_view name) const { return tensors()[index(name)]; }
   // Reads one box into `out`, which has the tensor's dtype and the box's shape. Throws as index()
   // and the bulk read().
   void read(std::string_view name, const Box& box, const MutableArrayView& out) const;

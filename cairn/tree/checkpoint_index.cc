@@ -17,7 +17,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-std::string suggestions(std::string_view wanted, const std::vector<TensorInfo>& tensors) {
+std::string suggestions(std::string_view wanted, const TensorList& tensors) {
   return suggestion_text(wanted, tensors.size(),
                          [&](std::size_t i) { return std::string_view(tensors[i].name); });
 }
@@ -30,7 +30,7 @@ std::string hex_text(std::string_view bytes) {
 
 // The leaf whose escaped name was given. Throws if leaves of different names are shown alike.
 std::size_t only_one(std::string_view shown, const std::vector<std::size_t>& found,
-                     const std::vector<TensorInfo>& tensors) {
+                     const TensorList& tensors) {
   const auto other = std::find_if(found.begin(), found.end(), [&](std::size_t i) {
     return tensors[i].full_name() != tensors[found[0]].full_name();
   });
@@ -51,7 +51,7 @@ std::size_t only_one(std::string_view shown, const std::vector<std::size_t>& fou
 // The leaf of a typed name; nullopt if none was found. Two leaves of one item may have the same
 // name ({"a.b": x} and {"a": {"b": y}}). Then they share the array, too. Throws if several were
 // found.
-std::optional<std::size_t> only_leaf(std::string_view typed, const std::vector<TensorInfo>& all,
+std::optional<std::size_t> only_leaf(std::string_view typed, const TensorList& all,
                                      const std::vector<std::size_t>& found) {
   if (found.empty()) return std::nullopt;
   const TensorInfo& first = all[found[0]];
@@ -90,20 +90,20 @@ struct Checkpoint::Names {
 
   // The leaves of a typed name. `found` returns those of a name without an item.
   template <class Found>
-  static std::vector<std::size_t> with_item(const std::vector<TensorInfo>& all,
-                                            std::string_view typed, const Found& found);
-  void fill(const std::vector<TensorInfo>& all);
+  static std::vector<std::size_t> with_item(const TensorList& all, std::string_view typed,
+                                            const Found& found);
+  void fill(const TensorList& all);
   // The leaves of a name without an item.
   [[nodiscard]] std::vector<std::size_t> leaves_of(std::string_view name) const;
   // The leaf of a name or of "item/name"; nullopt if there is none.
-  [[nodiscard]] std::optional<std::size_t> find(const std::vector<TensorInfo>& all,
+  [[nodiscard]] std::optional<std::size_t> find(const TensorList& all,
                                                 std::string_view typed) const;
   // The leaf of a name or of "item/name" in which '/' stands for '.', too.
-  [[nodiscard]] std::optional<std::size_t> find_spelled(const std::vector<TensorInfo>& all,
+  [[nodiscard]] std::optional<std::size_t> find_spelled(const TensorList& all,
                                                         std::string_view typed);
 };
 
-void Checkpoint::Names::fill(const std::vector<TensorInfo>& all) {
+void Checkpoint::Names::fill(const TensorList& all) {
   by_name.emplace(all);
   for (const auto& [leaf, first] : by_name->repeated()) later[first].push_back(leaf);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -122,8 +122,8 @@ std::vector<std::size_t> Checkpoint::Names::leaves_of(std::string_view name) con
 }
 
 template <class Found>
-std::vector<std::size_t> Checkpoint::Names::with_item(const std::vector<TensorInfo>& all,
-                                                      std::string_view typed, const Found& found) {
+std::vector<std::size_t> Checkpoint::Names::with_item(const TensorList& all, std::string_view typed,
+                                                      const Found& found) {
   std::vector<std::size_t> leaves = found(typed);
   if (!leaves.empty()) return leaves;
   any_parent(typed, [&](std::string_view item) {
@@ -134,13 +134,13 @@ std::vector<std::size_t> Checkpoint::Names::with_item(const std::vector<TensorIn
   return leaves;
 }
 
-std::optional<std::size_t> Checkpoint::Names::find(const std::vector<TensorInfo>& all,
+std::optional<std::size_t> Checkpoint::Names::find(const TensorList& all,
                                                    std::string_view typed) const {
   return only_leaf(typed, all,
                    with_item(all, typed, [&](std::string_view name) { return leaves_of(name); }));
 }
 
-std::optional<std::size_t> Checkpoint::Names::find_spelled(const std::vector<TensorInfo>& all,
+std::optional<std::size_t> Checkpoint::Names::find_spelled(const TensorList& all,
                                                            std::string_view typed) {
   if (typed.find('/') == std::string_view::npos) return std::nullopt;
   std::call_once(dotted_made, [&] {

@@ -257,7 +257,7 @@ class Reader {
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
 
  private:
-  [[nodiscard]] const std::vector<TensorInfo>& all() const { return checkpoint_->tensors(); }
+  [[nodiscard]] TensorList all() const { return checkpoint_->tensors(); }
 
   [[nodiscard]] MutableArrayView destination(std::size_t i, const Shape& shape,
                                              nb::handle array) const {

@@ -78,9 +78,9 @@ class MemoryCheckpoint : public Checkpoint {
 
   using Checkpoint::info;
   using Checkpoint::read;
-  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
+  [[nodiscard]] CheckpointInfo info() const override { return info_; }
   CheckpointInfo& mutable_info() { return info_; }
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  [[nodiscard]] TensorList tensors() const override { return TensorList(list_); }
   void read(std::span<const ReadRequest> requests, const ProgressFn&) const override {
     ++reads;
     for (const auto& r : requests) {
@@ -99,7 +99,8 @@ class MemoryCheckpoint : public Checkpoint {
 
  private:
   CheckpointInfo info_;
-  std::vector<TensorInfo> tensors_;
+  std::shared_ptr<std::vector<TensorInfo>> list_ = std::make_shared<std::vector<TensorInfo>>();
+  std::vector<TensorInfo>& tensors_ = *list_;
   std::map<std::size_t, Array> arrays_;
   std::map<std::size_t, std::string> strings_;
 };

@@ -42,8 +42,8 @@ class MemoryCheckpoint : public Checkpoint {
     return tensor;
   }
 
-  const CheckpointInfo& info() const override { return info_; }
-  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  CheckpointInfo info() const override { return info_; }
+  TensorList tensors() const override { return TensorList(list_); }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override {
     ++reads;
     boxes.emplace_back();
@@ -62,7 +62,8 @@ class MemoryCheckpoint : public Checkpoint {
 
  private:
   CheckpointInfo info_;
-  std::vector<TensorInfo> tensors_;
+  std::shared_ptr<std::vector<TensorInfo>> list_ = std::make_shared<std::vector<TensorInfo>>();
+  std::vector<TensorInfo>& tensors_ = *list_;
   std::vector<std::string> bytes_;
 };
 

@@ -52,8 +52,8 @@ class RawCheckpoint : public VerifiableCheckpoint {
   // Adds a warning that is not about any tensor; verify repeats it as a note. For the function that
   // opens the checkpoint.
   void warn(const std::string& text);
-  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  [[nodiscard]] CheckpointInfo info() const override { return info_; }
+  [[nodiscard]] TensorList tensors() const override { return tensors_; }
   // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is
   // read in part, all of it is read once before.
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
@@ -111,7 +111,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   std::vector<File> files_;
   std::vector<File> indexes_;
   std::optional<Tree> structure_;
-  std::vector<TensorInfo> tensors_;
+  TensorList tensors_;
   std::vector<RawSlice> slices_;            // by tensor
   std::vector<std::uint32_t> first_slice_;  // of each tensor, and the number of all slices
   // parallel to slices_: whether the checksum was verified

@@ -23,7 +23,7 @@ void check_checksum(const RawArray& array, std::uint32_t of_array);
 // The slices to verify, their tensors and their files. Borrows all of them. In the parts and in
 // between, CheckedArray::tensor is the index of a slice.
 struct RawContents {
-  const std::vector<TensorInfo>& tensors;
+  std::span<const TensorInfo> tensors;
   const std::vector<RawSlice>& slices;
   const std::vector<File>& files;
   const std::vector<Finding>& notes;  // found while opening

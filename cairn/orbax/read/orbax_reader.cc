@@ -161,29 +161,31 @@ OrbaxCheckpoint::OrbaxCheckpoint(Layout layout, std::vector<PytreeItem> items,
   // The names of leaves do not change because another item is missing.
   const std::size_t opened = items_.size() + lost_.size();
   const bool has_items = (whole_ ? count_trees(layout_, opened) : opened) > 1;
+  std::vector<TensorInfo> leaves;
   for (auto& item : items_) {
     if (has_items)
       for (auto& tensor : item.tensors) tensor.item = item.item.name;
     leaf_counts_.push_back(item.tensors.size());
     missing_.insert(missing_.end(), item.tensors.size(), item.missing);
-    append(std::move(item.tensors), tensors_);
+    append(std::move(item.tensors), leaves);
     append(std::move(item.stored), stored_);
     append(std::move(item.values), values_);
   }
-  for (const LostItem& item : lost_) add_lost_item(item);
+  for (const LostItem& item : lost_) leaves.push_back(add_lost_item(item));
+  tensors_ = TensorList(std::move(leaves));
 }
 
-void OrbaxCheckpoint::add_lost_item(const LostItem& lost) {
+TensorInfo OrbaxCheckpoint::add_lost_item(const LostItem& lost) {
   TensorInfo leaf;
   leaf.kind = LeafKind::kUnknown;
   leaf.item = lost.item.name;
   leaf.error = "the item cannot be opened: " + lost.error.message();
   leaf.error_code = lost.error.code();
   info_.facts.emplace_back(lost.item.name + ": UNREADABLE", lost.error.message());
-  tensors_.push_back(std::move(leaf));
   stored_.emplace_back();
   values_.emplace_back();
   missing_.push_back(zarr::MissingChunk::kError);
+  return leaf;
 }
 
 const TensorInfo& OrbaxCheckpoint::tensor(std::size_t index) const {

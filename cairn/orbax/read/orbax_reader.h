@@ -25,8 +25,8 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   using Checkpoint::info;
   using Checkpoint::read;
 
-  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  [[nodiscard]] CheckpointInfo info() const override { return info_; }
+  [[nodiscard]] TensorList tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
   [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override;
@@ -44,7 +44,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] bool is_whole() const { return whole_; }
 
  private:
-  void add_lost_item(const LostItem& lost);
+  TensorInfo add_lost_item(const LostItem& lost);
   // Returns the tensor at `index`.
   [[nodiscard]] const TensorInfo& tensor(std::size_t index) const;
   // Returns the name of the tensor for messages.
@@ -62,7 +62,7 @@ class OrbaxCheckpoint : public VerifiableCheckpoint {
   Layout layout_;
   std::vector<PytreeItem> items_;  // their tensors have been moved to tensors_
   std::vector<LostItem> lost_;
-  std::vector<TensorInfo> tensors_;       // the tensors of all items
+  TensorList tensors_;                    // the tensors of all items
   handlers::StoredArrays stored_;         // parallel to tensors_
   std::vector<LeafValue> values_;         // parallel to tensors_
   std::vector<std::size_t> leaf_counts_;  // parallel to items_

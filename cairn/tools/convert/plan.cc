@@ -145,7 +145,8 @@ class Planner {
   Planner(const Checkpoint& source, TargetFormat format, const ConvertOptions& options)
       : source_(source),
         options_(options),
-        keeps_keys_(format == TargetFormat::kTensorFlow && has_keys(source)),
+        has_keys_(has_keys(source)),
+        keeps_keys_(format == TargetFormat::kTensorFlow && has_keys_),
         names_(options, std::ranges::any_of(source.tensors(), [&](const TensorInfo& t) {
                  return stored_name(t).find('/') != std::string::npos;
                })) {
@@ -171,7 +172,7 @@ class Planner {
 
  private:
   [[nodiscard]] std::string stored_name(const TensorInfo& t) const {
-    return keeps_keys_ ? t.name : tree_name(source_, t);
+    return keeps_keys_ ? t.name : tree_name(has_keys_, t);
   }
 
   void add(std::size_t index) {
@@ -238,6 +239,7 @@ class Planner {
 
   const Checkpoint& source_;
   const ConvertOptions& options_;
+  bool has_keys_;    // the source's names are TensorFlow's keys
   bool keeps_keys_;  // between two TensorFlow checkpoints, keys and types do not change
   LeafNames names_;
   ConvertPlan plan_;

@@ -39,20 +39,21 @@ KeyPath steps_of(const std::string& name) {
   return path;
 }
 
-std::string key_of(const PlannedSource& from, std::size_t number, bool plain_names) {
+std::string key_of(const PlannedSource& from, std::size_t number, const std::string& format,
+                   bool plain_names) {
   const std::string& name = from.plan.targets[number].name;
-  if (plain_names || has_keys(from.source)) return name;
-  const std::string& format = from.source.info().format;
+  if (plain_names || format == "tensorflow") return name;
   const bool is_flat = format == "safetensors" || format == "npz" || format == "npy";
   return tensorflow_key(is_flat ? steps_of(name) : from.plan.paths[number]);
 }
 
-TensorFlowSource source_of(const PlannedSource& from, std::size_t number, bool plain_names) {
+TensorFlowSource source_of(const PlannedSource& from, std::size_t number, const std::string& format,
+                           bool plain_names) {
   const std::size_t index = from.plan.indices[number];
   const TensorInfo& tensor = from.source.tensors()[index];
   const TensorSource& target = from.plan.targets[number];
   TensorFlowSource source;
-  source.key = key_of(from, number, plain_names);
+  source.key = key_of(from, number, format, plain_names);
   source.shape = tensor.shape;
   source.cut = target.cut;
   if (tensor.is_string()) {
@@ -80,8 +81,9 @@ std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const st
   TensorFlowWriteOptions write;
   distributed::ProcessGroup(options.multiprocessing)
       .step("convert: leaves", distributed::StepKind::kControl, [&] {
+        const std::string format = from.source.info().format;
         for (std::size_t i = 0; i < from.plan.indices.size(); ++i)
-          sources.push_back(source_of(from, i, options.tensorflow.plain_names));
+          sources.push_back(source_of(from, i, format, options.tensorflow.plain_names));
         if (const auto graph = graph_of(from); graph && !options.tensorflow.plain_names) {
           TensorFlowSource& source = sources.emplace_back();
           source.key = from.source.tensors()[*graph].name;

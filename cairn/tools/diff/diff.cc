@@ -267,17 +267,24 @@ bool has_items(const Checkpoint& checkpoint) {
                      [](const TensorInfo& t) { return t.item.has_value(); });
 }
 
-// The name of a leaf that both formats share: for a TensorFlow key the name of its path; for a leaf
+// The names of leaves that both formats share: for a TensorFlow key the name of its path; for a leaf
 // of an item, where the other has no items, the name that a conversion gives it. Returns nullopt
 // for a leaf that the other format cannot have.
-std::optional<std::string> common_name(const Checkpoint& checkpoint, const Checkpoint& other,
-                                       std::size_t i) {
-  const TensorInfo& t = checkpoint.tensors()[i];
-  if (t.item && !has_items(other)) return *t.item + "." + t.name;
-  if (!has_keys(checkpoint) || has_keys(other)) return t.full_name();
-  if (t.typestr == "object_graph") return std::nullopt;
-  return tree_name(checkpoint, t);
-}
+class CommonNames {
+ public:
+  CommonNames(const Checkpoint& checkpoint, const Checkpoint& other)
+      : other_has_items_(has_items(other)), drops_keys_(has_keys(checkpoint) && !has_keys(other)) {}
+
+  [[nodiscard]] std::optional<std::string> of(const TensorInfo& t) const {
+    if (t.item && !other_has_items_) return *t.item + "." + t.name;
+    if (!drops_keys_) return t.full_name();
+    if (t.typestr == "object_graph") return std::nullopt;
+    return tree_name(true, t);
+  }
+
+ private:
+  bool other_has_items_, drops_keys_;
+};
 
 // Formats strings for a report: a single string as it is, several as a list.
 std::string text_of(const std::vector<std::string>& strings, const TensorInfo& tensor) {
@@ -328,14 +335,16 @@ class Pairing {
     std::unordered_map<std::string, std::deque<std::size_t>> named;
     const auto of_b = select_tensors(b_, options_.include, options_.exclude);
     std::vector<bool> paired(b_.tensors().size());
+    const CommonNames of_a_in_b(a_, b_), of_b_in_a(b_, a_);
+    const TensorList leaves_a = a_.tensors(), leaves_b = b_.tensors();
     for (const std::size_t i : of_b) {
-      if (const auto name = common_name(b_, a_, i))
+      if (const auto name = of_b_in_a.of(leaves_b[i]))
         named[*name].push_back(i);
       else
         paired[i] = true;  // the other side has nothing to pair it with
     }
     for (const std::size_t i : select_tensors(a_, options_.include, options_.exclude)) {
-      const auto name = common_name(a_, b_, i);
+      const auto name = of_a_in_b.of(leaves_a[i]);
       if (!name) continue;
       const auto found = named.find(*name);
       if (found == named.end() || found->second.empty()) {

@@ -145,7 +145,7 @@ class ObjectDrawing {
     }
   }
 
-  const std::vector<TensorInfo>& tensors_;
+  const TensorList tensors_;
   const std::vector<ProgramObject>& objects_;
   std::vector<Place> places_;       // parallel to objects_
   std::vector<std::size_t> order_;  // object numbers, nearest to the root first

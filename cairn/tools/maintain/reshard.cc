@@ -55,7 +55,7 @@ TargetFormat format_of(const Checkpoint& source, const ReshardOptions& options) 
 // Chooses the sharding of each array.
 class Chooser {
  public:
-  Chooser(const ReshardOptions& options, const std::vector<TensorInfo>& leaves)
+  Chooser(const ReshardOptions& options, const TensorList& leaves)
       : options_(options), used_(options.specs.size(), false) {
     for (const auto& [glob, spec] : options.specs) patterns_.emplace_back(glob, leaves);
   }

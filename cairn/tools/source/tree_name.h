@@ -12,8 +12,9 @@ inline bool has_keys(const Checkpoint& checkpoint) {
   return checkpoint.info().format == "tensorflow";
 }
 // The name that another format gives to a leaf: a TensorFlow key becomes the name of its path.
-inline std::string tree_name(const Checkpoint& checkpoint, const TensorInfo& tensor) {
-  return has_keys(checkpoint) ? param_name(tensor.path) : tensor.name;
+// `has_keys`: has_keys() of the leaf's checkpoint.
+inline std::string tree_name(bool has_keys, const TensorInfo& tensor) {
+  return has_keys ? param_name(tensor.path) : tensor.name;
 }
 
 }  // namespace cairn::inline v0

@@ -79,17 +79,19 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
       ordered.emplace_back(paths.path(leaf.key), std::move(leaf));
     std::sort(ordered.begin(), ordered.end(),
               [](const auto& a, const auto& b) { return key_path_less(a.first, b.first); });
+    std::vector<TensorInfo> tensors;
     for (auto& [path, leaf] : ordered) {
-      tensors_.push_back(tensor_of(path, leaf));
+      tensors.push_back(tensor_of(path, leaf));
       leaves_.push_back(std::move(leaf));
     }
+    tensors_ = TensorList(std::move(tensors));
     info_.layout += ", transformed";
     info_.revision.emplace_back("the rules that transform it", std::move(rules));
   }
 
   [[nodiscard]] const Checkpoint& source() const override { return *source_; }
-  [[nodiscard]] const CheckpointInfo& info() const override { return info_; }
-  [[nodiscard]] const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  [[nodiscard]] CheckpointInfo info() const override { return info_; }
+  [[nodiscard]] TensorList tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& /*progress*/) const override {
     LazyReads reads{{*source_, memory_, workers_.executor()}};
     for (const ReadRequest& request : requests) {
@@ -147,7 +149,7 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   CheckpointInfo info_;
   std::uint64_t memory_;
   Workers workers_;
-  std::vector<TensorInfo> tensors_;
+  TensorList tensors_;
   std::vector<TransformedLeaf> leaves_;
 };
 

@@ -11,15 +11,14 @@ namespace {
 
 bool name_less(const TensorInfo& tensor, std::string_view name) { return tensor.name < name; }
 
-std::optional<std::size_t> find_name(const std::vector<TensorInfo>& tensors,
-                                     std::string_view name) {
+std::optional<std::size_t> find_name(const TensorList& tensors, std::string_view name) {
   const auto it = std::lower_bound(tensors.begin(), tensors.end(), name, name_less);
   if (it == tensors.end() || it->name != name) return std::nullopt;
   return static_cast<std::size_t>(it - tensors.begin());
 }
 
 // For some objects the graph has only the start of their tensors' keys.
-std::vector<std::size_t> tensors_of(const std::vector<TensorInfo>& tensors, std::string_view key) {
+std::vector<std::size_t> tensors_of(const TensorList& tensors, std::string_view key) {
   if (key.empty()) return {};
   if (const auto exact = find_name(tensors, key)) return {*exact};
   std::vector<std::size_t> found;
