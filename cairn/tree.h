@@ -130,6 +130,10 @@ concept Variant = requires {
 template <class T>
 concept CustomClass =
     std::is_class_v<T> && !Container<T> && !Pointer<T> && !TupleLike<T> && !Variant<T>;
+// A container that no Tree can hold.
+template <class T, class Value>
+concept Foreign = Container<T> && !kIsOneOf<T, Value> && !std::derived_from<T, Array> &&
+                  !std::is_convertible_v<const T&, std::string_view>;
 template <class T, class Value>
 concept Source = !std::same_as<T, Tree> && !std::same_as<T, Value> &&
                  (kIsOneOf<T, Value> || std::is_arithmetic_v<T> ||
@@ -169,6 +173,14 @@ class Tree {
   template <class T, class = std::enable_if_t<tree_values::Source<std::remove_cvref_t<T>, Value>>>
   explicit(std::same_as<std::remove_cvref_t<T>, List>) Tree(T&& value)
       : value_(to_value(std::forward<T>(value))) {}
+  // A container of numbers: does not compile, and says what to write instead.
+  template <class T, class = std::enable_if_t<tree_values::Foreign<std::remove_cvref_t<T>, Value>>,
+            class = void>
+  Tree(T&& /*value*/) {
+    static_assert(std::is_same_v<T, void>,
+                  "a container is not a leaf of a cairn::Tree: write Array::from(values, shape), or "
+                  "Tree::List for a list of trees");
+  }
   // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
   [[nodiscard]] const Value& value() const { return value_; }

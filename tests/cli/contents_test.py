@@ -172,3 +172,25 @@ def test_missing_shards_do_not_hide_the_others(tmp_path):
     assert run("convert", tmp_path, tmp_path / "out.npz", "--include", "t1").returncode == GOOD
     report = run("verify", tmp_path)
     assert report.returncode == NO and report.stdout.count(b"DAMAGED") == 2 and b"2 chunks" in report.stdout
+
+
+def test_missing_shards_are_left_out_if_allowed(tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    save_set(model, 4)
+    lost = model / "model-00002-of-00004.safetensors"
+    lost.unlink()
+    part = {"item": None, "path": str(lost), "record": str(model / "model.safetensors.index.json")}
+    for options, names in ((["--allow-missing"], ["t1", "t3", "t4"]), ([], ["t1", "t2", "t3", "t4"])):
+        done = run("ls", model, "--names", *options)
+        assert done.stdout.decode().split() == names and str(lost).encode() in done.stderr
+        assert done.returncode == (GOOD if options else FAILURE)
+        (missing,) = json.loads(run("info", "--json", model, *options).stdout)["missing"]
+        assert {key: missing[key] for key in part} == part and "the shard is missing" in missing["text"]
+    assert run("convert", model, tmp_path / "x.npz").returncode == FAILURE and not (tmp_path / "x.npz").exists()
+    done = run("convert", model, tmp_path / "x.npz", "--allow-missing", "--json")
+    assert done.returncode == GOOD and lost.name in json.dumps(json.loads(done.stdout)["left_out"])
+    assert run("ls", tmp_path / "x.npz", "--names").stdout.decode().split() == ["t1", "t3", "t4"]
+    for shard in model.glob("*.safetensors"):
+        shard.unlink()
+    assert "nothing is left to read" in bad(FAILURE, "convert", model, tmp_path / "y.npz", "--allow-missing")

@@ -32,6 +32,21 @@ std::vector<std::string> names(const Checkpoint& checkpoint) {
   return all;
 }
 
+// AddressSanitizer notices a list that the destroyed checkpoint took along.
+TEST(Open, LoopsOverATemporaryCheckpointAreSafe) {
+  const TempDir dir;
+  const std::string path = dir / "ckpt";
+  save(path, Tree{{"a name that does not fit into the string itself", 1}, {"b", 2}});
+  std::vector<std::string> found;
+  for (const TensorInfo& tensor : open(path)->tensors()) found.push_back(tensor.name);
+  EXPECT_THAT(found, ElementsAre("a name that does not fit into the string itself", "b"));
+  std::vector<std::string> labels;
+  for (const auto& [label, value] : open(path)->info().facts) labels.push_back(label);
+  EXPECT_THAT(labels, ::testing::Contains("committed"));
+  const auto& leaf = open(path)->info("b");
+  EXPECT_EQ(leaf.name, "b");
+}
+
 TEST(Open, RefusesFoldersThatAreNotCheckpoints) {
   const TempDir dir;
   EXPECT_THAT([&] { open_orbax(dir / "nothing"); }, FailsWith(Code::kNotFound, "does not exist"));

@@ -160,6 +160,17 @@ def test_cpp_compiles(tmp_path):
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_a_container_as_a_leaf_is_one_clear_error(tmp_path):
+    source = tmp_path / "leaf.cc"
+    source.write_text("#include <cairn/tree.h>\n#include <vector>\n"
+                      'const cairn::Tree tree{{"w", std::vector<float>{1, 2}}};\n')
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", f"-I{ROOT}", source]
+    done = subprocess.run(command, capture_output=True, timeout=120)
+    errors = [line for line in done.stderr.decode().splitlines() if " error: " in line]
+    assert done.returncode != 0 and len(errors) == 1, done.stderr.decode()
+    assert "a container is not a leaf of a cairn::Tree: write Array::from(values, shape)" in errors[0]
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """The library of the build that made the command, as find_package sees it."""

@@ -137,6 +137,13 @@ TEST(BundleReader, ReadsTheSlicesWhoseFilesAreThere) {
     const auto from = values.values[0].begin() + row * 100;
     EXPECT_EQ(testing::to_bytes(part.bytes()), Bytes(from, from + rows * 100));
   };
+  const CheckpointInfo info = checkpoint->info();
+  ASSERT_EQ(info.missing.size(), 1U);
+  EXPECT_EQ(info.missing[0].path, dir / "x.data-00001-of-00006");
+  EXPECT_EQ(info.missing[0].record, dir / "x.index");
+  EXPECT_EQ(info.warnings.back(), info.missing[0].text);
+  // The variable cannot be read whole.
+  EXPECT_TRUE(open(dir / "x", {.allow_missing = true})->tensors().empty());
   read_row(0);
   read_row(2, 2);
   EXPECT_THAT([&] { read_row(0, 2); },
