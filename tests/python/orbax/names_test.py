@@ -170,6 +170,7 @@ def test_is_async_checkpointer():
         ("checkpoint_manager", "CheckpointArgs Checkpointer AsyncCheckpointer CheckpointHandler"),
         ("checkpoint_manager", "AbstractCheckpointer CheckpointHandlerRegistry StepMetadata"),
         ("checkpoint_manager", "RootMetadata"),
+        ("arrays", "Index Shape"),
         ("multihost", "reached_preemption"),
         ("tree", "PyTree JsonType"),
         ("utils", "PyTree record_saved_duration"),
