@@ -79,7 +79,11 @@ def compare(name, function, options, make_params, positional=(), fails=False):
 @pytest.mark.parametrize("name", MODULES)
 def test_names(name):
     theirs, mine = module(real, name), module(ours, name)
-    public = [key for key, one in vars(theirs).items() if getattr(one, "__module__", "") == theirs.__name__]
+    public = [
+        key
+        for key, one in vars(theirs).items()
+        if getattr(one, "__module__", "") == theirs.__name__
+    ]
     assert public or name == "types"
     assert [key for key in public if not key.startswith("_") and not hasattr(mine, key)] == []
     with pytest.raises(ImportError, match="standard_checkpoint_handler"):
@@ -105,7 +109,9 @@ def test_unflatten(target, inplace):
     options = {"inplace": inplace, "target": target}
     result, left, warned = compare("nesting", "unflatten", options, lambda: [dict(FLAT)])
     assert warned == (target is TARGETS[2])
-    assert left[0] == ([] if inplace and not warned else plain({"a.b.d": 2, "e": 3} if inplace else FLAT))
+    assert left[0] == (
+        [] if inplace and not warned else plain({"a.b.d": 2, "e": 3} if inplace else FLAT)
+    )
     slashes = lambda: [{name.replace(".", "/"): value for name, value in FLAT.items()}]
     again, _, _ = compare("nesting", "unflatten", options, slashes, positional=("/",))
     assert again == result
@@ -236,7 +242,17 @@ def test_stack_without_a_match_and_of_missing_arrays():
         ({"inplace": True}, [np.ones(2)], PATTERN),
         ({}, [{}, {}], PATTERN),
     ],
-    ids=["missing", "too many", "too many to fill", "no group", "groups", "no number", "twice", "list", "two"],
+    ids=[
+        "missing",
+        "too many",
+        "too many to fill",
+        "no group",
+        "groups",
+        "no number",
+        "twice",
+        "list",
+        "two",
+    ],
 )
 def test_stack_refuses(options, params, pattern):
     compare("stacking", "stack", options, lambda: params, [pattern], fails=True)
