@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pathlib
+import time
 
 import cairn.orbax as ocp
 import jax
@@ -248,6 +249,30 @@ def refusals_of_v1(path):
             raised(v1.save_checkpointables, f"{path}/c", {"state": value}), raised(v1.load, f"{path}/old"),
             raised(v1.load_checkpointables, f"{path}/old"),
             raised(v1.training.Checkpointer, f"{path}/run")]
+
+
+def numbers_and_barriers(package):
+    """What the module multihost says of the processes, and whether its barriers wait."""
+    multihost = {"ours": ocp, "theirs": real}[package].multihost
+    index = jax.process_index()
+    multihost.initialize_runtime_to_distributed_ids()
+    multihost.initialize_distributed_to_device_ids()
+    said = [multihost.runtime_to_distributed_ids(), multihost.distributed_to_device_ids(), multihost.runtime_to_distributed_process_id(1),
+            multihost.is_runtime_to_distributed_ids_initialized(), multihost.is_distributed_to_device_ids_initialized(),
+            [int(one) for one in multihost.global_max([index, -index, 5])]]
+    multihost.get_barrier_sync_fn(processes={index})(key="alone", timeout_ms=1)
+    client = multihost.get_jax_distributed_client()
+    if index == 1:
+        time.sleep(0.3)
+        client.key_value_set(f"{package}/has come", "yes")
+    multihost.get_barrier_sync_fn()(key=f"{package} a", timeout_ms=20000)
+    said.append(len(client.key_value_dir_get(package)))
+    multihost.get_barrier_sync_fn(processes={0, 1})(key=f"{package} b", timeout_ms=20000)
+    return said
+
+
+def a_barrier_of_others():
+    return raised(ocp.multihost.get_barrier_sync_fn, processes={0, 1, 2})
 
 
 class Own(ocp.CheckpointHandler):

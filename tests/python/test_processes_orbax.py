@@ -108,6 +108,13 @@ def test_single_replicas_and_a_value_for_all(tmp_path, job):
     assert job.run("single_replicas", tmp_path) == [7, 7]
 
 
+def test_numbers_and_barriers_of_the_module_multihost(job):
+    ours, theirs = (job.run("numbers_and_barriers", package) for package in ("ours", "theirs"))
+    assert ours == theirs and ours[0][-1] == 1 and ours[0] == ours[1]
+    for kind, text in job.run("a_barrier_of_others"):
+        assert kind == "NotImplementedError" and "processes=[0, 1, 2]" in text
+
+
 def test_a_failing_subclass_of_orbax(tmp_path, job):
     first, second = job.run("a_failing_subclass_of_orbax", tmp_path)
     assert first == ["ValueError", "process 1: mine"] and second == ["ValueError", "mine"]

@@ -8,6 +8,9 @@ from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 
+Index = tuple[slice, ...]
+Shape = tuple[int, ...]
+
 
 def to_shape_dtype_struct(
     arr: Any, dtype: Any = None, scalar_dtype: Any = None, support_format: bool = False

@@ -1,5 +1,7 @@
 """How the directories of steps are named."""
 
+import re as _re
+
 from cairn.orbax._impl.atomicity import (
     all_temporary_paths,
     is_path_finalized,
@@ -34,7 +36,13 @@ from cairn.orbax._impl.steps.step_names import (
 
 __getattr__ = _hints(__name__)
 
+# Regular expressions of names with a prefix, and of the temporary directories of steps.
+ALLOWED_STEP_NAME_PATTERN = r"(.+)_(\d+)"
+TMP_DIR_STEP_PATTERN = rf".*?_*?(\d+){_re.escape(TMP_DIR_SUFFIX)}"
+
 __all__ = [
+    "ALLOWED_STEP_NAME_PATTERN",
+    "TMP_DIR_STEP_PATTERN",
     "TMP_DIR_SUFFIX",
     "Metadata",
     "MetadataT",

@@ -4,18 +4,15 @@ Compared are the names and attributes of events of jax.monitoring, how often eac
 of warnings. docs/observer.md has the table of all names, which is checked, too.
 """
 
-import collections
-import contextlib
-import logging
 import pathlib
 import re
-import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as real
 import pytest
+from monitored import heard
 
 import cairn.orbax as ours
 
@@ -23,45 +20,6 @@ PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "observer.md"
 # TensorStore has read nothing where its cache has everything; Cairn reports the files' bytes always.
 RAW_READS = re.compile("/jax/orbax/read/worker/io/(raw|compression)")
 SEEN = set()
-
-
-class Records(logging.Handler):
-    def __init__(self, said):
-        super().__init__(logging.WARNING)
-        self.said = said
-
-    def emit(self, record):
-        self.said.append(("warning", record.getMessage()))
-
-
-@contextlib.contextmanager
-def heard(root):
-    """Everything that is said, with the path of the test left out."""
-    said, found = [], []
-    watch = lambda kind: lambda name, *value, **more: name.startswith(("/jax/orbax/", "/jax/checkpoint/")) and said.append((kind, name, tuple(sorted(more.items()))))
-    event, duration, scalar = watch("event"), watch("duration"), watch("scalar")
-    jax.monitoring.register_event_listener(event)
-    jax.monitoring.register_event_duration_secs_listener(duration)
-    jax.monitoring.register_scalar_listener(scalar)
-    loggers = [logging.getLogger(name) for name in ("absl", "cairn.orbax")]
-    levels, handler = [one.level for one in loggers], Records(said)
-    for one in loggers:
-        one.addHandler(handler)
-        one.setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always")
-            yield found
-        said += [("warnings.warn", str(one.message)) for one in warned if "harding info" in str(one.message)]
-        plain = [tuple(re.sub(r"/\S*/(theirs|ours)", "/PATH", part) if isinstance(part, str) else part for part in one) for one in said]
-        found += collections.Counter(plain).items()
-    finally:
-        jax.monitoring.unregister_event_listener(event)
-        jax.monitoring.unregister_event_duration_listener(duration)
-        jax.monitoring.unregister_scalar_listener(scalar)
-        for one, level in zip(loggers, levels, strict=True):
-            one.removeHandler(handler)
-            one.setLevel(level)
 
 
 def tree():
@@ -107,6 +65,22 @@ def save_numpy_only(ocp, root):
 
 def save_json(ocp, root):
     yield lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler()).save(root / "c", args=ocp.args.JsonSave({"a": 1}))
+
+
+def save_items(ocp, root):
+    class Own(ocp.CheckpointHandler):
+        def save(self, directory, args=None):
+            pass
+
+        def restore(self, directory, args=None):
+            return None
+
+    @ocp.args.register_with_handler(Own, for_save=True, for_restore=True)
+    class OwnArgs(ocp.args.CheckpointArgs):
+        pass
+
+    items = {"tree": ocp.args.StandardSave(tree()), "note": ocp.args.JsonSave({"a": 1}), "own": OwnArgs()}
+    yield lambda: ocp.Checkpointer(ocp.CompositeCheckpointHandler()).save(root / "c", args=ocp.args.Composite(**items))
 
 
 def save_small_chunks(ocp, root):
@@ -201,6 +175,14 @@ def managed(ocp, root):
     yield run
 
 
+def managed_with_metrics(ocp, root):
+    def run():
+        with ocp.CheckpointManager(root / "m", options=ocp.CheckpointManagerOptions(best_fn=lambda m: m["l"])) as manager:
+            manager.save(1, args=ocp.args.StandardSave(tree()), metrics={"l": 1.0})
+
+    yield run
+
+
 def managed_without_metrics(ocp, root):
     def run():
         with ocp.CheckpointManager(root / "m", options=ocp.CheckpointManagerOptions(best_fn=lambda m: m["l"])) as manager:
@@ -222,9 +204,9 @@ def managed_read_only(ocp, root):
     yield run
 
 
-SITUATIONS = [save, save_over, save_zarr3, save_raw, save_folders, save_numpy_only, save_json, save_small_chunks, save_async, save_standard, save_fails,
+SITUATIONS = [save, save_over, save_zarr3, save_raw, save_folders, save_numpy_only, save_json, save_items, save_small_chunks, save_async, save_standard, save_fails,
               restore, restore_without_shardings, restore_standard, restore_folders, restore_without_metadata, restore_nothing,
-              handlers, managed, managed_without_metrics, managed_read_only]
+              handlers, managed, managed_with_metrics, managed_without_metrics, managed_read_only]
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)

@@ -6,6 +6,10 @@ import importlib
 import inspect
 import json
 import operator
+import pathlib
+import re
+import subprocess
+import sys
 import types
 
 import jax
@@ -170,6 +174,7 @@ def test_is_async_checkpointer():
         ("checkpoint_manager", "CheckpointArgs Checkpointer AsyncCheckpointer CheckpointHandler"),
         ("checkpoint_manager", "AbstractCheckpointer CheckpointHandlerRegistry StepMetadata"),
         ("checkpoint_manager", "RootMetadata"),
+        ("arrays", "Index Shape"),
         ("multihost", "reached_preemption"),
         ("tree", "PyTree JsonType"),
         ("utils", "PyTree record_saved_duration"),
@@ -278,6 +283,43 @@ def test_every_name_is_there_or_has_a_hint(module):
             getattr(mine, name)
         except AttributeError as error:
             assert name in str(error) and general not in str(error), f"{module}.{name}: {error}"
+
+
+# What scripts/orbax-names.py prints for the installed Orbax. docs/migrating.md says the same.
+EMERGENCY = """
+local_checkpoint_data_debugging mesh_consistency multihost path process_metadata_checkpoint_handler
+multi_tier_checkpointing.colocated_controller multi_tier_checkpointing.colocated_utils
+multi_tier_checkpointing.pathways_topology multi_tier_checkpointing.time_block
+multi_tier_checkpointing.process_metadata_checkpoint_handler
+multi_tier_checkpointing.sidecar_worker_checkpoint_manager
+p2p.args p2p.constants p2p.local p2p.peer_selector p2p.persistent p2p.policies p2p.protocol
+p2p.registry p2p.service p2p.utils
+"""
+OTHER_MODULES = """
+experimental.tiering_service experimental.v1.training.pathways
+multihost.multislice
+"""
+MISSING = {
+    "serialization": "async_serialize async_deserialize",
+    "test_utils": "get_fake_global_mesh_for_slices select_single_replica "
+    "set_tensorstore_driver_for_test ocdbt_checkpoint_context barrier_compatible_test "
+    "ensure_atomic_save TestLimitInFlightBytes get_byte_limiter concurrent_gb_test_setup "
+    "get_expected_chunk_shape is_compression_used MockDeferredWritableTemporaryPath "
+    "swap_slices_in_mesh get_composite_save_args",
+    **{f"experimental.emergency.{module}": "(module)" for module in EMERGENCY.split()},
+    **dict.fromkeys(OTHER_MODULES.split(), "(module)"),
+}
+
+
+def test_what_is_missing_of_all_public_modules():
+    script = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "orbax-names.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    found = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    not_installed = "experimental.tiering_service."  # its modules need other packages
+    found = {name: what for name, what in found.items() if not name.startswith(not_installed)}
+    assert found == MISSING
+    errors = [line for line in done.stderr.splitlines() if line.startswith("cannot import")]
+    assert all(not_installed in line for line in errors)
 
 
 def public_classes():
@@ -496,6 +538,35 @@ def test_processes_of_devices():
         assert multihost.should_skip_process_sync() and multihost.should_skip_process_sync({0})
         assert not multihost.is_jax_distributed_client_initialized()
         assert not multihost.is_pathways_backend()
+
+
+def test_barriers_and_numbers_of_one_process():
+    def found(ocp):
+        multihost = ocp.multihost
+        key = multihost.unique_barrier_key
+        texts = [key("a"), key("a", prefix="p"), key("a", suffix="s"), key("a", prefix="p", suffix="")]
+        multihost.get_barrier_sync_fn()(key="a", timeout_ms=1)
+        multihost.get_barrier_sync_fn(processes={0})(key="a", timeout_ms=1)
+        refused = []
+        for what in ("runtime_to_distributed_ids", "distributed_to_device_ids"):
+            assert not getattr(multihost, f"is_{what}_initialized")()
+            refused += [getattr(multihost, what), getattr(multihost, f"initialize_{what}")]
+        for call in (*refused, multihost.get_jax_distributed_client):
+            with pytest.raises(ValueError, match="initialize"):
+                call()
+        greatest = multihost.global_max([3, -1])
+        assert not multihost.is_pathways_controller()
+        return [texts, greatest, multihost.coordination_timeout()]
+
+    assert found(ours) == found(real)
+
+
+def test_patterns_of_names_of_steps():
+    names = ("a_5", "a_b_5", "5", "a_", "a_5.orbax-checkpoint-tmp", "5.orbax-checkpoint-tmp-12", "5xorbax-checkpoint-tmp")
+    for pattern in ("ALLOWED_STEP_NAME_PATTERN", "TMP_DIR_STEP_PATTERN"):
+        for name in names:
+            matches = [re.match(getattr(ocp.step, pattern), name) for ocp in (ours, real)]
+            assert [one and one.groups() for one in matches[:1]] == [one and one.groups() for one in matches[1:]], name
 
 
 def test_a_replicated_array_of_all_processes():

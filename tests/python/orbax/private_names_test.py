@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import os
+import pkgutil
 import subprocess
 import sys
 
@@ -13,8 +14,11 @@ import pytest
 
 import cairn.orbax as ours
 from cairn.orbax import _src
+from cairn.orbax.experimental.v1 import _src as v1_src
 
-MODULES = sorted(_src._OWNERS)
+# Below the packages of both: the private modules that cairn.orbax has.
+MODULES = [f"_src.{module}" for module in sorted(_src._OWNERS)]
+MODULES += [f"experimental.v1._src.{module}" for module in sorted(v1_src._OWNERS)]
 
 
 def own_names(module):
@@ -27,8 +31,8 @@ def own_names(module):
 
 @pytest.mark.parametrize("module", MODULES)
 def test_names_are_those_of_orbax(module):
-    theirs = importlib.import_module(f"orbax.checkpoint._src.{module}")
-    mine = importlib.import_module(f"cairn.orbax._src.{module}")
+    theirs = importlib.import_module(f"orbax.checkpoint.{module}")
+    mine = importlib.import_module(f"cairn.orbax.{module}")
     assert sys.modules[mine.__name__] is mine
     found = [name for name in own_names(theirs) if hasattr(mine, name)]
     assert found or not list(own_names(theirs))
@@ -38,6 +42,47 @@ def test_names_are_those_of_orbax(module):
         assert callable(value) == callable(expected), name
     with pytest.raises(AttributeError, match="only what cairn.orbax has"):
         mine.no_such_name
+
+
+# By module of Orbax: objects whose private name is not that of the public one in cairn.orbax.
+OWN_OBJECTS = {
+    "utils": "sync_global_devices is_pathways_backend",  # functions of their own
+    "experimental.v1": "PyTreeMetadata",  # Orbax has one class for this and PyTreeOf
+}
+
+
+def public_objects(package):
+    """The classes and functions of Orbax's public modules, with the private place of each."""
+    root = importlib.import_module(f"orbax.checkpoint{package}")
+    names = [one.name for one in pkgutil.walk_packages(root.__path__, f"{root.__name__}.")]
+    for name in [root.__name__, *names]:
+        parts = name.removeprefix(root.__name__).split(".")
+        is_private = any(part.startswith("_") or part.endswith("test") for part in parts)
+        if is_private or not {"experimental", "testing", "conftest"}.isdisjoint(parts):
+            continue
+        place = name.removeprefix("orbax.checkpoint").removeprefix(".")
+        for key, value in vars(importlib.import_module(name)).items():
+            home, own = getattr(value, "__module__", None), getattr(value, "__name__", "<")
+            if str(home).startswith(f"{root.__name__}._src.") and own.isidentifier():
+                yield place, key, home.removeprefix("orbax.checkpoint."), own
+
+
+@pytest.mark.parametrize("package", ["", ".experimental.v1"])
+def test_every_public_object_has_its_private_name(package, monkeypatch):
+    monkeypatch.setattr(real, "multihost", real.multihost)  # the import of its package replaces it
+    count = 0
+    for place, key, home, own in public_objects(package):
+        try:
+            mine = importlib.import_module(f"cairn.orbax.{place}".rstrip("."))
+            public = getattr(mine, key)
+        except (AttributeError, ImportError):
+            continue  # it has a hint: names_test.py
+        if key.startswith("_") or key in OWN_OBJECTS.get(place, "").split():
+            continue
+        private = getattr(importlib.import_module(f"cairn.orbax.{home}"), own)
+        assert private is public, (place, key, home)
+        count += 1
+    assert count > 60
 
 
 def test_the_objects_are_the_public_ones():
@@ -138,6 +183,9 @@ import orbax.checkpoint.args
 import orbax.checkpoint.experimental.v1.training as training
 from orbax.checkpoint import checkpoint_utils, pathways, v1
 from orbax.checkpoint._src.handlers.standard_checkpoint_handler import StandardRestoreArgs
+from orbax.checkpoint.experimental.model_surgery.transformations import nesting
+from orbax.checkpoint.experimental.v1._src.context import context as context_lib
+import orbax.checkpoint.experimental.v1._src.handlers.global_registration
 
 import cairn.orbax
 import cairn.orbax.v1.training
@@ -148,7 +196,11 @@ assert training is cairn.orbax.v1.training
 assert ocp.__name__ == ocp.__spec__.name == "cairn.orbax"
 assert StandardRestoreArgs is ocp.args.StandardRestore
 assert orbax_utils.ocp is ocp
-for name in ("orbax.checkpoint.nothing", "orbax.checkpoint._src.nothing"):
+assert context_lib.Context is v1.Context
+assert nesting.unflatten()({"a.b": 1}) == {"a": {"b": 1}}
+missing = ["nothing", "_src.nothing", "experimental.v1._src.training.model_helpers"]
+missing += ["experimental.model_surgery.standard_checkpoint_handler"]
+for name in (f"orbax.checkpoint.{one}" for one in missing):
     try:
         __import__(name)
     except ModuleNotFoundError as error:

@@ -138,12 +138,15 @@ class Checkpointer(AbstractCheckpointer):
             record.directory_made(time.time() - begun)
             return str(commit.directory)
 
+        entered = time.time()
         try:
             path = self._group.step("begin", begin, everywhere=True)
         except BaseException:
             if commit is not None:
                 commit.abandon()
             raise
+        if commit is None:
+            record.directory_awaited(time.time() - entered)
         return commit or JoinedCommit(path), made
 
     def _write(self, work: "Callable[[], Any]") -> None:

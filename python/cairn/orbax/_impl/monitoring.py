@@ -43,6 +43,17 @@ def scalar(name: str, value: float, **attributes: Any) -> None:
         to.record_scalar(name, value, **attributes)
 
 
+def _is_primary() -> bool:
+    """Whether this process records what a job records once. Does not start the devices."""
+    jax = sys.modules.get("jax")
+    return jax is None or not jax.distributed.is_initialized() or process_index() == 0
+
+
+def waited_for_others(seconds: float) -> None:
+    """This process has waited for the others of its job."""
+    duration("/jax/checkpoint/sync_global_devices_duration_sec", seconds)
+
+
 _last_save_time = time.time()  # before the first save: the start of the program
 
 
@@ -57,7 +68,10 @@ def record_saved_duration(checkpoint_start_time: float) -> None:
 
 
 class SaveRecord:
-    """One save of a checkpointer. Made when it begins."""
+    """One save of a checkpointer. Made when it begins.
+
+    As in Orbax, most of it is recorded in process 0 only.
+    """
 
     def __init__(self, is_async: bool) -> None:
         self._is_async = is_async
@@ -67,8 +81,9 @@ class SaveRecord:
     def started(self, sync_seconds: float = 0.0) -> None:
         """The processes have met, for which the save has waited."""
         duration("/jax/orbax/write/checkpoint_start_sync_duration_secs", sync_seconds)
-        event(f"{self._prefix}start")
-        scalar(f"{self._prefix}start_time", self.start * 1000, **_LOCAL)
+        if _is_primary():
+            event(f"{self._prefix}start")
+            scalar(f"{self._prefix}start_time", self.start * 1000, **_LOCAL)
         event("/jax/orbax/write/storage_type", **_LOCAL)
 
     def waited(self, seconds: float) -> None:
@@ -83,8 +98,15 @@ class SaveRecord:
         for name in names:
             duration(f"/jax/orbax/write/{name}", seconds)
 
+    def directory_awaited(self, seconds: float) -> None:
+        """Another process has made the directory. An asynchronous save does not wait for it."""
+        if not self._is_async:
+            self.directory_made(seconds)
+
     def blocked(self) -> None:
         """The part has ended for which the caller waits."""
+        if not _is_primary():
+            return
         end = time.time()
         if self._is_async:
             duration("/jax/checkpoint/write/async/blocking_duration_secs", end - self.start)
@@ -99,6 +121,8 @@ class SaveRecord:
 
     def finished(self, finalize_seconds: float) -> None:
         """The checkpoint is there, durable."""
+        if not _is_primary():
+            return
         record_saved_duration(self.start)
         total = time.time() - self.start
         name = "background_finalize_secs" if self._is_async else "finalize_duration_secs"
@@ -119,11 +143,14 @@ class RestoreRecord:
 
     def __init__(self) -> None:
         self._start = time.time()
-        event("/jax/orbax/read/start")
+        if _is_primary():
+            event("/jax/orbax/read/start")
         event("/jax/orbax/read/storage_type", **_LOCAL)
 
     def finished(self) -> None:
         """The values are there."""
+        if not _is_primary():
+            return
         seconds = time.time() - self._start
         duration("/jax/orbax/read/blocking_duration_secs", seconds, **_LOCAL)
         event("/jax/orbax/read/success")
@@ -170,21 +197,23 @@ class TreeSaveRecord:
         arrays = _device_arrays(self._tree)
         self._has_arrays = bool(arrays)
         self._bytes = _bytes_in(self._tree)
-        for array in arrays:
-            name = "sharded_array_gb" if _is_sharded(array) else "replicated_array_gb"
-            scalar(f"/jax/orbax/write/{name}", array.nbytes / _GIB)
         tree, copies = self._prepared - self._start, now - self._prepared
         duration("/jax/orbax/write/blocking_tree_map_duration_secs", tree)
         duration("/jax/orbax/write/blocking_d2h_duration_secs", copies)
-        _rate("/jax/orbax/write/blocking_gbytes_per_sec", self._bytes, now - self._start)
+        if _is_primary():
+            for array in arrays:
+                name = "sharded_array_gb" if _is_sharded(array) else "replicated_array_gb"
+                scalar(f"/jax/orbax/write/{name}", array.nbytes / _GIB)
+            _rate("/jax/orbax/write/blocking_gbytes_per_sec", self._bytes, now - self._start)
         self._tree = None  # the caller may free it
 
     def written(self, events: "list[Any]") -> None:
         """All is written. `events` are those of the native part."""
         if _monitoring() is None:
             return
-        _rate("/jax/orbax/write/gbytes_per_sec", self._bytes, time.time() - self._start)
-        scalar("/jax/orbax/write/gbytes", self._bytes / _GIB)
+        if _is_primary():
+            _rate("/jax/orbax/write/gbytes_per_sec", self._bytes, time.time() - self._start)
+            scalar("/jax/orbax/write/gbytes", self._bytes / _GIB)
         for _, name, seconds, attributes in self._events + events:
             if name == "save.metadata_written":
                 duration("/jax/checkpoint/write/async/metadata_write_duration_secs", seconds)
@@ -256,7 +285,7 @@ def tree_restored(tree: Any, seconds: float, stored_bytes: int, is_old: bool = F
     """
     if _monitoring() is None:
         return
-    if not is_old:
+    if not is_old and _is_primary():
         size = _bytes_in(tree)
         _rate("/jax/checkpoint/read/gbytes_per_sec", size, seconds)
         scalar("/jax/checkpoint/read/gbytes", size / _GIB)
@@ -394,8 +423,10 @@ def step_removed(seconds: float) -> None:
     duration(f"{_MANAGER}standard_checkpoint_deleter/duration", seconds)
 
 
-def item_directory_made(seconds: float) -> None:
-    """The directory of an item is there."""
+def item_directories_made(seconds: float) -> None:
+    """The directories of all items are there. Process 0 makes them."""
+    if not _is_primary():
+        return
     for name in (
         "directory_creation_secs",
         "async_directory_creation_secs",
@@ -404,6 +435,11 @@ def item_directory_made(seconds: float) -> None:
         duration(f"/jax/orbax/write/{name}", seconds)
 
 
-def items_finalized(seconds: float) -> None:
-    """The handlers of all items have finalized them."""
+def items_written_at_once(seconds: float) -> None:
+    """The handlers that have no async_save have saved their items."""
+    duration("/jax/orbax/write/blocking_sync_item_duration_secs", seconds)
+
+
+def item_finalized(seconds: float) -> None:
+    """The handler of an item has finalized it."""
     duration("/jax/orbax/write/background_item_finalize_secs", seconds)

@@ -5,6 +5,7 @@ import contextvars
 import itertools
 import json
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,8 @@ class Group:
         Returns what it returned in process 0, which must be a value of JSON. An error of one
         process is raised in all of them, and ends what they do for the step together.
         """
+        from cairn.orbax._impl import monitoring  # which needs this module
+
         joined = self._joined()
         if joined is None:
             return work()
@@ -138,10 +141,13 @@ class Group:
             joined.decide(full, _described(joined.process_index, raised))
         finally:
             _current.reset(token)
+        begin = time.time()
         try:
             replies = joined.gather(full, json.dumps(value).encode(), timeout)
         except OSError as failure:
             raise _chosen(name, joined.process_index, error, str(failure)) from error
+        finally:
+            monitoring.waited_for_others(time.time() - begin)
         if error is not None:
             raise error  # the others had ended the step before
         return json.loads(replies[0])

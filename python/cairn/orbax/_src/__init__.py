@@ -5,11 +5,7 @@ the names that cairn.orbax has; an AttributeError says so for others. A program 
 of these names changes nothing in Cairn.
 """
 
-import importlib
-import sys
-import types
-from collections.abc import Callable
-from typing import Any
+from cairn.orbax._impl.private_names import add_modules as _add_modules
 
 # By module of Orbax: the modules of cairn.orbax that have its names.
 _OWNERS = {
@@ -49,6 +45,7 @@ _OWNERS = {
     "metadata.checkpoint_info": "_impl.steps.infos",
     "metadata.empty_values": "type_handlers",
     "metadata.pytree_metadata_options": "type_handlers",
+    "metadata.root_metadata_serialization": "_impl.root_metadata_serialization",
     "metadata.sharding": "_impl.leaves.shardings _impl.leaves.sharding_names",
     "metadata.step_metadata_serialization": "metadata",
     "metadata.tree": "metadata.tree tree _impl.handlers.base_pytree_handler",
@@ -76,38 +73,4 @@ _OWNERS = {
     "tree.utils": "tree _impl.trees",
 }
 
-
-def _finder(name: str, owners: "list[str]") -> "Callable[[str], Any]":
-    """The function __getattr__ of a module: asks the modules that have its names."""
-
-    def find(attribute: str) -> Any:
-        is_special = attribute.startswith("__")
-        for owner in () if is_special else owners:
-            try:
-                return getattr(importlib.import_module(f"cairn.orbax.{owner}"), attribute)
-            except AttributeError:
-                continue
-        raise AttributeError(
-            f"module {name!r} has no {attribute!r}: it has only what cairn.orbax has, and that is "
-            "in the public modules of cairn.orbax, too"
-        )
-
-    return find
-
-
-def _add(path: str, owners: str) -> None:
-    """Makes a module, and the packages above it."""
-    parent: Any = sys.modules[__name__]
-    for part in path.split("."):
-        name = f"{parent.__name__}.{part}"
-        module = sys.modules.get(name)
-        if module is None:
-            module = sys.modules[name] = types.ModuleType(name, __doc__)
-            module.__path__ = []
-            setattr(parent, part, module)
-        parent = module
-    parent.__getattr__ = _finder(parent.__name__, owners.split())
-
-
-for _path, _owners in _OWNERS.items():
-    _add(_path, _owners)
+_add_modules(__name__, _OWNERS)

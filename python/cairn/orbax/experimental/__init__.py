@@ -12,12 +12,12 @@ _missing = _hints(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "emergency":
-        return importlib.import_module(f"{__name__}.emergency")
+    if name in ("emergency", "model_surgery"):
+        return importlib.import_module(f"{__name__}.{name}")
     return _missing(name)
 
 
 sys.modules[f"{__name__}.v1"] = v1  # for `import cairn.orbax.experimental.v1`
 _aliases.add(f"{__name__}.v1", v1.__name__)  # and its modules
 
-__all__ = ["emergency", "v1"]
+__all__ = ["emergency", "model_surgery", "v1"]

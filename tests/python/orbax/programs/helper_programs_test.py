@@ -230,14 +230,24 @@ def test_single_replicas(tmp_path):
 def test_emergency_managers_say_what_to_use():
     from cairn.orbax.experimental.emergency import checkpoint_manager as emergency
     from cairn.orbax.experimental.emergency import replicator_checkpoint_manager as replicator
+    from cairn.orbax.experimental.emergency.multi_tier_checkpointing import (
+        initialization,
+        replicator_checkpoint_manager as multi_tier,
+    )
+    from cairn.orbax.experimental.emergency.p2p import checkpoint_manager as p2p
 
     mesh = mesh_of_replicas()
     for make in (
         lambda: emergency.CheckpointManager("/a", "/b", global_mesh=mesh, abstract_state={}),
         lambda: replicator.ReplicatorCheckpointManager("/a", global_mesh=mesh),
+        lambda: p2p.CheckpointManager(mesh, {}, "/a"),
+        lambda: initialization.initialize_multi_tier_checkpointing("/a", run_name="r"),
     ):
         with pytest.raises(NotImplementedError, match=r"use cairn\.orbax\.CheckpointManager"):
             make()
+    assert multi_tier.ReplicatorCheckpointManager is replicator.ReplicatorCheckpointManager
+    with pytest.raises(ImportError, match="mesh_consistency"):
+        from cairn.orbax.experimental.emergency import mesh_consistency  # noqa: F401
     assert ours.experimental.emergency.checkpoint_manager is emergency
 
 
@@ -250,6 +260,14 @@ def test_emergency_managers_say_what_to_use():
             "MultiprocessingOptions",
         ),
         ("replicator_checkpoint_manager", "ReplicatorCheckpointManagerOptions"),
+        (
+            "multi_tier_checkpointing.replicator_checkpoint_manager",
+            "ReplicatorCheckpointManagerOptions",
+        ),
+        (
+            "p2p.options",
+            "LocalCheckpointOptions PersistentCheckpointOptions CheckpointManagerOptions",
+        ),
     ],
 )
 def test_options_of_emergency_managers(module, names, tmp_path):

@@ -144,18 +144,24 @@ class CompositeCheckpointHandler(NativeHandler):
         check_item_names(args.keys())
         self._written = {}
         operations, futures = [], []
+        made, saved = 0.0, None
         for item in sorted(args.keys()):
             handler = self.handler_for(item, args[item])
             path = as_path(directory) / item
             begin = time.time()
             make(path, self._mode)
-            monitoring.item_directory_made(time.time() - begin)
+            made += time.time() - begin
             self._written[item] = path
             if isinstance(handler, AsyncCheckpointHandler):
                 operations.append(handler.async_save(path, args=args[item]))
             else:
                 # In another thread: the handler may run an event loop of its own.
+                begin = time.time()
                 await asyncio.to_thread(handler.save, path, args=args[item])
+                saved = (saved or 0.0) + time.time() - begin
+        monitoring.item_directories_made(made)
+        if saved is not None:
+            monitoring.items_written_at_once(saved)
         for result in await asyncio.gather(*operations):
             futures.extend(result or [])
         return futures
@@ -165,10 +171,10 @@ class CompositeCheckpointHandler(NativeHandler):
         if not self._written:
             raise ValueError("finalize() before any item was saved")
         handlers = self.handlers()
-        begin = time.time()
         for item in list(self._written):
+            begin = time.time()
             handlers[item].finalize(self._written.pop(item))
-        monitoring.items_finalized(time.time() - begin)
+            monitoring.item_finalized(time.time() - begin)
 
     def item_typestrs(self, items: Any) -> "dict[str, str]":
         """What the metadata of a step records of its items."""

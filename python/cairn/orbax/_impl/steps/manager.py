@@ -176,8 +176,7 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def should_save(self, step: int) -> bool:
         """Whether save() would save the step."""
-        if self._options.read_only:
-            _log.warning("%s is read only, save will be skipped", self._directory)
+        if self._warn_if_read_only("save"):
             return False
         latest = self.latest_step()
         if latest is not None and latest >= step:
@@ -229,6 +228,8 @@ class CheckpointManager(AbstractCheckpointManager):
             if not isinstance(step, numbers.Integral):
                 step = operator.index(step)  # an array of JAX: the list of steps must not keep it
             if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
+                if not self._group.is_primary():
+                    self._warn_if_read_only("save")
                 return False
             self._wait_for_previous(step, statistics)
             begin = time.time()
@@ -252,6 +253,12 @@ class CheckpointManager(AbstractCheckpointManager):
             self._keep_and_finish(step, statistics)
         self._logger.log_entry(dataclasses.asdict(statistics))
         return True
+
+    def _warn_if_read_only(self, what: str) -> bool:
+        """Whether the directory is read only. A warning says that `what` is skipped."""
+        if self._options.read_only:
+            _log.warning("%s is read only, %s will be skipped", self._directory, what)
+        return self._options.read_only
 
     def _wait_for_previous(self, step: int, statistics: SaveStepStatistics) -> None:
         """Waits for the save before; its error is raised."""
@@ -395,12 +402,14 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def delete(self, step: int) -> None:
         """Removes a step. Raises FileNotFoundError if there is no such step."""
-        if self._options.read_only:
-            _log.warning("%s is read only, delete will be skipped", self._directory)
+        if self._warn_if_read_only("delete"):
             return
         if step not in self.all_steps():
             raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
+        begin = time.time()
         self._group.step("delete", lambda: self._remove_steps([step]))
+        if not self._group.is_primary():
+            monitoring.step_removed(time.time() - begin)
         self._checkpoints.delete_if(lambda info: info.step == step)
 
     def _is_there(self, step: int) -> bool:
@@ -410,9 +419,12 @@ class CheckpointManager(AbstractCheckpointManager):
             return False
 
     def _remove_steps(self, steps: "list[int]") -> None:
-        """The primary one of several processes removes."""
+        """The primary one of several processes removes. Each of them reports it, as in Orbax."""
         if self._group.is_primary():
             self._removal.remove(steps)
+            return
+        for _ in steps:
+            monitoring.step_removed(0.0)
 
     # ---- waiting ----
 
