@@ -31,8 +31,11 @@ void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport&
 // Reports why the item cannot be opened, and verifies its database if it has one.
 void verify_lost_item(const LostItem& lost, VerifyReport& report);
 
-// Verifies that all items recorded in _CHECKPOINT_METADATA exist, and verifies the items that are
-// not pytrees.
+// Verifies the metadata file of a root of steps, if there is one. No restore reads it.
+void verify_root_metadata(const std::string& root, VerifyReport& report);
+
+// Verifies the root's metadata, that all items recorded in _CHECKPOINT_METADATA exist, and the items
+// that are not pytrees.
 void verify_surroundings(const Layout& layout, VerifyReport& report);
 
 }  // namespace cairn::inline v0::orbax
