@@ -28,6 +28,9 @@ struct LostItem {
 // damage, and never throws because of damage.
 void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report);
 
+// Verifies the documents of groups and the attributes of a Zarr hierarchy. Other items have none.
+void verify_groups(const PytreeItem& item, VerifyReport& report);
+
 // Reports why the item cannot be opened, and verifies its database if it has one.
 void verify_lost_item(const LostItem& lost, VerifyReport& report);
 
