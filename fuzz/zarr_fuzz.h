@@ -3,6 +3,7 @@
 
 #include <cairn/error.h>
 #include <cairn/kvstore.h>
+#include <cairn/zarr/metadata/group_metadata.h>
 #include <cairn/zarr/read/array.h>
 
 #include <cstddef>
@@ -52,6 +53,8 @@ inline void check_text(const ArrayMetadata& metadata) {
 inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const std::size_t line = std::min(input.find('\n'), size);
+  for (const std::string_view name : {".zgroup", ".zattrs", ".zmetadata", "zarr.json"})
+    (void)try_call([&] { return find_group_fault(name, input.substr(0, line)); });
   try {
     const StorePtr store = make_memory_store();
     store->write(key, as_bytes(input.substr(0, line)));
@@ -61,7 +64,7 @@ inline int fuzz_metadata(const char* key, const std::uint8_t* data, std::size_t 
       store->write(array.chunk_key(std::vector<std::int64_t>(array.metadata().shape.size(), 0)),
                    as_bytes(input.substr(line + 1)));
     if (element_count(array.metadata().shape) < 10000)
-      verify_array(array, "", MissingChunk::kFill, {});
+      verify_array(array, "", MissingChunk::kFill, {.must_suit_tensorstore = true});
     (void)array.try_view();
     if (has_strings(array.metadata()))
       read_all_strings(array);

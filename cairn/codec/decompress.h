@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace cairn::inline v0 {
@@ -125,6 +126,19 @@ std::unique_ptr<ByteStream> open_decompressor(Codec codec, ByteSource source,
 // Returns true if `in` consists of zstd frames that all have a content checksum, so that a flipped
 // bit of the value is detected.
 bool zstd_has_checksum(ByteView in);
+
+// Reads the bytes at an offset of an encoded value.
+using ReadAt = std::function<void(std::uint64_t, MutableByteView)>;
+
+struct ZstdFrameExtent {
+  std::uint64_t end = 0;      // offset behind the frame
+  bool is_skippable = false;  // it holds no data of the value
+};
+
+// Returns the extent of the zstd frame at offset `begin` of an undamaged value of `size` bytes, or
+// nullopt if no frame begins there. Reads only headers.
+std::optional<ZstdFrameExtent> zstd_frame_at(const ReadAt& read, std::uint64_t begin,
+                                             std::uint64_t size);
 
 // Encodes `in` as one zstd frame with a content size; `checksum` adds a content checksum.
 Bytes compress_zstd(ByteView in, int level, bool checksum);

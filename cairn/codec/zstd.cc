@@ -6,6 +6,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -40,13 +42,18 @@ bool is_zstd_frame(ByteView in) {
   return in.size() >= sizeof(kMagic) && std::memcmp(in.data(), kMagic, sizeof(kMagic)) == 0;
 }
 
-// Returns `in` behind the skippable frames that it starts with. They hold what other programs need:
-// seekable zstd and pzstd write them. RFC 8878 has them anywhere between frames.
-ByteView without_skippable_frames(ByteView in) {
+// Returns whether `in` starts with a skippable frame. It holds what other programs need: seekable
+// zstd and pzstd write them. RFC 8878 has them anywhere between frames.
+bool is_skippable_frame(ByteView in) {
   constexpr std::byte kHighNibble{0xf0};
   constexpr unsigned char kMagic[] = {0x2a, 0x4d, 0x18};
-  while (in.size() >= 4 && (in[0] & kHighNibble) == std::byte{0x50} &&
-         std::memcmp(in.data() + 1, kMagic, sizeof(kMagic)) == 0) {
+  return in.size() >= 4 && (in[0] & kHighNibble) == std::byte{0x50} &&
+         std::memcmp(in.data() + 1, kMagic, sizeof(kMagic)) == 0;
+}
+
+// Returns `in` behind the skippable frames that it starts with.
+ByteView without_skippable_frames(ByteView in) {
+  while (is_skippable_frame(in)) {
     const std::size_t size = ZSTD_findFrameCompressedSize(in.data(), in.size());
     if (ZSTD_isError(size)) fail(Codec::kZstd, "a skippable frame is truncated");
     in = in.subspan(size);
@@ -166,19 +173,42 @@ struct ZstdFrame {
     return n;
   }
 
-  // Reads the header of the frame that begins here. Throws data_loss if none begins.
-  void read_header() {
+  // Returns the input that comes next: at least `wanted` bytes, unless the value ends before.
+  ByteView ahead(std::size_t wanted) {
     const auto* left = static_cast<const std::byte*>(in.src) + in.pos;
     std::size_t size = in.size - in.pos;
-    if (size > 0 && size < ZSTD_FRAMEHEADERSIZE_MAX) std::memmove(piece.data(), left, size);
-    if (size < ZSTD_FRAMEHEADERSIZE_MAX) {
-      for (std::size_t n = 1; n > 0 && size < ZSTD_FRAMEHEADERSIZE_MAX; size += n) n = fetch(size);
-      in = {piece.data(), size, 0};
-      left = piece.data();
+    if (size >= wanted) return {left, size};
+    if (size > 0) std::memmove(piece.data(), left, size);
+    for (std::size_t n = 1; n > 0 && size < wanted; size += n) n = fetch(size);
+    in = {piece.data(), size, 0};
+    return {piece.data(), size};
+  }
+
+  // Moves behind the skippable frames that begin here.
+  void pass_skippable_frames() {
+    while (true) {
+      const ByteView head = ahead(ZSTD_SKIPPABLEHEADERSIZE);
+      if (!is_skippable_frame(head)) return;
+      ZSTD_frameHeader skippable{};
+      if (ZSTD_getFrameHeader(&skippable, head.data(), head.size()) != 0)
+        fail(Codec::kZstd, "a skippable frame is truncated");
+      for (std::uint64_t n = ZSTD_SKIPPABLEHEADERSIZE + skippable.frameContentSize; n > 0;) {
+        if (!refill()) fail(Codec::kZstd, "a skippable frame is truncated");
+        const auto passed = std::min<std::uint64_t>(n, in.size - in.pos);
+        in.pos += passed;
+        n -= passed;
+      }
     }
-    if (!is_zstd_frame({left, size}))
-      fail(Codec::kZstd, size == 0 ? "is empty" : "does not start with a frame's magic number");
-    if (ZSTD_getFrameHeader(&header, left, size) != 0)
+  }
+
+  // Reads the header of the frame that begins here, behind skippable ones. Throws data_loss if none
+  // begins.
+  void read_header() {
+    pass_skippable_frames();
+    const ByteView left = ahead(ZSTD_FRAMEHEADERSIZE_MAX);
+    if (!is_zstd_frame(left))
+      fail(Codec::kZstd, left.empty() ? "is empty" : "does not start with a frame's magic number");
+    if (ZSTD_getFrameHeader(&header, left.data(), left.size()) != 0)
       fail(Codec::kZstd, "frame is truncated or damaged");
   }
 
@@ -203,6 +233,7 @@ struct ZstdFrame {
       step(out);
       if (out.pos != 0) fail_long(Codec::kZstd, decoded_size);
     }
+    pass_skippable_frames();
     if (refill()) fail(Codec::kZstd, "data follows its only frame");
   }
 };
@@ -348,6 +379,7 @@ class ZstdFrames : public ByteStream {
   static constexpr int kHugeWindow = ZSTD_WINDOWLOG_LIMIT_DEFAULT + 1;
 
   void next_frame() {
+    frame_.pass_skippable_frames();
     ended_ = !frame_.refill();
     if (ended_) return;
     frame_.read_header();
@@ -379,6 +411,33 @@ bool zstd_has_checksum(ByteView in) {
     in = without_skippable_frames(in.subspan(size));
   } while (!in.empty());
   return true;
+}
+
+std::optional<ZstdFrameExtent> zstd_frame_at(const ReadAt& read, std::uint64_t begin,
+                                             std::uint64_t size) {
+  constexpr std::size_t kBlockHeader = 3;
+  if (begin > size) return std::nullopt;
+  std::array<std::byte, ZSTD_FRAMEHEADERSIZE_MAX> first{};
+  const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(size - begin, first.size()));
+  read(begin, MutableByteView(first).first(n));
+  ZSTD_frameHeader header{};
+  if (ZSTD_getFrameHeader(&header, first.data(), n) != 0) return std::nullopt;
+  std::uint64_t at = begin + header.headerSize;
+  if (header.frameType == ZSTD_skippableFrame)
+    return ZstdFrameExtent{.end = begin + ZSTD_SKIPPABLEHEADERSIZE + header.frameContentSize,
+                           .is_skippable = true};
+  for (bool is_last = false; !is_last;) {
+    if (at > size || size - at < kBlockHeader) return std::nullopt;
+    std::array<std::byte, kBlockHeader> block{};
+    read(at, block);
+    const auto bits = std::to_integer<std::uint32_t>(block[0]) |
+                      std::to_integer<std::uint32_t>(block[1]) << 8U |
+                      std::to_integer<std::uint32_t>(block[2]) << 16U;
+    const bool is_run = (bits >> 1U & 3U) == 1;
+    at += kBlockHeader + (is_run ? 1 : bits >> 3U);
+    is_last = (bits & 1U) != 0;
+  }
+  return ZstdFrameExtent{.end = at + (header.checksumFlag != 0 ? 4 : 0)};
 }
 
 namespace {

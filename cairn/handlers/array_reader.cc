@@ -115,27 +115,6 @@ std::optional<std::size_t> tensor_of_chunk(std::string_view key, const NameTable
   return found == others.end() ? longest : std::optional(*found);
 }
 
-bool is_group(const StorePtr& store, const std::string& key) {
-  // The metadata of a group may contain the metadata of every array below it.
-  constexpr std::uint64_t kMaxGroup = std::uint64_t{64} << 20U;
-  const auto is = try_call([&] {
-    const auto text = store->read_at_most(key, kMaxGroup);
-    if (!text) return false;
-    JsonScanner scan(without_byte_order_mark(as_text(*text)));
-    std::string_view member;
-    bool group = false;
-    scan.begin_object();
-    while (scan.next_member(member)) {
-      if (member == "node_type")
-        group = scan.skip() == "\"group\"";
-      else
-        scan.skip();
-    }
-    return group;
-  });
-  return is && is.value();
-}
-
 std::uint64_t view_bytes(const MutableArrayView& view) {
   return static_cast<std::uint64_t>(element_count(view.shape)) * view.element_size;
 }
@@ -264,6 +243,27 @@ std::vector<std::pair<std::size_t, std::string>> find_stray_chunks(
   return strays;
 }
 
+bool is_group(const StorePtr& store, const std::string& key) {
+  const auto is = try_call([&] {
+    const auto text = store->read_at_most(key, kMaxGroupBytes);
+    if (!text) return false;
+    JsonScanner scan(without_byte_order_mark(as_text(*text)));
+    std::string_view member;
+    bool group = false;
+    scan.begin_object();
+    while (scan.next_member(member)) {
+      const bool is_type = member == "node_type";
+      if (is_type) group = false;
+      if (is_type && scan.peek() == '"')
+        group = scan.string() == "group";
+      else
+        scan.skip();
+    }
+    return group;
+  });
+  return is && is.value();
+}
+
 std::vector<std::string> find_array_names(const StorePtr& store, std::span<const ListEntry> keys) {
   std::vector<std::string> names;
   for (const auto& entry : keys) {
@@ -299,7 +299,10 @@ void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
   {
     const ProgressPump pump(counter, progress);
     ByteBudget budget(limits.memory);
-    zarr::read_boxes(reads, {limits.executor, &budget, &counter, false, limits.streams});
+    zarr::read_boxes(reads, {.executor = limits.executor,
+                             .budget = &budget,
+                             .progress = &counter,
+                             .streams = limits.streams});
   }
   if (progress) progress(counter.total, counter.total);
 }
@@ -329,8 +332,11 @@ std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, Work
     Executor& executor = limits.executor != nullptr ? *limits.executor : default_executor();
     executor.for_each(tasks.size(), [&](std::size_t i) {
       const ArrayCheck& check = checks[tasks[i].check];
-      const zarr::ReadContext context{limits.executor, &budget, &counter, check.in_database,
-                                      nullptr};
+      const zarr::ReadContext context{.executor = limits.executor,
+                                      .budget = &budget,
+                                      .progress = &counter,
+                                      .inline_values_protected = check.in_database,
+                                      .must_suit_tensorstore = check.must_suit_tensorstore};
       found[i] =
           zarr::verify_array(*check.array, check.label, check.missing, context, tasks[i].run);
       found[i].tensor = tasks[i].check;

@@ -68,6 +68,11 @@ std::optional<std::string_view> array_of_key(std::string_view key);
 // Whether `key` is the metadata of an array or group: "a/.zarray", "zarr.json".
 bool is_metadata_key(std::string_view key);
 
+// The metadata of a Zarr v3 group may contain the metadata of every array below it.
+inline constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{64} << 20U;
+// Whether `key`, a `zarr.json`, describes a group.
+bool is_group(const StorePtr& store, const std::string& key);
+
 // Reads a whole array of strings or byte strings, in C order. Throws unimplemented if they take
 // more than `memory` bytes, and more than 1 GiB.
 std::vector<std::string> read_strings(const zarr::ZarrArray& array, zarr::MissingChunk missing,
@@ -93,6 +98,7 @@ struct ArrayCheck {
   std::string label;
   zarr::MissingChunk missing = zarr::MissingChunk::kError;
   bool in_database = false;  // its nodes have checksums, which cover the values inside them
+  bool must_suit_tensorstore = false;  // as in zarr::ReadContext
 };
 // Decodes every chunk of every array, or those of this share, in parallel. Returns the arrays of
 // which it checked at least a part, in the order of `checks`; `tensor` of each is its position

@@ -276,6 +276,40 @@ TEST(Compress, SkippableFramesAreSkipped) {
   }
 }
 
+// The ends of all frames of a value; negative ones are of skippable frames.
+std::vector<std::int64_t> frame_ends(ByteView in) {
+  const ReadAt read = [&](std::uint64_t at, MutableByteView out) {
+    std::ranges::copy(in.subspan(at, out.size()), out.begin());
+  };
+  std::vector<std::int64_t> ends;
+  for (std::uint64_t at = 0; at < in.size();) {
+    const auto frame = zstd_frame_at(read, at, in.size());
+    if (!frame) break;
+    at = frame->end;
+    ends.push_back(static_cast<std::int64_t>(at) * (frame->is_skippable ? -1 : 1));
+  }
+  return ends;
+}
+
+TEST(Compress, ExtentsOfFrames) {
+  using ::testing::ElementsAre;
+  using ::testing::IsEmpty;
+  Bytes all = bytes_of({0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9});
+  std::vector<std::int64_t> ends = {-10};
+  for (const char* name : {"zstd_level1", "zstd_checksum", "zstd_ocdbt_node", "zstd_empty"}) {
+    const Bytes frame = golden(name);
+    EXPECT_THAT(frame_ends(frame), ElementsAre(static_cast<std::int64_t>(frame.size()))) << name;
+    all.insert(all.end(), frame.begin(), frame.end());
+    ends.push_back(static_cast<std::int64_t>(all.size()));
+  }
+  EXPECT_EQ(frame_ends(all), ends);
+  const auto size = static_cast<std::int64_t>(golden("zstd_two_frames").size());
+  EXPECT_THAT(frame_ends(golden("zstd_two_frames")), ElementsAre(::testing::Lt(size), size));
+  const Bytes frame = golden("zstd_level1");
+  for (std::size_t n = 0; n < 6; ++n) EXPECT_THAT(frame_ends(ByteView(frame).first(n)), IsEmpty());
+  EXPECT_THAT(frame_ends(golden("gzip")), IsEmpty());
+}
+
 TEST(Compress, AFrameThatDoesNotDeclareItsSize) {
   const Bytes in = golden("zstd_ocdbt_node");
   const RawBytes decoded = decompress_one_zstd_frame(in, 1U << 20U);

@@ -66,7 +66,19 @@ TEST(RootMetadata, NewAndLegacySpelling) {
             R"({"lang":"en"})");
   EXPECT_EQ(to_text(parse_root_metadata(R"({"lang": "en"})")), R"({"lang":"en"})");
   EXPECT_TRUE(parse_root_metadata(R"({"custom_metadata": null})").is_null());
-  EXPECT_THAT([] { parse_root_metadata("3"); }, FailsWith(Code::kDataLoss, "expected an object"));
+  EXPECT_EQ(to_text(parse_root_metadata(R"({"custom_metadata": {}, "a": 1, "b": null})")),
+            R"({"a":1,"b":null})");
+}
+
+TEST(RootMetadata, Damaged) {
+  expect_damaged([](const std::string& text) { (void)parse_root_metadata(text); },
+                 {{"", ""},
+                  {"3", "expected an object"},
+                  {"null", "expected an object"},
+                  {R"({"internal_metadata": []})", "'internal_metadata' is"},
+                  {R"({"custom_metadata": [1]})", "'custom_metadata' is"},
+                  {R"({"custom_metadata": {"a": 1}, "b": 2})", "unknown member 'b'"},
+                  {R"({"custom_metadata": {"a": 1}}x)", ""}});
 }
 
 TEST(ArrayMetadatas, ReadsWhatOrbaxWrites) {

@@ -621,6 +621,23 @@ TEST(Verify, AllStepsOfARoot) {
               FailsWith(Code::kInvalidArgument, "is not a root of steps"));
 }
 
+TEST(Verify, DamagedMetadataOfARoot) {
+  const GoldenCopy copy("manager");
+  fs::create_directories(copy / "metadata");
+  for (const std::string name : {"_ROOT_METADATA", "metadata"}) {
+    const std::string file = copy / ("metadata/" + name);
+    testing::put_file(file, R"({"custom_metadata": {"lang": "en"})");
+    EXPECT_THAT(texts(verify(copy.path()), Severity::kDamage), ElementsAre(HasSubstr(file)));
+    const auto reports = verify_steps(copy.path());
+    EXPECT_EQ(reports.front().verdict(), Verdict::kGood);
+    EXPECT_EQ(reports.back().path, copy.path());
+    EXPECT_THAT(texts(reports.back(), Severity::kDamage), ElementsAre(HasSubstr(file)));
+    testing::put_file(file, R"({"custom_metadata": {"lang": "en"}})");
+    EXPECT_EQ(verify(copy.path()).verdict(), Verdict::kGood);
+    fs::remove(file);
+  }
+}
+
 TEST(Verify, VerdictsFollowFromTheWorstFinding) {
   VerifyReport report;
   EXPECT_EQ(report.verdict(true), Verdict::kGood);

@@ -105,6 +105,34 @@ TEST(ChainStream, SeveralMembersAndFramesAreOneValue) {
   }
 }
 
+TEST(ChainStream, SkippableFramesAreSkipped) {
+  const Bytes value = mixed_bytes(300'000, 5);
+  for (const std::uint32_t size : {0U, 1U, 100U, 3'000'000U}) {
+    ByteWriter skippable;
+    skippable.u32(0x184d2a57U).u32(size).bytes(Bytes(size, std::byte{9}));
+    ByteWriter all;
+    for (const std::size_t at : {0U, 200'000U})
+      all.bytes(skippable.view())
+          .bytes(skippable.view())
+          .bytes(
+              compressed(Codec::kZstd, ByteView(value).subspan(at, at == 0 ? 200'000 : 100'000)));
+    all.bytes(skippable.view());
+    const auto stream = open({CompressStep{Codec::kZstd}}, all.view(), value.size());
+    ASSERT_TRUE(stream);
+    EXPECT_TRUE(read_in_parts(*stream, value.size(), 6) == value) << size;
+    // without its last byte, and without anything but skippable frames
+    const auto broken = [&](ByteView stored) {
+      return [stored, &value] {
+        const auto part = open({CompressStep{Codec::kZstd}}, stored, value.size());
+        if (part) (void)read_in_parts(*part, value.size(), 6);
+      };
+    };
+    EXPECT_THAT(broken(all.view().first(all.size() - 1)),
+                FailsWith(Code::kDataLoss, size > 0 ? "skippable" : "zstd"));
+    EXPECT_THAT(broken(skippable.view()), FailsWith(Code::kDataLoss, "is empty"));
+  }
+}
+
 TEST(ChainStream, WrongSizesAndDamageAreErrors) {
   const Bytes value = mixed_bytes(30'000, 7);
   std::mt19937 random(8);

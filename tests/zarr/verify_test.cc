@@ -158,6 +158,46 @@ TEST(Verify, FindsBoolsThatAreNone) {
               ::testing::HasSubstr("invalid bool value 7 at element 1"));
 }
 
+// Puts `front` in front of the stored chunk and `behind` behind it, and verifies as for Orbax. Returns
+// the message; "" if the array is good.
+std::string message_with(const BuiltArray& array, const std::string& key, const Bytes& front,
+                         const Bytes& behind) {
+  const Bytes chunk = read_file(array.path(key));
+  Bytes changed = front;
+  changed.insert(changed.end(), chunk.begin(), chunk.end());
+  changed.insert(changed.end(), behind.begin(), behind.end());
+  cairn::testing::put_file(array.path(key), changed);
+  EXPECT_FALSE(verify(array.open()).damaged());
+  const VerifyReport report =
+      verify(array.open(), MissingChunk::kError, {.must_suit_tensorstore = true});
+  cairn::testing::put_file(array.path(key), chunk);
+  return report.findings.empty() ? "" : report.findings[0].message;
+}
+
+TEST(Verify, ZstdFramesThatTensorStoreRefuses) {
+  Bytes skippable;
+  for (const int byte : {0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 9})
+    skippable.push_back(static_cast<std::byte>(byte));
+  const Bytes empty = compress_zstd({}, 1, false);
+  // The second array is decoded in parts.
+  for (const std::int64_t n : {std::int64_t{100}, std::int64_t{3} << 20U}) {
+    const BuiltArray v2({.shape = {n}, .chunks = {n}, .packing = Packing::kZstd});
+    EXPECT_EQ(message_with(v2, "0", {}, {}), "");
+    EXPECT_THAT(message_with(v2, "0", skippable, {}),
+                ::testing::HasSubstr("starts with a skippable zstd frame"));
+    EXPECT_THAT(
+        message_with(v2, "0", {}, skippable),
+        ::testing::HasSubstr("chunk 0: TensorStore, and so Orbax, refuses the chunk: 9 bytes "
+                             "follow its zstd frame"));
+    const BuiltArray v3({.zarr_format = 3, .shape = {n}, .chunks = {n}, .packing = Packing::kZstd});
+    EXPECT_EQ(message_with(v3, "c/0", {}, skippable), "");
+    EXPECT_THAT(message_with(v3, "c/0", skippable, {}),
+                ::testing::HasSubstr("starts with a skippable zstd frame"));
+    EXPECT_THAT(message_with(v3, "c/0", {}, empty),
+                ::testing::HasSubstr("more than one zstd frame"));
+  }
+}
+
 TEST(Verify, HostileNumberOfChunksEnds) {
   const StorePtr store = make_memory_store();
   store->write(

@@ -178,9 +178,16 @@ Json parse_root_metadata(std::string_view json) {
   const Json object = parse_json(json);
   if (object.as_object() == nullptr)
     data_loss("expected an object, found " + std::string(object.type_text()));
-  if (object.find("internal_metadata") == nullptr && object.find("custom_metadata") == nullptr)
-    return object;
-  return object_or_null(object, "custom_metadata");
+  (void)object_or_null(object, "internal_metadata");
+  Json custom = object_or_null(object, "custom_metadata");
+  const bool has_custom = custom.as_object() != nullptr && !custom.as_object()->empty();
+  for (const auto& [name, value] : *object.as_object()) {
+    if (name == "internal_metadata" || name == "custom_metadata") continue;
+    if (has_custom)
+      data_loss("unknown member '" + name + "' beside 'custom_metadata': Orbax refuses the file");
+    custom.set(name, value);
+  }
+  return custom;
 }
 
 std::vector<StoredArrayMetadata> parse_array_metadatas(std::string_view json) {

@@ -50,8 +50,8 @@ CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const st
 // Whether a save has started and nothing says that it has ended.
 bool is_unfinished(const CheckpointMetadata& metadata);
 
-// Returns the custom_metadata of a root, or null if the root has none. In the legacy form the whole
-// object is the custom metadata; this form is accepted too.
+// Returns the custom_metadata of a root, or null if the root has none. Members of other names, as in
+// the legacy form, are custom metadata too. Throws data_loss where Orbax refuses the text.
 Json parse_root_metadata(std::string_view json);
 
 // One entry of an array_metadatas file: how one array is divided into write pieces and chunks.

@@ -597,6 +597,7 @@ void ItemCheck::check_orphans() {
 
 void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report) {
   ItemCheck(item, leaves, report).run();
+  verify_groups(item, report);
 }
 
 VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
@@ -615,8 +616,11 @@ VerifyPart OrbaxCheckpoint::verify_part(WorkShare share, const ProgressFn& progr
           part.around);
     for (std::size_t t = first; t < first + count; ++t) {
       if (!stored_[t]) continue;
-      checks.push_back(
-          {&*stored_[t], label(t), missing_[t], items_[i].storage != ArrayStorage::kFolders});
+      checks.push_back({.array = &*stored_[t],
+                        .label = label(t),
+                        .missing = missing_[t],
+                        .in_database = items_[i].storage != ArrayStorage::kFolders,
+                        .must_suit_tensorstore = items_[i].structure != Structure::kNames});
       tensors.push_back(t);
     }
     first += count;

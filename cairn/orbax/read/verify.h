@@ -28,11 +28,17 @@ struct LostItem {
 // damage, and never throws because of damage.
 void verify_item(const PytreeItem& item, const ItemLeaves& leaves, VerifyReport& report);
 
+// Verifies the documents of groups and the attributes of a Zarr hierarchy. Other items have none.
+void verify_groups(const PytreeItem& item, VerifyReport& report);
+
 // Reports why the item cannot be opened, and verifies its database if it has one.
 void verify_lost_item(const LostItem& lost, VerifyReport& report);
 
-// Verifies that all items recorded in _CHECKPOINT_METADATA exist, and verifies the items that are
-// not pytrees.
+// Verifies the metadata file of a root of steps, if there is one. No restore reads it.
+void verify_root_metadata(const std::string& root, VerifyReport& report);
+
+// Verifies the root's metadata, that all items recorded in _CHECKPOINT_METADATA exist, and the items
+// that are not pytrees.
 void verify_surroundings(const Layout& layout, VerifyReport& report);
 
 }  // namespace cairn::inline v0::orbax

@@ -198,7 +198,19 @@ void verify_lost_item(const LostItem& lost, VerifyReport& report) {
     add_failure(report, lost.item.path, lost.error);
 }
 
+void verify_root_metadata(const std::string& root, VerifyReport& report) {
+  for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
+    const std::string file = join(join(root, kRootMetadataFolder), name);
+    if (!file_exists(file) || directory_exists(file)) continue;
+    const auto parsed = try_call(
+        [&] { return parse_root_metadata(as_text(read_text_file(file, kMaxMetadataFile))); });
+    if (!parsed) add_failure(report, file, parsed.error());
+    return;
+  }
+}
+
 void verify_surroundings(const Layout& layout, VerifyReport& report) {
+  if (!layout.root.empty()) verify_root_metadata(layout.root, report);
   if (!layout.uncommitted.empty())
     add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
   for (const PassedStep& step : layout.passed_over)

@@ -4,6 +4,7 @@
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/retry.h>
+#include <cairn/orbax/read/verify.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/multiprocess.h>
 #include <cairn/tools/source/open_to_verify.h>
@@ -129,6 +130,19 @@ VerifyReport verify_one(const std::string& path, bool is_step, const VerifyOptio
   }
 }
 
+// Verifies what the steps of a root share.
+VerifyReport verify_root(const std::string& path, const distributed::ProcessGroup& group) {
+  const auto parts = group.gather("verify: the root", distributed::StepKind::kIo, [&] {
+    if (!group.is_primary()) return Bytes();
+    VerifyReport found;
+    orbax::verify_root_metadata(path, found);
+    return encode_verify_part({.around = std::move(found), .arrays = {}});
+  });
+  VerifyReport report = decode_verify_part(parts[group.primary()]).around;
+  report.path = path;
+  return report;
+}
+
 // Whether a manager has removed a checkpoint that was listed. `path` may be the prefix of one of
 // TensorFlow.
 bool is_gone(const std::string& path) {
@@ -172,6 +186,8 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOpti
     if (is_step) report.step = step;
     reports.push_back(std::move(report));
   }
+  if (VerifyReport root = verify_root(path, group); !root.findings.empty())
+    reports.push_back(std::move(root));
   return reports;
 }
 

@@ -1,6 +1,7 @@
 // msgpack.cc -- converts a parsed msgpack object to a list of leaves with their paths.
 #include <cairn/tree/msgpack/msgpack.h>
 
+#include <cairn/checkpoint.h>
 #include <cairn/tree/names.h>
 #include <cairn/tree/python_number.h>
 
@@ -15,6 +16,8 @@ namespace {
 // therefore take at most a multiple of the input's size; checkpoints stay far below it.
 constexpr std::uint64_t kListerFreeBytes = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kListerBytesPerByte = 64;
+// A leaf without its path: every caller keeps a description of it.
+constexpr std::uint64_t kLeafBytes = sizeof(MsgpackLeaf) + sizeof(TensorInfo);
 
 MsgpackKind kind_of(EmptyNode node) {
   switch (node) {
@@ -68,7 +71,7 @@ class Lister {
   }
 
   void add(const Tree& tree) {
-    spent_ += sizeof(MsgpackLeaf) + path_bytes_;
+    spent_ += kLeafBytes + path_bytes_;
     if (spent_ > limit_)
       throw Error(Code::kUnimplemented, leaf_text(path_) + ": " + msgpack_limit_text(limit_));
     if (!add_) return;

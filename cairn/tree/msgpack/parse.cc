@@ -23,6 +23,7 @@ using Head = MsgpackHead;
 // Nodes may take at most a multiple of the input's size; checkpoints stay far below it.
 constexpr std::uint64_t kFreeBytes = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kBytesPerByte = 160;
+constexpr std::size_t kMostDimensions = 64;  // of an array of NumPy
 
 // An integer from 0 to 2^63 - 1, as shapes have them.
 std::int64_t to_extent(const Head& head) {
@@ -57,6 +58,9 @@ void set_opaque_size(MsgpackLeaf& leaf, std::uint64_t nbytes) {
 void set_element_type(MsgpackLeaf& leaf, std::string_view name, std::uint64_t nbytes) {
   if (!valid_utf8(name)) data_loss("the dtype name is not UTF-8");
   if (name.empty()) data_loss("the dtype of an ndarray has no name");
+  if (leaf.shape.size() > kMostDimensions)
+    data_loss(fmt::format("an ndarray has {} dimensions; NumPy has at most {}", leaf.shape.size(),
+                          kMostDimensions));
   leaf.dtype_name = name;
   const auto dtype = dtype_from_name(name);
   leaf.dtype = dtype.value_or(DType::kOpaque);

@@ -29,6 +29,8 @@ struct ReadContext {
   // For verify_array: the store's own checksum covers values that the store cannot locate in a
   // file, such as values inside OCDBT's B+tree nodes.
   bool inline_values_protected = false;
+  // For verify_array: chunks that TensorStore refuses are damaged, though Cairn reads them.
+  bool must_suit_tensorstore = false;
   // Keeps the decoders of values too large for the budget between reads of their parts; null: does
   // not keep them.
   ValueStreams* streams = nullptr;

@@ -76,6 +76,7 @@ class Verifier {
   void check_objects(const CodecChain& chain, const Piece& piece);
   bool check_streamed(const CodecChain& chain, const Piece& piece, std::string& why);
   void check_elements(const CodecChain& chain, ChainStream& stream) const;
+  void check_frames(const CodecChain& chain, const Piece& piece);
   void note_protection(const Piece& piece, bool checksummed);
   void check_missing(const Piece& piece);
   ByteView read(const StoredValue& value, Scratch& scratch);
@@ -304,11 +305,34 @@ void Verifier::check_elements(const CodecChain& chain, ChainStream& stream) cons
   }
 }
 
+// TensorStore decodes the first zstd frame of a chunk, which must hold everything. In Zarr v2, nothing
+// may follow it. Other readers take any number of frames.
+void Verifier::check_frames(const CodecChain& chain, const Piece& piece) {
+  if (!context_.must_suit_tensorstore || !is_zstd(chain.steps.back())) return;
+  const StoredValue& value = piece.value;
+  const auto read_at = [&](std::uint64_t at, MutableByteView out) {
+    if (value.file != kNoFile) return files_.read_into(value.file, value.offset + at, out);
+    std::ranges::copy(value.memory.subspan(at, out.size()), out.begin());
+  };
+  const auto refuse = [](const std::string& why) {
+    throw Error(Code::kDataLoss, "TensorStore, and so Orbax, refuses the chunk: " + why);
+  };
+  const auto first = zstd_frame_at(read_at, 0, value.length);
+  if (!first || first->is_skippable) refuse("it starts with a skippable zstd frame");
+  if (metadata_.zarr_format == 2 && first->end != value.length)
+    refuse(std::to_string(value.length - first->end) + " bytes follow its zstd frame");
+  for (std::uint64_t at = first->end; at < value.length;) {
+    const auto next = zstd_frame_at(read_at, at, value.length);
+    if (!next || !next->is_skippable) refuse("it has more than one zstd frame");
+    at = next->end;
+  }
+}
+
 void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
   const std::uint64_t whole = scratch_bytes(chain, false);
   std::string why;
   if (whole > kMostWhole) {
-    if (check_streamed(chain, piece, why)) return;
+    if (check_streamed(chain, piece, why)) return check_frames(chain, piece);
     check_whole_fits(chain, piece.value.length, context_.budget, why);
   }
   const auto held = lease(piece.value.length + whole);
@@ -318,6 +342,7 @@ void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
       decode_steps(chain.steps, read(piece.value, encoded), chain.nbytes, decoded);
   check_bools(metadata_.dtype, elements.bytes);
   note_protection(piece, elements.checksummed);
+  check_frames(chain, piece);
 }
 
 void Verifier::note_protection(const Piece& piece, bool checksummed) {

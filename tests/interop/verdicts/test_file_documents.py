@@ -62,6 +62,8 @@ def flax_rows(content):
     for shape in SHAPES:
         yield f"shape {shape}", pack({"a": array(shape)})
         yield f"scalar of shape {shape}", pack({"a": array(shape, code=3)})
+    for rank in (32, 33, 64, 65, 1000):
+        yield f"{rank} dimensions", pack({"a": array([1] * rank, data=bytes(4))})
     for data in (b"", bytes(11), bytes(13), "text of 12 b", 12, None, [0] * 12):
         yield f"data {data!r}", pack({"a": array(data=data)})
     for parts in ((), ((3,),), ((3,), "float32"), ((3,), "float32", bytes(12), 1), {"shape": 3}, None):

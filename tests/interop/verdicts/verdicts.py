@@ -99,16 +99,23 @@ class Table:
         assert not isinstance(self.whole, Exception), self.whole
         assert verdict(checkpoint)[0] == "good"
 
+    def write(self, content):
+        self.file.write_bytes(content)
+
+    def contents(self):
+        """What `write` restores after the rows."""
+        return self.file.read_bytes()
+
     def run(self):
         """Triples of row, rule and text for everything that is wrong."""
-        content = self.file.read_bytes()
+        contents = self.contents()
         try:
             for name, mutated in self.rows.items():
-                self.file.write_bytes(mutated)
+                self.write(mutated)
                 for rule, text in outcome(self.readers, self.checkpoint).problems(self.whole):
                     yield name, rule, text
         finally:
-            self.file.write_bytes(content)
+            self.write(contents)
 
     def check(self, exceptions, least):
         """Asserts that every problem is one of the exceptions: triples of a rule, an expression for rows, and the reason."""

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/matchers.h"
@@ -59,12 +60,44 @@ TEST(KeyTypes, FaultsNameTheDict) {
 }
 
 TEST(KeyTypes, DamagedText) {
-  for (const char* text :
-       {"", "5", "null", "{}", "[5]", R"([{"type": "int"}])", R"([{"dict": ["a"]}])",
-        R"([{"dict": ["a"], "type": "int", "types": {"0": "int"}}])",
-        R"([{"dict": "a", "type": "int"}])", R"([{"dict": [1], "type": "int"}])",
-        R"([{"dict": ["a"], "types": {"0": 1}}])", R"([{"dict": ["a"], "type": "int"}] x)"})
-    EXPECT_THAT([&] { parse_key_types(text); }, FailsWith(Code::kDataLoss, "")) << text;
+  const std::pair<const char*, const char*> kTable[] = {
+      {"", ""},
+      {"5", "expected an array"},
+      {"null", "expected an array"},
+      {"{}", "expected an array"},
+      {"[5]", "expected an object"},
+      {"[[]]", "expected an object"},
+      {R"([{}])", "without 'dict'"},
+      {R"([{"type": "int"}])", "without 'dict'"},
+      {R"([{"dict": ["a"]}])", "neither or both"},
+      {R"([{"dict": ["a"], "type": ""}])", "neither or both"},
+      {R"([{"dict": ["a"], "types": {}}])", "neither or both"},
+      {R"([{"dict": ["a"], "type": "int", "types": {"0": "int"}}])", "neither or both"},
+      {R"([{"dict": "a", "type": "int"}])", "expected an array"},
+      {R"([{"dict": null, "type": "int"}])", "expected an array"},
+      {R"([{"dict": [1], "type": "int"}])", "expected a string"},
+      {R"([{"dict": [["a"]], "type": "int"}])", "expected a string"},
+      {R"([{"dict": ["a"], "type": 1}])", "expected a string"},
+      {R"([{"dict": ["a"], "type": null}])", "expected a string"},
+      {R"([{"dict": ["a"], "types": ["int"]}])", "expected an object"},
+      {R"([{"dict": ["a"], "types": {"0": 1}}])", "expected a string"},
+      {R"([{"dict": ["a"], "types": {0: "int"}}])", ""},
+      {R"([{"dict": ["a"], "type": "int"}] x)", ""},
+      {R"([{"dict": ["a"], "type": "int"},])", ""},
+      {R"([{"dict": ["a",], "type": "int"}])", ""},
+      {"[{\"dict\": [\"\xff\"], \"type\": \"int\"}]", ""},
+      {"[{\"dict\": [\"a\nb\"], \"type\": \"int\"}]", ""},
+      {"\xef\xbb\xbf[]", ""},
+  };
+  for (const auto& [text, message] : kTable)
+    EXPECT_THAT([&] { parse_key_types(text); }, FailsWith(Code::kDataLoss, message)) << text;
+  const std::string whole = key_types_text(kRecord);
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    EXPECT_THAT([&] { parse_key_types(whole.substr(0, size)); }, FailsWith(Code::kDataLoss, ""))
+        << size;
+  const std::string deep = "[{\"dict\": [], \"type\": \"int\", \"x\": ";
+  EXPECT_THAT([&] { parse_key_types(deep + std::string(1'000'000, '[')); },
+              FailsWith(Code::kDataLoss, ""));
 }
 
 }  // namespace

@@ -43,11 +43,19 @@ def serialize_root_metadata(metadata: RootMetadata) -> "dict[str, Any]":
 
 
 def deserialize_root_metadata(metadata_dict: "dict[str, Any]") -> RootMetadata:
-    """The metadata of a directory of an object of JSON. Members of other names are custom ones."""
+    """The metadata in an object of JSON. Members of other names are custom metadata.
+
+    Raises ValueError for other types, and for such members beside custom metadata.
+    """
+    internal = metadata_dict.get("internal_metadata")
+    if not isinstance(internal, dict | None):
+        raise ValueError(f"internal_metadata must be a dict, not {internal!r}")
+    custom = check_custom_metadata(metadata_dict.get("custom_metadata"))
     known = ("internal_metadata", "custom_metadata")
     more = {name: value for name, value in metadata_dict.items() if name not in known}
-    custom = check_custom_metadata(metadata_dict.get("custom_metadata"))
-    return RootMetadata(metadata_dict.get("internal_metadata") or {}, {**custom, **more})
+    if custom and more:
+        raise ValueError(f"unknown members beside custom_metadata: {', '.join(more)}")
+    return RootMetadata(internal or {}, {**custom, **more})
 
 
 def read_json(path: Any) -> "dict[str, Any] | None":

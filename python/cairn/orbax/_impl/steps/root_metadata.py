@@ -8,6 +8,7 @@ from cairn.orbax._impl.step_metadata import (
     LEGACY_ROOT_METADATA_FILE,
     ROOT_METADATA_FILE,
     RootMetadata,
+    deserialize_root_metadata,
     read_json,
 )
 from cairn.orbax._impl.text_files import write_whole
@@ -33,14 +34,16 @@ class RootMetadataFile:
         write_whole(file, json.dumps(stored).encode(), durable=True)
 
     def read(self) -> RootMetadata:
-        """The metadata; empty if there is none."""
+        """The metadata; empty if there is none. Raises OSError if its file is missing or damaged."""
         if self._found is None:
-            stored = read_json(self._folder / ROOT_METADATA_FILE)
-            if stored is None:
-                legacy = read_json(self._folder / LEGACY_ROOT_METADATA_FILE)
-                stored = {"custom_metadata": legacy} if legacy is not None else {}
-            self._found = RootMetadata(
-                internal_metadata=stored.get("internal_metadata") or {},
-                custom_metadata=stored.get("custom_metadata") or {},
-            )
+            self._found = self._read_file() if self._folder.exists() else RootMetadata()
         return self._found
+
+    def _read_file(self) -> RootMetadata:
+        file = self._folder / ROOT_METADATA_FILE
+        if not file.exists():
+            file = self._folder / LEGACY_ROOT_METADATA_FILE
+        stored = read_json(file)
+        if stored is None:
+            raise OSError(f"{file} is missing or is not an object of JSON")
+        return deserialize_root_metadata(stored)
