@@ -132,8 +132,10 @@ concept CustomClass =
     std::is_class_v<T> && !Container<T> && !Pointer<T> && !TupleLike<T> && !Variant<T>;
 // A container that no Tree can hold.
 template <class T, class Value>
-concept Foreign = Container<T> && !kIsOneOf<T, Value> && !std::derived_from<T, Array> &&
-                  !std::is_convertible_v<const T&, std::string_view>;
+concept Foreign = Container<T> && requires(const T& values) {
+  values.begin();
+} && !kIsOneOf<T, Value> && !std::derived_from<T, Array> &&
+    !std::is_convertible_v<const T&, std::string_view>;
 template <class T, class Value>
 concept Source = !std::same_as<T, Tree> && !std::same_as<T, Value> &&
                  (kIsOneOf<T, Value> || std::is_arithmetic_v<T> ||
@@ -177,9 +179,10 @@ class Tree {
   template <class T, class = std::enable_if_t<tree_values::Foreign<std::remove_cvref_t<T>, Value>>,
             class = void>
   Tree(T&& /*value*/) {
-    static_assert(std::is_same_v<T, void>,
-                  "a container is not a leaf of a cairn::Tree: write Array::from(values, shape), or "
-                  "Tree::List for a list of trees");
+    static_assert(
+        std::is_same_v<T, void>,
+        "a container is not a leaf of a cairn::Tree: write Array::from(values, shape), or "
+        "Tree::List for a list of trees");
   }
   // NOLINTEND(google-explicit-constructor,bugprone-forwarding-reference-overload)
 
