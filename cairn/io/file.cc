@@ -120,12 +120,14 @@ File::File(File&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)),
       opened_(other.opened_),
+      accepts_changes_(other.accepts_changes_),
       flag_(std::move(other.flag_)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(path_, other.path_);
   std::swap(opened_, other.opened_);
+  std::swap(accepts_changes_, other.accepts_changes_);
   std::swap(flag_, other.flag_);
   return *this;
 }
@@ -158,7 +160,7 @@ std::int64_t File::modified_ns() const { return modified_ns_of(status_of(fd_, pa
 
 FileState File::state() const { return state_of(status_of(fd_, path_)); }
 
-bool File::changed() const { return state() != opened_; }
+bool File::changed() const { return !accepts_changes_ && state() != opened_; }
 
 void File::check_unchanged() const {
   if (!changed()) return;

@@ -77,12 +77,14 @@ class File {
   // The size and the time of the last modification when the file was opened.
   [[nodiscard]] const FileState& opened_state() const { return opened_; }
   // True if the size or the time of the last modification is another one than when the file was
-  // opened. The bytes then may be a mixture of the old ones and the new ones.
+  // opened, unless accept_changes() was called. The bytes then may be a mixture of the old ones and the new ones.
   [[nodiscard]] bool changed() const;
   // Throws unavailable if the file has changed.
   void check_unchanged() const;
   // Throws unavailable if the file has changed, or if its path now names another file or none.
   void check_current() const;
+  // From now on the file may change: for files that others touch or extend as a sign of life.
+  void accept_changes() { accepts_changes_ = true; }
   // Sets `flag` to true when check_unchanged(), or a read, finds that the file has changed.
   void report_changes_to(std::shared_ptr<std::atomic<bool>> flag) { flag_ = std::move(flag); }
   // Advises the kernel that this range is needed soon.
@@ -95,6 +97,7 @@ class File {
   int fd_ = -1;
   std::string path_;
   FileState opened_;
+  bool accepts_changes_ = false;
   std::shared_ptr<std::atomic<bool>> flag_;  // null: nobody asks
 };
 

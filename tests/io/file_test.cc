@@ -186,6 +186,10 @@ TEST(File, KnowsThatItWasWrittenTo) {
   Bytes out(4);
   EXPECT_THAT([&] { file.read_scatter(0, std::vector{MutableByteView(out)}); }, reports);
   EXPECT_FALSE(*flag);
+  File patient = File::open(path);
+  patient.accept_changes();
+  std::filesystem::last_write_time(path, {});
+  EXPECT_EQ(read_at(patient, 0, 4), "new!");
   EXPECT_THAT([&] { other.check_unchanged(); }, reports);
   EXPECT_TRUE(*flag);
 }

@@ -43,8 +43,9 @@ bool is_run_id(std::string_view id) {
 
 // Returns nullopt if the file does not exist or disappears while it is opened.
 std::optional<std::string> try_read(const std::string& path, std::uint64_t most) {
-  const auto file = File::try_open(path);
+  auto file = File::try_open(path);
   if (!file) return std::nullopt;
+  file->accept_changes();  // the process that wrote it touches it while it lives
   if (file->size() > most)
     throw Error(Code::kDataLoss, path + ": " + std::to_string(file->size()) +
                                      " bytes exceed the limit of " + std::to_string(most));
