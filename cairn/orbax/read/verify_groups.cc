@@ -5,7 +5,6 @@
 #include <cairn/zarr/metadata/array_metadata.h>
 #include <cairn/zarr/metadata/group_metadata.h>
 
-#include <optional>
 #include <string>
 #include <string_view>
 
