@@ -34,7 +34,7 @@ class RootMetadataFile:
         write_whole(file, json.dumps(stored).encode(), durable=True)
 
     def read(self) -> RootMetadata:
-        """The metadata; empty if there is none. Raises OSError if the file is missing or damaged."""
+        """The metadata, empty if there is none. Raises OSError if its file is lost or damaged."""
         if self._found is None:
             self._found = self._read_file() if self._folder.exists() else RootMetadata()
         return self._found
