@@ -89,9 +89,10 @@ TEST(KeyTypes, DamagedText) {
       {"[{\"dict\": [\"a\nb\"], \"type\": \"int\"}]", ""},
       {"\xef\xbb\xbf[]", ""},
   };
-  for (const auto& [text, message] : kTable)
-    EXPECT_THAT([&, &json = text] { parse_key_types(json); }, FailsWith(Code::kDataLoss, message))
-        << text;
+  for (const auto& [text, message] : kTable) {
+    const auto parse = [&json = text] { parse_key_types(json); };
+    EXPECT_THAT(parse, FailsWith(Code::kDataLoss, message)) << text;
+  }
   const std::string whole = key_types_text(kRecord);
   for (std::size_t size = 0; size < whole.size(); ++size)
     EXPECT_THAT([&] { parse_key_types(whole.substr(0, size)); }, FailsWith(Code::kDataLoss, ""))
