@@ -6,12 +6,14 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 namespace cairn::inline v0::distributed {
@@ -34,9 +36,25 @@ bool write_new(const std::string& path, ByteView bytes) {
   fail_file_call(path, "link the finished file to it", errno);
 }
 
+std::optional<std::string> try_read_touched(const std::string& path, std::uint64_t most) {
+  auto file = File::try_open(path);
+  if (!file) return std::nullopt;
+  file->accept_changes();
+  if (file->size() > most)
+    throw Error(Code::kDataLoss, path + ": " + std::to_string(file->size()) +
+                                     " bytes exceed the limit of " + std::to_string(most));
+  std::string text(file->size(), '\0');
+  file->read_into(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
 ProcessRecord read_record(const std::string& path) {
   return with_context([&] { return path; },
-                      [&] { return parse_record(as_text(read_file(path, kMaxRecordBytes))); });
+                      [&] {
+                        const auto text = try_read_touched(path, kMaxRecordBytes);
+                        if (!text) fail_no_file(AT_FDCWD, path, path);
+                        return parse_record(*text);
+                      });
 }
 
 JobFolder::JobFolder(std::string path, const FilesJob& job)

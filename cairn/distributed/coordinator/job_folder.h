@@ -35,6 +35,9 @@ namespace cairn::inline v0::distributed {
 // The names of files in a folder, sorted.
 using Names = std::set<std::string, std::less<>>;
 
+// Reads a file that the process which wrote it touches while it lives. Returns nullopt if it does not
+// exist. Throws data_loss if it has more than `most` bytes.
+std::optional<std::string> try_read_touched(const std::string& path, std::uint64_t most);
 // Reads and decodes a mark. Throws data_loss, naming the file, for a damaged mark.
 ProcessRecord read_record(const std::string& path);
 // Creates a file with this content unless it exists; if several processes try, one succeeds.

@@ -41,21 +41,8 @@ bool is_run_id(std::string_view id) {
          id.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-// Returns nullopt if the file does not exist or disappears while it is opened.
-std::optional<std::string> try_read(const std::string& path, std::uint64_t most) {
-  auto file = File::try_open(path);
-  if (!file) return std::nullopt;
-  file->accept_changes();  // the process that wrote it touches it while it lives
-  if (file->size() > most)
-    throw Error(Code::kDataLoss, path + ": " + std::to_string(file->size()) +
-                                     " bytes exceed the limit of " + std::to_string(most));
-  std::string text(file->size(), '\0');
-  file->read_into(0, std::as_writable_bytes(std::span(text)));
-  return text;
-}
-
 std::optional<Admission> read_admission(const std::string& path) {
-  const auto text = try_read(path, kMostOfAnAdmission);
+  const auto text = try_read_touched(path, kMostOfAnAdmission);
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
                       [&] {
@@ -77,7 +64,7 @@ std::optional<Admission> read_admission(const std::string& path) {
 }
 
 std::optional<ProcessRecord> try_read_record(const std::string& path) {
-  const auto text = try_read(path, kMaxRecordBytes);
+  const auto text = try_read_touched(path, kMaxRecordBytes);
   if (!text) return std::nullopt;
   return with_context([&] { return path; },
                       [&] { return std::optional<ProcessRecord>(parse_record(*text)); });
