@@ -1,5 +1,6 @@
 // open_test.cc -- which directory is what: roots, steps, items, unfinished ones; and every reason
 // not to open.
+#include <cairn/cairn.h>
 #include <gmock/gmock.h>
 
 #include <cstring>
