@@ -24,11 +24,12 @@ def database(path, within=""):
 
 
 def write(path, names, options=OPTIONS):
-    """Arrays of two chunks, in one commit each. A chunk is inline, and metadata is not."""
+    """Arrays of two chunks. A chunk is inline, and metadata is not. One call writes one chunk, so each has its own commit."""
     for name in names:
         metadata = {"shape": [4], "chunks": [2], "dtype": "<f4", "compressor": None, "fill_value": None}
         store = ts.open({"driver": "zarr", "kvstore": database(path, f"{name}/") | {"config": options}, "metadata": metadata}, create=True).result()
-        store.write(np.arange(4, dtype="<f4") + 1).result()
+        for first in (0, 2):
+            store[first : first + 2].write(np.arange(first + 1, first + 3, dtype="<f4")).result()
 
 
 def one_leaf(path):
