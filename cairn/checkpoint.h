@@ -222,8 +222,9 @@ struct ArrayRequest {
   Casting casting = Casting::kUnsafe;  // which conversions to it are allowed
 };
 
-// The leaves of a checkpoint, in the tree's order. A copy shares them, and they stay valid as long as
-// one of the copies, even if the checkpoint is destroyed: for (const auto& t : open(path)->tensors()).
+// The leaves of a checkpoint, in the tree's order. A copy shares them. They stay valid as long as
+// one of the copies, even if the checkpoint is destroyed:
+//   for (const TensorInfo& tensor : open(path)->tensors())
 class TensorList {
  public:
   using value_type = TensorInfo;

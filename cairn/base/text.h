@@ -42,6 +42,12 @@ inline std::string_view folder_prefix(std::string_view path) {
 // Returns the part of a path after its last slash.
 inline std::string_view name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+// Returns the path without the slashes at its end; the root stays "/".
+inline std::string_view without_final_slashes(std::string_view path) {
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  return path;
+}
+
 // Returns true if a path goes down from a folder: each of its parts is a name, and none is "." or
 // "..".
 inline bool is_below_folder(std::string_view path) {

@@ -52,9 +52,11 @@ int open_for_reading(int folder, const std::string& name) {
                                    std::to_string(max_size) + " are expected");
 }
 
-[[noreturn]] void fail_short(const std::string& path, std::uint64_t end, std::uint64_t wanted_end) {
-  throw Error(Code::kOutOfRange, path + ": the file ends at byte " + std::to_string(end) +
-                                     ", but the read ends at byte " + std::to_string(wanted_end));
+[[noreturn]] void fail_short(const File& file, std::uint64_t wanted_end) {
+  file.check_unchanged();
+  throw Error(Code::kOutOfRange, file.path() + ": the file ends at byte " +
+                                     std::to_string(file.size()) + ", but the read ends at byte " +
+                                     std::to_string(wanted_end));
 }
 
 // Throws the error of opening a name for reading.
@@ -188,10 +190,7 @@ void File::read_into(std::uint64_t offset, MutableByteView out) const {
     const auto n = uninterrupted(
         [&] { return pread(fd_, out.data(), out.size(), static_cast<off_t>(offset)); });
     if (n < 0) fail_file_call(path_, "read at byte " + std::to_string(offset), errno);
-    if (n == 0) {
-      check_unchanged();
-      fail_short(path_, size(), end);
-    }
+    if (n == 0) fail_short(*this, end);
     out = out.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
   }
@@ -226,10 +225,7 @@ void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> o
       done_in_first = 0;
     }
     done_in_first += fresh;
-    if (n == 0 && out.size() == before) {
-      check_unchanged();
-      fail_short(path_, size(), end);
-    }
+    if (n == 0 && out.size() == before) fail_short(*this, end);
   }
   check_unchanged();
 }

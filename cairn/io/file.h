@@ -77,7 +77,8 @@ class File {
   // The size and the time of the last modification when the file was opened.
   [[nodiscard]] const FileState& opened_state() const { return opened_; }
   // True if the size or the time of the last modification is another one than when the file was
-  // opened, unless accept_changes() was called. The bytes then may be a mixture of the old ones and the new ones.
+  // opened, unless accept_changes() was called. The bytes then may be a mixture of the old ones and
+  // the new ones.
   [[nodiscard]] bool changed() const;
   // Throws unavailable if the file has changed.
   void check_unchanged() const;

@@ -1,6 +1,7 @@
 // folder_handle.cc -- implements folder handles with the *at system calls.
 #include <cairn/io/folder_handle.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/system_call.h>
@@ -39,16 +40,14 @@ std::int64_t now_ns() {
 }  // namespace
 
 std::shared_ptr<const FolderHandle> FolderHandle::open(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  path.resize(without_final_slashes(path).size());
   const int fd = open_folder(AT_FDCWD, path, path);
   return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, std::move(path)));
 }
 
 std::shared_ptr<const FolderHandle> FolderHandle::open_below(const std::string& path) const {
   const int fd = open_folder(fd_, relative(path), path);
-  std::string name = path;
-  while (name.size() > 1 && name.ends_with('/')) name.pop_back();
-  auto* const below = new FolderHandle(fd, std::move(name));
+  auto* const below = new FolderHandle(fd, std::string(without_final_slashes(path)));
   std::shared_ptr<const FolderHandle> owner(below);
   below->above_ = shared_from_this();
   return owner;
@@ -64,8 +63,7 @@ std::shared_ptr<const FolderHandle> FolderHandle::open_once(const Directory& abo
 FolderHandle::~FolderHandle() { close(fd_); }
 
 std::string FolderHandle::relative(const std::string& path) const {
-  std::string_view rest = path;
-  while (rest.size() > 1 && rest.ends_with('/')) rest.remove_suffix(1);
+  std::string_view rest = without_final_slashes(path);
   if (rest == path_) return ".";
   const bool below = rest.starts_with(path_) && (path_.ends_with('/') || rest[path_.size()] == '/');
   if (!below) throw Error(Code::kInvalidArgument, path + " is not inside " + path_);

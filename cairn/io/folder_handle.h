@@ -60,8 +60,9 @@ class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
 
   // The following functions take full paths that begin with path(). They look up the rest of the
   // path below the descriptor.
-  // As File::try_open and File::open. If the folder, or the one above it, is watched and the file was written to after
-  // that began, they throw Error(kUnavailable): the file is of another save than those read before.
+  // As File::try_open and File::open. If the folder, or the one above it, is watched and the file
+  // was written to after that began, they throw Error(kUnavailable): the file is of another save
+  // than those read before.
   [[nodiscard]] std::optional<File> try_open(const std::string& path) const;
   [[nodiscard]] File open_file(const std::string& path) const;
   // Reads a text file, as cairn::read_text does.
@@ -78,10 +79,10 @@ class FolderHandle : public std::enable_shared_from_this<FolderHandle> {
   // Returns `path` relative to the descriptor, as openat(2) takes it.
   [[nodiscard]] std::string relative(const std::string& path) const;
 
-  // Watches the folder from now on. Remembers the state of files, which are given relative to the folder ("name", "../name"). A
-  // writer that replaces the content of the folder file by file, without renaming the folder,
-  // changes one of them before it removes anything else. Call it before anything is read, from one
-  // thread.
+  // Watches the folder from now on. Remembers the state of files, which are given relative to the
+  // folder ("name", "../name"). A writer that replaces the content of the folder file by file,
+  // without renaming the folder, changes one of them before it removes anything else. Call it
+  // before anything is read, from one thread.
   void watch(std::span<const std::string_view> names) const;
 
   // Call it when something was not found. It may be missing because the folder is no longer in use

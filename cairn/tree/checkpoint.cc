@@ -59,8 +59,9 @@ Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string
 
 VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
   VerifyReport report;
-  report.path = info().path;
-  report.step = info().step;
+  CheckpointInfo info = this->info();
+  report.path = std::move(info.path);
+  report.step = info.step;
   const auto& all = tensors();
   const std::uint64_t total = std::accumulate(
       all.begin(), all.end(), std::uint64_t{0},
@@ -130,23 +131,24 @@ Array Checkpoint::view(std::string_view name) const {
 }
 
 void Checkpoint::check_complete() const {
-  std::vector<MissingPart> missing = info().missing;
+  CheckpointInfo info = this->info();
+  std::vector<MissingPart>& missing = info.missing;
   std::erase_if(missing, [](const MissingPart& part) { return part.is_listed; });
-  if (missing.empty() || (info().allow_missing && !tensors().empty())) return;
+  if (missing.empty() || (info.allow_missing && !tensors().empty())) return;
   constexpr std::size_t kNamed = 10;
   std::string parts;
   for (std::size_t i = 0; i < missing.size() && i < kNamed; ++i)
     parts.append(i > 0 ? "; " : "").append(missing[i].text);
   if (missing.size() > kNamed)
     parts.append("; and ").append(std::to_string(missing.size() - kNamed)).append(" more");
-  throw Error(Code::kDataLoss,
-              parts + (tensors().empty()
-                           ? std::string("; nothing is left to read")
-                           : ". Use the rest with --allow-missing "
-                             "(allow_missing)" +
-                                 std::string(info().items.empty() ? ""
-                                                                  : ", or choose an item with "
-                                                                    "--item (item)")));
+  throw Error(
+      Code::kDataLoss,
+      parts + (tensors().empty() ? std::string("; nothing is left to read")
+                                 : ". Use the rest with --allow-missing "
+                                   "(allow_missing)" +
+                                       std::string(info.items.empty() ? ""
+                                                                      : ", or choose an item with "
+                                                                        "--item (item)")));
 }
 
 std::vector<Tree> Checkpoint::load_leaves(const ProgressFn& progress) const {

@@ -677,6 +677,14 @@ std::string why_incomplete(const FolderPtr& folder) {
   return why == kNoCheckpoint && has_other_items(listing) ? "" : why;
 }
 
+std::string root_metadata_file(const std::string& root) {
+  for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
+    std::string file = join(join(root, kRootMetadataFolder), name);
+    if (file_exists(file) && !directory_exists(file)) return file;
+  }
+  return "";
+}
+
 std::vector<std::string> list_steps(const std::string& path) {
   const std::string folder = absolute_path(path);
   const Listing listing = list_directory(folder);

@@ -169,6 +169,9 @@ std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions
 std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::string& path,
                                       const OpenOptions& options);
 
+// Returns the path of the file with the metadata of a root; "" if there is none.
+std::string root_metadata_file(const std::string& root);
+
 // Returns the folders of all steps of a root, complete or incomplete, sorted by step number.
 // Returns an empty list if `path` is not a root.
 std::vector<std::string> list_steps(const std::string& path);

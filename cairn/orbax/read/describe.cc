@@ -171,18 +171,13 @@ void add_missing(const Layout& layout, std::span<const PytreeItem> opened,
 }
 
 void add_root_metadata(const Layout& layout, Facts& facts) {
-  if (layout.root.empty()) return;
-  const std::string folder = join(layout.root, kRootMetadataFolder);
-  for (const auto& name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
-    const std::string file = join(folder, name);
-    if (!file_exists(file) || directory_exists(file)) continue;
-    const auto custom =
-        try_call([&] { return parse_root_metadata(text_of_file(file, kMaxRootMetadata)); });
-    if (!custom || is_something(custom.value()))
-      facts.emplace_back("root metadata", custom ? to_text(custom.value())
-                                                 : "unreadable: " + custom.error().message());
-    return;
-  }
+  const std::string file = layout.root.empty() ? "" : root_metadata_file(layout.root);
+  if (file.empty()) return;
+  const auto custom =
+      try_call([&] { return parse_root_metadata(text_of_file(file, kMaxRootMetadata)); });
+  if (!custom || is_something(custom.value()))
+    facts.emplace_back("root metadata", custom ? to_text(custom.value())
+                                               : "unreadable: " + custom.error().message());
 }
 
 // Describes a JSON item: `metadata`, `data.json`, or a file with the name of the item.

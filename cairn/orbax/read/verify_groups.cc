@@ -1,5 +1,6 @@
 // verify_groups.cc -- verifies the documents of a Zarr hierarchy that describe no array.
 #include <cairn/base/json/json.h>
+#include <cairn/base/text.h>
 #include <cairn/handlers/array_reader.h>
 #include <cairn/orbax/read/verify.h>
 #include <cairn/zarr/metadata/array_metadata.h>
@@ -11,13 +12,11 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-std::string_view last_part(std::string_view key) { return key.substr(key.rfind('/') + 1); }
-
 // Returns what is wrong with the document; "" if nothing is.
 std::string fault_of(const KvStore& store, const std::string& key) {
   const auto text = store.read_at_most(key, handlers::kMaxGroupBytes);
   if (!text) return "";  // removed since it was listed
-  const auto fault = zarr::find_group_fault(last_part(key), as_text(*text));
+  const auto fault = zarr::find_group_fault(name_of(key), as_text(*text));
   return fault ? "zarr-python refuses the group: " + *fault : "";
 }
 
@@ -35,7 +34,7 @@ void verify_groups(const PytreeItem& item, VerifyReport& report) {
     report.findings.push_back(std::move(finding));
   };
   for (const ListEntry& entry : item.keys) {
-    const std::string_view name = last_part(entry.key);
+    const std::string_view name = name_of(entry.key);
     if (!zarr::is_group_document(name)) continue;
     if (name == "zarr.json" && !handlers::is_group(item.arrays, entry.key)) continue;
     report.bytes += entry.size;

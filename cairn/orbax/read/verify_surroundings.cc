@@ -199,14 +199,11 @@ void verify_lost_item(const LostItem& lost, VerifyReport& report) {
 }
 
 void verify_root_metadata(const std::string& root, VerifyReport& report) {
-  for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
-    const std::string file = join(join(root, kRootMetadataFolder), name);
-    if (!file_exists(file) || directory_exists(file)) continue;
-    const auto parsed = try_call(
-        [&] { return parse_root_metadata(as_text(read_text_file(file, kMaxMetadataFile))); });
-    if (!parsed) add_failure(report, file, parsed.error());
-    return;
-  }
+  const std::string file = root_metadata_file(root);
+  if (file.empty()) return;
+  const auto parsed = try_call(
+      [&] { return parse_root_metadata(as_text(read_text_file(file, kMaxMetadataFile))); });
+  if (!parsed) add_failure(report, file, parsed.error());
 }
 
 void verify_surroundings(const Layout& layout, VerifyReport& report) {

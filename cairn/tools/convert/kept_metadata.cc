@@ -51,13 +51,14 @@ void report_lost_metadata(const Checkpoint& source,
                           ConvertReport& report) {
   if (is_orbax_format(report.format)) return;
   const bool to_safetensors = report.format == TargetFormat::kSafetensors;
-  const bool from_safetensors = source.info().format == "safetensors";
+  const CheckpointInfo info = source.info();
+  const bool from_safetensors = info.format == "safetensors";
   std::vector<std::string> lost;
   if (from_safetensors && !to_safetensors)
-    for (const auto& [key, value] : source.info().file_metadata)
+    for (const auto& [key, value] : info.file_metadata)
       if (key != kFramework) lost.push_back(key);
   if (!from_safetensors)
-    for (const auto& [key, value] : custom_members(source.info())) {
+    for (const auto& [key, value] : custom_members(info)) {
       const auto is_set = [&, &name = key](const auto& entry) { return entry.first == name; };
       const bool kept = value.as_string() != nullptr || std::ranges::any_of(set, is_set);
       if (!kept || (!to_safetensors && key != kFramework)) lost.push_back(key);

@@ -267,9 +267,9 @@ bool has_items(const Checkpoint& checkpoint) {
                      [](const TensorInfo& t) { return t.item.has_value(); });
 }
 
-// The names of leaves that both formats share: for a TensorFlow key the name of its path; for a leaf
-// of an item, where the other has no items, the name that a conversion gives it. Returns nullopt
-// for a leaf that the other format cannot have.
+// The names of leaves that both formats share: for a TensorFlow key the name of its path; for a
+// leaf of an item, where the other has no items, the name that a conversion gives it. Returns
+// nullopt for a leaf that the other format cannot have.
 class CommonNames {
  public:
   CommonNames(const Checkpoint& checkpoint, const Checkpoint& other)

@@ -52,7 +52,8 @@ const TextItem* find(const std::vector<TextItem>& items, const std::string& name
 }
 
 bool is_step(const Checkpoint& checkpoint) {
-  return checkpoint.info().format == "orbax" && !checkpoint.info().items.empty();
+  const CheckpointInfo info = checkpoint.info();
+  return info.format == "orbax" && !info.items.empty();
 }
 
 }  // namespace

@@ -208,9 +208,8 @@ bool may_be_unfinished(Code code) {
          code == Code::kFailedPrecondition;
 }
 
-bool is_being_saved(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  return SaveLock::is_held(path);
+bool is_being_saved(const std::string& path) {
+  return SaveLock::is_held(std::string(without_final_slashes(path)));
 }
 
 // Opens whatever is at the path. If others replace it meanwhile, it opens what they put there.

@@ -2,6 +2,7 @@
 #include <cairn/zarr/metadata/group_metadata.h>
 
 #include <cairn/base/json/json.h>
+#include <cairn/base/text.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +44,7 @@ Fault documents_fault(const Json* documents, bool (*is_document)(std::string_vie
 }
 
 bool is_v2_document(std::string_view name, const Json& /*value*/) {
-  const std::string_view last = name.substr(name.rfind('/') + 1);
+  const std::string_view last = name_of(name);
   return last == ".zarray" || last == ".zgroup" || last == ".zattrs";
 }
 

@@ -305,8 +305,8 @@ void Verifier::check_elements(const CodecChain& chain, ChainStream& stream) cons
   }
 }
 
-// TensorStore decodes the first zstd frame of a chunk, which must hold everything. In Zarr v2, nothing
-// may follow it. Other readers take any number of frames.
+// TensorStore decodes the first zstd frame of a chunk, which must hold everything. In Zarr v2,
+// nothing may follow it. Other readers take any number of frames.
 void Verifier::check_frames(const CodecChain& chain, const Piece& piece) {
   if (!context_.must_suit_tensorstore || !is_zstd(chain.steps.back())) return;
   const StoredValue& value = piece.value;

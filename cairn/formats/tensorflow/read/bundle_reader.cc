@@ -61,21 +61,24 @@ class DataFiles {
   [[nodiscard]] std::vector<std::int32_t> lost() const {
     std::vector<std::int32_t> shards;
     for (const auto& [shard, data] : known_)
-      if (data.missing && data.missing->code() == Code::kNotFound) shards.push_back(shard);
+      if (is_absent(data)) shards.push_back(shard);
     return shards;
   }
   // Whether such a file has bytes of the tensor.
   [[nodiscard]] bool is_lost(const BundleTensor& tensor) const {
     const auto is_lost = [&](const BundleEntry& entry) {
       const auto found = known_.find(entry.shard);
-      return found != known_.end() && found->second.missing &&
-             found->second.missing->code() == Code::kNotFound;
+      return found != known_.end() && is_absent(found->second);
     };
     return tensor.parts.empty() ? is_lost(tensor.entry)
                                 : std::ranges::any_of(tensor.parts, is_lost, &BundlePart::entry);
   }
 
  private:
+  static bool is_absent(const Data& data) {
+    return data.missing && data.missing->code() == Code::kNotFound;
+  }
+
   std::string prefix_;
   std::int32_t count_;
   std::map<std::int32_t, Data> known_;
