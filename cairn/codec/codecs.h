@@ -33,6 +33,11 @@ inline void check_size(Codec codec, std::uint64_t decoded, std::uint64_t expecte
                     " are expected");
 }
 
+// Throws data_loss if more data behind the first frame is not allowed.
+inline void check_may_follow(Codec codec, Frames frames) {
+  if (frames != Frames::kAny) fail(codec, "more data follows its first frame");
+}
+
 // Throws invalid_argument for options or input that the codec does not support.
 [[noreturn]] inline void refuse(Codec codec, const std::string& why) {
   throw Error(Code::kInvalidArgument, std::string(codec_name(codec)) + " cannot compress: " + why);
@@ -92,19 +97,21 @@ class Output {
 };
 
 // Decode all of `in` into all of `out`.
-void decode_zstd_into(ByteView in, MutableByteView out);
+void decode_zstd_into(ByteView in, MutableByteView out, Frames frames);
 void decode_lz4(ByteView in, MutableByteView out);
 void decode_blosc(ByteView in, MutableByteView out);
 
 // Decode all of `in`, whose decoded size is unknown.
-Bytes decode_zstd(ByteView in, std::uint64_t max_size);
-void decode_zlib(Codec codec, ByteView in, Output& out);  // kGzip or kZlib
-void decode_bz2(ByteView in, Output& out);
+Bytes decode_zstd(ByteView in, std::uint64_t max_size, Frames frames);
+// kGzip or kZlib
+void decode_zlib(Codec codec, ByteView in, Output& out, Frames frames);
+void decode_bz2(ByteView in, Output& out, Frames frames);
 
 // Open streams, as open_decompressor does.
-std::unique_ptr<ByteStream> open_zstd(ByteSource source, std::uint64_t encoded_size);
-std::unique_ptr<ByteStream> open_zlib(Codec codec, ByteSource source);  // kGzip or kZlib
-std::unique_ptr<ByteStream> open_bz2(ByteSource source);
+std::unique_ptr<ByteStream> open_zstd(ByteSource source, std::uint64_t encoded_size, Frames frames);
+// kGzip or kZlib
+std::unique_ptr<ByteStream> open_zlib(Codec codec, ByteSource source, Frames frames);
+std::unique_ptr<ByteStream> open_bz2(ByteSource source, Frames frames);
 std::unique_ptr<ByteStream> open_lz4(ByteSource source);
 std::unique_ptr<ByteStream> open_blosc(ByteSource source, std::uint64_t encoded_size);
 

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace cairn::inline v0 {
@@ -19,15 +18,22 @@ enum class Codec : std::uint8_t { kZstd, kGzip, kZlib, kBlosc, kBz2, kLz4 };
 // Returns the name of the codec, such as "zstd".
 std::string_view codec_name(Codec codec);
 
-// Decodes all of `in` into all of `out`. Throws data_loss unless both sizes match exactly. lz4 data
-// has numcodecs' form: u32 little-endian decoded size, then one raw block. zstd and gzip data may
-// consist of several frames or members.
-void decompress_into(Codec codec, ByteView in, MutableByteView out);
+// The frames of zstd, or members of gzip and bz2, of which a value may consist. Readers differ.
+enum class Frames : std::uint8_t {
+  kAny,              // as many as there are; zstd's skippable frames anywhere
+  kOne,              // one, and nothing else
+  kOneAndSkippable,  // one, and skippable frames behind it
+};
+
+// Decodes all of `in` into all of `out`. Throws data_loss unless both sizes match exactly, and
+// unless the value consists of such frames. lz4 data has numcodecs' form: u32 little-endian decoded
+// size, then one raw block.
+void decompress_into(Codec codec, ByteView in, MutableByteView out, Frames frames = Frames::kAny);
 
 // Decodes `in`, whose decoded size is unknown but must be at most max_size. Memory grows with the
 // decoded data: a small hostile input does not allocate max_size unless it really decodes to that
 // size.
-Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size);
+Bytes decompress(Codec codec, ByteView in, std::uint64_t max_size, Frames frames = Frames::kAny);
 // Like decompress, for exactly one zstd frame without trailing bytes, as an OCDBT node body must
 // be.
 RawBytes decompress_one_zstd_frame(ByteView in, std::uint64_t max_size);
@@ -121,24 +127,12 @@ class InflateStream {
 // be decoded whole: a zstd frame with a window of more than 128 MiB, or blosc data that does not
 // consist of whole elements.
 std::unique_ptr<ByteStream> open_decompressor(Codec codec, ByteSource source,
-                                              std::uint64_t encoded_size);
+                                              std::uint64_t encoded_size,
+                                              Frames frames = Frames::kAny);
 
 // Returns true if `in` consists of zstd frames that all have a content checksum, so that a flipped
 // bit of the value is detected.
 bool zstd_has_checksum(ByteView in);
-
-// Reads the bytes at an offset of an encoded value.
-using ReadAt = std::function<void(std::uint64_t, MutableByteView)>;
-
-struct ZstdFrameExtent {
-  std::uint64_t end = 0;      // offset behind the frame
-  bool is_skippable = false;  // it holds no data of the value
-};
-
-// Returns the extent of the zstd frame at offset `begin` of an undamaged value of `size` bytes, or
-// nullopt if no frame begins there. Reads only headers.
-std::optional<ZstdFrameExtent> zstd_frame_at(const ReadAt& read, std::uint64_t begin,
-                                             std::uint64_t size);
 
 // Encodes `in` as one zstd frame with a content size; `checksum` adds a content checksum.
 Bytes compress_zstd(ByteView in, int level, bool checksum);

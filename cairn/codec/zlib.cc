@@ -101,7 +101,7 @@ std::string codec::bzip2_version() {
   return text.substr(0, text.find(','));
 }
 
-void codec::decode_zlib(Codec codec, ByteView in, Output& out) {
+void codec::decode_zlib(Codec codec, ByteView in, Output& out, Frames frames) {
   if (in.empty()) fail(codec, "is empty");
   z_stream stream{};
   if (inflateInit2(&stream, kLargestWindow + (codec == Codec::kGzip ? kGzipWrapper : 0)) != Z_OK)
@@ -109,16 +109,19 @@ void codec::decode_zlib(Codec codec, ByteView in, Output& out) {
   const std::unique_ptr<z_stream, InflateEnd> guard(&stream);
   in = inflate_one(codec, stream, in, out);
   while (codec == Codec::kGzip && !in.empty()) {
+    check_may_follow(codec, frames);
     inflateReset(&stream);
     in = inflate_one(codec, stream, in, out);
   }
   if (!in.empty()) fail(codec, std::to_string(in.size()) + " bytes follow its end");
 }
 
-void codec::decode_bz2(ByteView in, Output& out) {
-  do {
+void codec::decode_bz2(ByteView in, Output& out, Frames frames) {
+  in = decode_bz2_stream(in, out);
+  while (!in.empty()) {
+    check_may_follow(Codec::kBz2, frames);
     in = decode_bz2_stream(in, out);
-  } while (!in.empty());
+  }
 }
 
 std::size_t codec::encode_zlib(Codec codec, const CompressOptions& options, ByteView in,
@@ -194,11 +197,12 @@ class Input {
   ByteView rest_;
 };
 
-// A deflate stream in one of its wrappers. `name` begins the errors.
+// A deflate stream in one of its wrappers. `name` begins the errors. Only gzip data may have several
+// members.
 class Inflater : public ByteStream {
  public:
-  Inflater(std::string name, int window, ByteSource source)
-      : name_(std::move(name)), window_(window), input_(std::move(source)) {
+  Inflater(std::string name, int window, ByteSource source, Frames frames)
+      : name_(std::move(name)), window_(window), frames_(frames), input_(std::move(source)) {
     if (inflateInit2(&stream_, window) != Z_OK) throw std::bad_alloc();
     guard_.reset(&stream_);
   }
@@ -235,16 +239,17 @@ class Inflater : public ByteStream {
     return offered - stream_.avail_out;
   }
 
-  // gzip data may have several members.
   void end_member() {
     ended_ = input_.rest().empty();
     if (ended_) return;
     if (window_ != kLargestWindow + kGzipWrapper) fail_stream("bytes follow its end");
+    codec::check_may_follow(Codec::kGzip, frames_);
     inflateReset(&stream_);
   }
 
   std::string name_;
   int window_;  // as zlib encodes it; negative: no wrapper
+  Frames frames_;
   Input input_;
   z_stream stream_{};
   std::unique_ptr<z_stream, InflateEnd> guard_;
@@ -253,7 +258,9 @@ class Inflater : public ByteStream {
 
 class Bz2Stream : public ByteStream {
  public:
-  explicit Bz2Stream(ByteSource source) : input_(std::move(source)) { begin(); }
+  Bz2Stream(ByteSource source, Frames frames) : frames_(frames), input_(std::move(source)) {
+    begin();
+  }
 
   std::size_t read(MutableByteView out) override {
     const std::size_t wanted = out.size();
@@ -287,11 +294,15 @@ class Bz2Stream : public ByteStream {
     input_.keep_last(stream_.avail_in);
     if (result == BZ_STREAM_END) {
       ended_ = input_.rest().empty();
-      if (!ended_) begin();
+      if (!ended_) {
+        codec::check_may_follow(Codec::kBz2, frames_);
+        begin();
+      }
     }
     return written;
   }
 
+  Frames frames_;
   Input input_;
   bz_stream stream_{};
   std::unique_ptr<bz_stream, Bz2End> guard_;
@@ -300,17 +311,19 @@ class Bz2Stream : public ByteStream {
 
 }  // namespace
 
-std::unique_ptr<ByteStream> codec::open_zlib(Codec codec, ByteSource source) {
+std::unique_ptr<ByteStream> codec::open_zlib(Codec codec, ByteSource source, Frames frames) {
   const int window = kLargestWindow + (codec == Codec::kGzip ? kGzipWrapper : 0);
-  return std::make_unique<Inflater>(std::string(codec_name(codec)), window, std::move(source));
+  return std::make_unique<Inflater>(std::string(codec_name(codec)), window, std::move(source),
+                                    frames);
 }
 
-std::unique_ptr<ByteStream> codec::open_bz2(ByteSource source) {
-  return std::make_unique<Bz2Stream>(std::move(source));
+std::unique_ptr<ByteStream> codec::open_bz2(ByteSource source, Frames frames) {
+  return std::make_unique<Bz2Stream>(std::move(source), frames);
 }
 
 InflateStream::InflateStream(ByteSource source)
-    : stream_(std::make_unique<Inflater>("deflated", -kLargestWindow, std::move(source))) {}
+    : stream_(std::make_unique<Inflater>("deflated", -kLargestWindow, std::move(source),
+                                         Frames::kOne)) {}
 InflateStream::~InflateStream() = default;
 
 std::size_t InflateStream::read(MutableByteView out) { return stream_->read(out); }

@@ -61,6 +61,24 @@ ByteView without_skippable_frames(ByteView in) {
   return in;
 }
 
+// Throws data_loss if skippable frames in front of the first frame are not allowed.
+void check_may_begin_skippable(Frames frames) {
+  if (frames != Frames::kAny) fail(Codec::kZstd, "starts with a skippable frame");
+}
+
+// Returns the value's first frame and what follows.
+ByteView at_first_frame(ByteView in, Frames frames) {
+  if (is_skippable_frame(in)) check_may_begin_skippable(frames);
+  return without_skippable_frames(in);
+}
+
+// Returns what follows a frame: nothing, or the next frame.
+ByteView at_next_frame(ByteView in, Frames frames) {
+  if (frames != Frames::kOne) in = without_skippable_frames(in);
+  if (!in.empty()) codec::check_may_follow(Codec::kZstd, frames);
+  return in;
+}
+
 // Returns the frame that `in` starts with. Throws data_loss for formats older than zstd 1.0: they
 // are no longer written, and their decoders are not safe for hostile input.
 ByteView first_zstd_frame(ByteView in) {
@@ -247,11 +265,11 @@ bool codec::is_zstd_strict() {
   return ZSTD_versionNumber() >= kFirstStrict;
 }
 
-void codec::decode_zstd_into(ByteView in, MutableByteView out) {
+void codec::decode_zstd_into(ByteView in, MutableByteView out, Frames frames) {
   if (decode_raw_zstd_block(in, out)) return;
   const std::size_t expected = out.size();
   std::size_t written = 0;
-  in = without_skippable_frames(in);
+  in = at_first_frame(in, frames);
   do {
     const ByteView frame = first_zstd_frame(in);
     const std::size_t n = ZSTD_decompressDCtx(zstd_decoder(), out.data() + written,
@@ -259,19 +277,19 @@ void codec::decode_zstd_into(ByteView in, MutableByteView out) {
     if (ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall) fail_long(Codec::kZstd, expected);
     if (ZSTD_isError(n)) fail(Codec::kZstd, ZSTD_getErrorName(n));
     written += n;
-    in = without_skippable_frames(in.subspan(frame.size()));
+    in = at_next_frame(in.subspan(frame.size()), frames);
   } while (!in.empty());
   check_size(Codec::kZstd, written, expected);
 }
 
-Bytes codec::decode_zstd(ByteView in, std::uint64_t max_size) {
+Bytes codec::decode_zstd(ByteView in, std::uint64_t max_size, Frames frames) {
   Bytes out;
   std::size_t written = 0;
-  in = without_skippable_frames(in);
+  in = at_first_frame(in, frames);
   do {
     const ByteView frame = first_zstd_frame(in);
     written = append_zstd_frame(frame, out, written, max_size);
-    in = without_skippable_frames(in.subspan(frame.size()));
+    in = at_next_frame(in.subspan(frame.size()), frames);
   } while (!in.empty());
   out.resize(written);
   return out;
@@ -346,11 +364,13 @@ void ZstdStream::skip(std::uint64_t n) {
 
 namespace {
 
-// Any number of frames, whatever sizes they declare.
+// The frames of a value, whatever sizes they declare.
 class ZstdFrames : public ByteStream {
  public:
-  ZstdFrames(ByteSource source, std::uint64_t encoded_size)
-      : frame_(std::move(source), encoded_size, 0, kStreamPiece) {
+  ZstdFrames(ByteSource source, std::uint64_t encoded_size, Frames frames)
+      : frame_(std::move(source), encoded_size, 0, kStreamPiece), frames_(frames) {
+    if (frames_ != Frames::kAny && is_skippable_frame(frame_.ahead(ZSTD_SKIPPABLEHEADERSIZE)))
+      check_may_begin_skippable(frames_);
     frame_.read_header();
     checksummed_ = frame_.header.checksumFlag != 0;
     declared_size_ = frame_.header.frameContentSize;  // the same number if it declares none
@@ -379,14 +399,16 @@ class ZstdFrames : public ByteStream {
   static constexpr int kHugeWindow = ZSTD_WINDOWLOG_LIMIT_DEFAULT + 1;
 
   void next_frame() {
-    frame_.pass_skippable_frames();
+    if (frames_ != Frames::kOne) frame_.pass_skippable_frames();
     ended_ = !frame_.refill();
     if (ended_) return;
+    codec::check_may_follow(Codec::kZstd, frames_);
     frame_.read_header();
     checksummed_ = checksummed_ && frame_.header.checksumFlag != 0;
   }
 
   ZstdFrame frame_;
+  Frames frames_;
   int window_log_ = 23;  // later frames may have a window of at least 8 MiB
   std::uint64_t declared_size_ = kUnknownSize;
   bool checksummed_ = false;
@@ -395,8 +417,9 @@ class ZstdFrames : public ByteStream {
 
 }  // namespace
 
-std::unique_ptr<ByteStream> codec::open_zstd(ByteSource source, std::uint64_t encoded_size) {
-  auto stream = std::make_unique<ZstdFrames>(std::move(source), encoded_size);
+std::unique_ptr<ByteStream> codec::open_zstd(ByteSource source, std::uint64_t encoded_size,
+                                             Frames frames) {
+  auto stream = std::make_unique<ZstdFrames>(std::move(source), encoded_size, frames);
   if (stream->is_huge()) return nullptr;
   return stream;
 }
@@ -411,33 +434,6 @@ bool zstd_has_checksum(ByteView in) {
     in = without_skippable_frames(in.subspan(size));
   } while (!in.empty());
   return true;
-}
-
-std::optional<ZstdFrameExtent> zstd_frame_at(const ReadAt& read, std::uint64_t begin,
-                                             std::uint64_t size) {
-  constexpr std::size_t kBlockHeader = 3;
-  if (begin > size) return std::nullopt;
-  std::array<std::byte, ZSTD_FRAMEHEADERSIZE_MAX> first{};
-  const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(size - begin, first.size()));
-  read(begin, MutableByteView(first).first(n));
-  ZSTD_frameHeader header{};
-  if (ZSTD_getFrameHeader(&header, first.data(), n) != 0) return std::nullopt;
-  std::uint64_t at = begin + header.headerSize;
-  if (header.frameType == ZSTD_skippableFrame)
-    return ZstdFrameExtent{.end = begin + ZSTD_SKIPPABLEHEADERSIZE + header.frameContentSize,
-                           .is_skippable = true};
-  for (bool is_last = false; !is_last;) {
-    if (at > size || size - at < kBlockHeader) return std::nullopt;
-    std::array<std::byte, kBlockHeader> block{};
-    read(at, block);
-    const auto bits = std::to_integer<std::uint32_t>(block[0]) |
-                      std::to_integer<std::uint32_t>(block[1]) << 8U |
-                      std::to_integer<std::uint32_t>(block[2]) << 16U;
-    const bool is_run = (bits >> 1U & 3U) == 1;
-    at += kBlockHeader + (is_run ? 1 : bits >> 3U);
-    is_last = (bits & 1U) != 0;
-  }
-  return ZstdFrameExtent{.end = at + (header.checksumFlag != 0 ? 4 : 0)};
 }
 
 namespace {

@@ -276,38 +276,72 @@ TEST(Compress, SkippableFramesAreSkipped) {
   }
 }
 
-// The ends of all frames of a value; negative ones are of skippable frames.
-std::vector<std::int64_t> frame_ends(ByteView in) {
-  const ReadAt read = [&](std::uint64_t at, MutableByteView out) {
-    std::ranges::copy(in.subspan(at, out.size()), out.begin());
+// Decodes in each of the three ways.
+void decode_all(Codec codec, ByteView in, std::size_t size, Frames frames) {
+  Bytes out(size);
+  decompress_into(codec, in, out, frames);
+  EXPECT_EQ(decompress(codec, in, kMax, frames), out);
+  ByteView left = in;
+  const ByteSource source = [&](MutableByteView piece) {
+    const std::size_t n = std::min(piece.size(), left.size());
+    std::copy_n(left.begin(), n, piece.begin());
+    left = left.subspan(n);
+    return n;
   };
-  std::vector<std::int64_t> ends;
-  for (std::uint64_t at = 0; at < in.size();) {
-    const auto frame = zstd_frame_at(read, at, in.size());
-    if (!frame) break;
-    at = frame->end;
-    ends.push_back(static_cast<std::int64_t>(at) * (frame->is_skippable ? -1 : 1));
-  }
-  return ends;
+  Bytes streamed(size);
+  const auto stream = open_decompressor(codec, source, in.size(), frames);
+  EXPECT_EQ(stream->read(streamed), size);
+  std::byte more{};
+  EXPECT_EQ(stream->read({&more, 1}), 0U);
+  EXPECT_EQ(streamed, out);
 }
 
-TEST(Compress, ExtentsOfFrames) {
-  using ::testing::ElementsAre;
-  using ::testing::IsEmpty;
-  Bytes all = bytes_of({0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9});
-  std::vector<std::int64_t> ends = {-10};
-  for (const char* name : {"zstd_level1", "zstd_checksum", "zstd_ocdbt_node", "zstd_empty"}) {
-    const Bytes frame = golden(name);
-    EXPECT_THAT(frame_ends(frame), ElementsAre(static_cast<std::int64_t>(frame.size()))) << name;
-    all.insert(all.end(), frame.begin(), frame.end());
-    ends.push_back(static_cast<std::int64_t>(all.size()));
+// What may surround the first frame.
+TEST(Compress, FramesOfAValue) {
+  const Bytes skippable = bytes_of({0x5f, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9});
+  const auto joined = [](const std::vector<Bytes>& parts) {
+    Bytes all;
+    for (const Bytes& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  struct Row {
+    std::string name;
+    Codec codec;
+    Bytes in;
+    std::size_t frames;         // each decodes to `raw`
+    bool only_skippable_after;  // kOneAndSkippable allows it, kOne does not
+    bool is_one;
+  };
+  const Bytes raw = golden("raw");
+  const Bytes zstd = golden("zstd_checksum");
+  std::vector<Row> rows = {
+      {"skippable in front", Codec::kZstd, joined({skippable, zstd}), 1, false, false},
+      {"skippable behind", Codec::kZstd, joined({zstd, skippable}), 1, true, false},
+      {"two skippable behind", Codec::kZstd, joined({zstd, skippable, skippable}), 1, true, false},
+      {"skippable between", Codec::kZstd, joined({zstd, skippable, zstd}), 2, false, false},
+  };
+  for (const auto& [name, codec] : {std::pair("zstd_level1", Codec::kZstd),
+                                    {"gzip", Codec::kGzip},
+                                    {"bz2", Codec::kBz2},
+                                    {"zlib", Codec::kZlib}}) {
+    const Bytes one = golden(name);
+    rows.push_back({std::string("one of ") + name, codec, one, 1, false, true});
+    if (codec == Codec::kZlib) continue;  // never has more than one
+    rows.push_back({std::string("two of ") + name, codec, joined({one, one}), 2, false, false});
   }
-  EXPECT_EQ(frame_ends(all), ends);
-  const auto size = static_cast<std::int64_t>(golden("zstd_two_frames").size());
-  EXPECT_THAT(frame_ends(golden("zstd_two_frames")), ElementsAre(::testing::Lt(size), size));
-  const Bytes frame = golden("zstd_level1");
-  for (std::size_t n = 0; n < 6; ++n) EXPECT_THAT(frame_ends(ByteView(frame).first(n)), IsEmpty());
-  EXPECT_THAT(frame_ends(golden("gzip")), IsEmpty());
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.name);
+    const std::size_t size = row.frames * raw.size();
+    decode_all(row.codec, row.in, size, Frames::kAny);
+    for (const Frames frames : {Frames::kOne, Frames::kOneAndSkippable}) {
+      const auto decode = [&] { decode_all(row.codec, row.in, size, frames); };
+      if (row.is_one || (row.only_skippable_after && frames == Frames::kOneAndSkippable))
+        decode();
+      else
+        EXPECT_THAT(decode,
+                    FailsWith(Code::kDataLoss, std::string(codec_name(row.codec)) + " data: "));
+    }
+  }
 }
 
 TEST(Compress, AFrameThatDoesNotDeclareItsSize) {

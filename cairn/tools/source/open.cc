@@ -3,6 +3,7 @@
 
 #include <cairn/base/text.h>
 #include <cairn/formats/detect.h>
+#include <cairn/formats/files/output_names.h>
 #include <cairn/formats/foreign.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/model_folder.h>
@@ -208,8 +209,15 @@ bool may_be_unfinished(Code code) {
          code == Code::kFailedPrecondition;
 }
 
+// Asks for the locks of the saves that may write `path`, also as the prefix of a TensorFlow
+// checkpoint, and where a link leads.
 bool is_being_saved(const std::string& path) {
-  return SaveLock::is_held(std::string(without_final_slashes(path)));
+  const std::string given(without_final_slashes(path));
+  std::error_code failed;
+  const std::string target = std::filesystem::weakly_canonical(given, failed).string();
+  for (const std::string& name : {given, given + ".index", target})
+    if (!name.empty() && SaveLock::is_held(save_lock_path(name))) return true;
+  return false;
 }
 
 // Opens whatever is at the path. If others replace it meanwhile, it opens what they put there.

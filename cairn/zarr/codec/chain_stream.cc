@@ -216,9 +216,9 @@ std::string whole_chunk_step(std::span<const ByteStep> steps, ByteOrder order) {
 }
 
 // Returns null if the value can only be decoded whole.
-std::shared_ptr<ByteStream> open_step(const ByteStep& step, EncodedValue value) {
+std::shared_ptr<ByteStream> open_step(const ByteStep& step, EncodedValue value, Frames frames) {
   if (const auto* compress = std::get_if<CompressStep>(&step))
-    return open_decompressor(compress->codec, std::move(value.source), value.size);
+    return open_decompressor(compress->codec, std::move(value.source), value.size, frames);
   if (is_checksum(step)) return std::make_shared<ChecksumStream>(step, std::move(value.source));
   const FilterStep filter = *as_filter(step);
   if (std::holds_alternative<PackBitsStep>(filter))
@@ -245,7 +245,7 @@ std::uint64_t memory_to_open(std::span<const ByteStep> steps) {
 
 std::unique_ptr<ChainStream> ChainStream::open(std::span<const ByteStep> steps, EncodedValue value,
                                                std::uint64_t nbytes, std::uint64_t most,
-                                               std::string& why, ByteOrder order) {
+                                               std::string& why, ByteOrder order, Frames frames) {
   why = whole_chunk_step(steps, order);
   if (!why.empty()) {
     why = "the codec " + why + " needs the whole chunk";
@@ -258,8 +258,9 @@ std::unique_ptr<ChainStream> ChainStream::open(std::span<const ByteStep> steps, 
   most = std::max(most, kLeastMemory);
   if (steps.size() > 1) most = std::min(most, kMostNested);
   for (std::size_t i = steps.size(); i-- > 0;) {
+    const Frames of_step = std::exchange(frames, frames_inside(frames));
     if (std::holds_alternative<ShuffleStep>(steps[i])) continue;  // has no effect here
-    auto layer = open_step(steps[i], std::move(value));
+    auto layer = open_step(steps[i], std::move(value), of_step);
     if (layer == nullptr || layer->memory() > most) {
       const auto* compress = std::get_if<CompressStep>(&steps[i]);
       why = "a block or window of its " +

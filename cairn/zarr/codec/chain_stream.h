@@ -30,10 +30,11 @@ class ChainStream {
  public:
   // Returns the stream at the beginning of a chunk of `nbytes` decoded bytes. Returns null if a step
   // must be undone on the whole chunk, or if that would take more than `most` bytes of memory; then
-  // sets `why`. Throws data_loss for damage.
+  // sets `why`. Throws data_loss for damage. `frames` are allowed for the last step.
   static std::unique_ptr<ChainStream> open(std::span<const ByteStep> steps, EncodedValue value,
                                            std::uint64_t nbytes, std::uint64_t most,
-                                           std::string& why, ByteOrder order = ByteOrder::kKeep);
+                                           std::string& why, ByteOrder order = ByteOrder::kKeep,
+                                           Frames frames = Frames::kAny);
 
   // Returns whether the chunk may have a checksum, which is verified only by reading to its end.
   [[nodiscard]] bool has_checksum() const;

@@ -60,7 +60,10 @@ struct Walk {
   ByteView current;
   Bytes owned;
   bool checksummed = false;
+  Frames frames = Frames::kAny;  // of which `current` may consist
 
+  // Returns the frames for the next step.
+  Frames next_frames() { return std::exchange(frames, frames_inside(frames)); }
   void replace(Bytes next) {
     owned = std::move(next);
     current = owned;
@@ -69,6 +72,7 @@ struct Walk {
 
 // Undoes one step whose output is at most `bound` bytes.
 void undo_inner(const ByteStep& step, std::uint64_t bound, Walk& walk) {
+  const Frames frames = walk.next_frames();
   if (is_checksum(step)) {
     walk.current = strip_checksum(step, walk.current);
     walk.checksummed = true;
@@ -76,7 +80,7 @@ void undo_inner(const ByteStep& step, std::uint64_t bound, Walk& walk) {
   }
   if (const auto* compress = std::get_if<CompressStep>(&step)) {
     walk.checksummed = walk.checksummed || compression_has_checksum(compress->codec, walk.current);
-    return walk.replace(decompress(compress->codec, walk.current, bound));
+    return walk.replace(decompress(compress->codec, walk.current, bound, frames));
   }
   const FilterStep filter = *as_filter(step);
   const std::uint64_t size = unfiltered_size(filter, walk.current);
@@ -90,7 +94,7 @@ void undo_inner(const ByteStep& step, std::uint64_t bound, Walk& walk) {
 void undo_last(const ByteStep& step, MutableByteView out, Walk& walk) {
   if (const auto* compress = std::get_if<CompressStep>(&step)) {
     walk.checksummed = walk.checksummed || compression_has_checksum(compress->codec, walk.current);
-    return decompress_into(compress->codec, walk.current, out);
+    return decompress_into(compress->codec, walk.current, out, walk.frames);
   }
   if (const auto filter = as_filter(step)) {
     const std::uint64_t size = unfiltered_size(*filter, walk.current);
@@ -181,8 +185,8 @@ bool decode_steps(std::span<const ByteStep> steps, ByteView stored, MutableByteV
 namespace {
 
 DecodedBytes decode_to_scratch(std::span<const ByteStep> steps, ByteView stored,
-                               std::uint64_t nbytes, Scratch& scratch) {
-  Walk walk{.current = stored, .owned = {}};
+                               std::uint64_t nbytes, Scratch& scratch, Frames frames) {
+  Walk walk{.current = stored, .owned = {}, .frames = frames};
   steps = steps.first(undo_trailing_checksums(steps, walk));
   if (steps.empty()) {
     if (walk.current.size() != nbytes) wrong_size(nbytes, walk.current.size());
@@ -204,9 +208,9 @@ DecodedBytes decode_to_scratch(std::span<const ByteStep> steps, ByteView stored,
 }  // namespace
 
 DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
-                          Scratch& scratch) {
-  return explain_lfs_pointer(stored,
-                             [&] { return decode_to_scratch(steps, stored, nbytes, scratch); });
+                          Scratch& scratch, Frames frames) {
+  return explain_lfs_pointer(
+      stored, [&] { return decode_to_scratch(steps, stored, nbytes, scratch, frames); });
 }
 
 DecodedBytes decode_unsized(std::span<const ByteStep> steps, ByteView stored,

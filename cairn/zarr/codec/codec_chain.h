@@ -153,6 +153,12 @@ std::uint64_t memory_between(std::span<const ByteStep> steps, std::uint64_t nbyt
 // before reading the bytes. Shards and chunks of elements without a fixed size have no limit.
 void check_stored_size(const CodecChain& chain, std::uint64_t length);
 
+// Returns the frames of which the data inside an undone step may consist, if `outside` are allowed
+// for that step. TensorStore lets data follow the first frame only where it is the stored value.
+inline Frames frames_inside(Frames outside) {
+  return outside == Frames::kAny ? Frames::kAny : Frames::kOne;
+}
+
 // Undoes `steps` on `stored` and writes the result to `out`. Throws data_loss for damage and unless
 // the result has exactly out.size() bytes. Returns whether a checksum covered all of `stored`: a
 // checksum step, the checksum of gzip, zlib or bzip2, or zstd's optional one.
@@ -177,9 +183,10 @@ struct DecodedBytes {
 };
 // Like decode_steps above, without a destination. Borrows `stored` if there is nothing to undo. A
 // small hostile value cannot make it allocate `nbytes`: memory grows with the bytes that really
-// decode.
+// decode. `frames` are
+// allowed for the last step.
 DecodedBytes decode_steps(std::span<const ByteStep> steps, ByteView stored, std::uint64_t nbytes,
-                          Scratch& scratch);
+                          Scratch& scratch, Frames frames = Frames::kAny);
 
 // Like decode_steps above, for a value whose decoded size is unknown but at most `max_size`.
 // `owned` may receive the decoded bytes.

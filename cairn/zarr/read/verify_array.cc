@@ -74,9 +74,9 @@ class Verifier {
   void check_raw(const CodecChain& chain, const Piece& piece);
   void check_encoded(const CodecChain& chain, const Piece& piece);
   void check_objects(const CodecChain& chain, const Piece& piece);
-  bool check_streamed(const CodecChain& chain, const Piece& piece, std::string& why);
+  void check_steps(const CodecChain& chain, const Piece& piece, Frames frames);
+  bool check_streamed(const CodecChain& chain, const Piece& piece, Frames frames, std::string& why);
   void check_elements(const CodecChain& chain, ChainStream& stream) const;
-  void check_frames(const CodecChain& chain, const Piece& piece);
   void note_protection(const Piece& piece, bool checksummed);
   void check_missing(const Piece& piece);
   ByteView read(const StoredValue& value, Scratch& scratch);
@@ -265,7 +265,8 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
 
 // Decodes a large value in pieces, so that memory does not grow with the size that it claims.
 // Returns false, with the reason, if the value must be decoded whole.
-bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, std::string& why) {
+bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, Frames frames,
+                              std::string& why) {
   const StoredValue& value = piece.value;
   const std::uint64_t limit = context_.budget ? context_.budget->limit() : kMostStream;
   const std::uint64_t most = std::min(limit, kMostStream) + value.length;
@@ -281,8 +282,8 @@ bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, std::
                                             .length = value.length,
                                             .nbytes = chain.nbytes},
                                            files_.handle(value.file));
-    const auto stream =
-        ChainStream::open(chain.steps, std::move(source), chain.nbytes, most, why, ByteOrder::kAny);
+    const auto stream = ChainStream::open(chain.steps, std::move(source), chain.nbytes, most, why,
+                                          ByteOrder::kAny, frames);
     if (!stream) return false;
     if (chain.steps.size() == 1) {
       held = {};
@@ -305,44 +306,35 @@ void Verifier::check_elements(const CodecChain& chain, ChainStream& stream) cons
   }
 }
 
-// TensorStore decodes the first zstd frame of a chunk, which must hold everything. In Zarr v2,
-// nothing may follow it. Other readers take any number of frames.
-void Verifier::check_frames(const CodecChain& chain, const Piece& piece) {
-  if (!context_.must_suit_tensorstore || !is_zstd(chain.steps.back())) return;
-  const StoredValue& value = piece.value;
-  const auto read_at = [&](std::uint64_t at, MutableByteView out) {
-    if (value.file != kNoFile) return files_.read_into(value.file, value.offset + at, out);
-    std::ranges::copy(value.memory.subspan(at, out.size()), out.begin());
-  };
-  const auto refuse = [](const std::string& why) {
-    throw Error(Code::kDataLoss, "TensorStore, and so Orbax, refuses the chunk: " + why);
-  };
-  const auto first = zstd_frame_at(read_at, 0, value.length);
-  if (!first || first->is_skippable) refuse("it starts with a skippable zstd frame");
-  if (metadata_.zarr_format == 2 && first->end != value.length)
-    refuse(std::to_string(value.length - first->end) + " bytes follow its zstd frame");
-  for (std::uint64_t at = first->end; at < value.length;) {
-    const auto next = zstd_frame_at(read_at, at, value.length);
-    if (!next || !next->is_skippable) refuse("it has more than one zstd frame");
-    at = next->end;
+void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
+  if (!context_.must_suit_tensorstore) return check_steps(chain, piece, Frames::kAny);
+  // TensorStore decodes the first frame or member, which must hold everything. In Zarr v2, nothing
+  // may follow it.
+  const Frames frames = metadata_.zarr_format == 2 ? Frames::kOne : Frames::kOneAndSkippable;
+  try {
+    check_steps(chain, piece, frames);
+  } catch (const Error& error) {
+    if (error.code() != Code::kDataLoss) throw;
+    check_steps(chain, piece, Frames::kAny);  // throws if other readers refuse it, too
+    throw Error(Code::kDataLoss,
+                "TensorStore, and so Orbax, refuses the chunk: " + error.message());
   }
 }
 
-void Verifier::check_encoded(const CodecChain& chain, const Piece& piece) {
+void Verifier::check_steps(const CodecChain& chain, const Piece& piece, Frames frames) {
   const std::uint64_t whole = scratch_bytes(chain, false);
   std::string why;
   if (whole > kMostWhole) {
-    if (check_streamed(chain, piece, why)) return check_frames(chain, piece);
+    if (check_streamed(chain, piece, frames, why)) return;
     check_whole_fits(chain, piece.value.length, context_.budget, why);
   }
   const auto held = lease(piece.value.length + whole);
   Scratch encoded;
   Scratch decoded;
   const DecodedBytes elements =
-      decode_steps(chain.steps, read(piece.value, encoded), chain.nbytes, decoded);
+      decode_steps(chain.steps, read(piece.value, encoded), chain.nbytes, decoded, frames);
   check_bools(metadata_.dtype, elements.bytes);
   note_protection(piece, elements.checksummed);
-  check_frames(chain, piece);
 }
 
 void Verifier::note_protection(const Piece& piece, bool checksummed) {

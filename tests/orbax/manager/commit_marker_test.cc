@@ -50,6 +50,10 @@ TEST(CommitMarker, TheCheckpointIsWrittenAtItsPath) {
     EXPECT_FALSE(file_exists(path + "/commit_success.txt"));
     EXPECT_THAT([&] { open(path); }, FailsWith(Code::kUnavailable, "a save to it is in progress"));
     EXPECT_THAT([&] { open(path + "/"); }, FailsWith(Code::kUnavailable, "never committed"));
+    fs::create_directory_symlink(path, dir / "link");
+    EXPECT_THAT([&] { open(dir / "link"); },
+                FailsWith(Code::kUnavailable, "a save to it is in progress"));
+    fs::remove(dir / "link");
     EXPECT_THAT([&] { (void)in_place().restore_items(path); },
                 FailsWith(Code::kFailedPrecondition, "commit_success.txt"));
   };
