@@ -158,8 +158,12 @@ struct CheckpointInfo {
   // Parts that the checkpoint records and lacks. If one item was chosen (OpenOptions::item), those
   // of this item.
   std::vector<MissingPart> missing;
-  bool allow_missing = false;   // as in OpenOptions
-  std::string custom_metadata;  // JSON text; "" if there is none
+  bool allow_missing = false;  // as in OpenOptions
+  // JSON text; "" if there is none. Of Orbax: what _CHECKPOINT_METADATA has about the checkpoint.
+  std::string custom_metadata;
+  // (item, JSON text) pairs of Orbax: what the _METADATA of an item ("": of the only tree) has about
+  // its tree.
+  std::vector<std::pair<std::string, std::string>> item_metadata;
   // (subject, text) pairs that distinguish these values from others of the same leaves. Opening
   // collects them without reading values: checksums where the format stores them beside the names,
   // else each file's size and modification time. Empty where `facts` suffice (Orbax).

@@ -65,8 +65,12 @@ struct SaveOptions {
   // The dicts of the tree whose keys are not str in Python, so that Python gets such keys back from
   // a load without a target. Throws invalid_argument for a dict or a key that the tree lacks.
   std::vector<DictKeyTypes> key_types = {};
-  // JSON text, stored with the tree; "" for none. JSON null is refused.
+  // A JSON object about the checkpoint; "" for none. Stored in `_CHECKPOINT_METADATA`, where Orbax's
+  // metadata().custom_metadata finds it.
   std::string custom_metadata = {};
+  // JSON text about the tree, stored in its `_METADATA`, as PyTreeSaveArgs::custom_metadata; "" for
+  // none. JSON null is refused.
+  std::string item_metadata = {};
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
   // kUnsynced: other processes see the checkpoint complete or not at all, but it may be lost or
   // damaged by a power failure. For checkpoints that need not survive one.

@@ -48,6 +48,8 @@ std::string info_text(const Checkpoint& checkpoint) {
   for (const auto& fact : info.facts)
     if (!is_shown(fact.first)) rows.push_back(fact);
   if (!info.custom_metadata.empty()) rows.emplace_back("custom metadata", info.custom_metadata);
+  for (const auto& [item, text] : info.item_metadata)
+    rows.emplace_back(item.empty() ? "item metadata" : "metadata of item " + item, text);
   std::size_t width = 0;
   for (const auto& row : rows) width = std::max(width, display_width(row.first));
   const Style& style = stdout_style();

@@ -111,7 +111,7 @@ SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
   out.chunk_bytes = options.chunk_bytes;
   out.durability = options.durability;
   out.target_file_bytes = args.ocdbt_target_data_file_size.value_or(kDefaultFileBytes);
-  out.custom_metadata = args.custom_metadata;
+  out.item_metadata = args.custom_metadata;
   out.key_types = args.key_types;
   return out;
 }

@@ -6,7 +6,7 @@ import os
 
 from cairn import _cairn
 from cairn._load import load
-from cairn._save import end_before_the_program, processes
+from cairn._save import end_before_the_program, json_text, processes
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -62,15 +62,18 @@ class CheckpointManager:
         metrics: dict[str, float] | None = None,
         force: bool = False,
         metadata: dict[str, Any] | None = None,
+        item_metadata: Any = None,
     ) -> bool:
         """Saves a tree as a step; False if the options do not want the step.
 
         Waits for the save before. metrics need best_metric or best_fn. force saves in any case.
+        metadata and item_metadata are as in cairn.save.
         """
-        import json
-
-        text = "" if metadata is None else json.dumps(metadata)
-        return bool(self._native.save(step, tree, metrics, force, text))
+        return bool(
+            self._native.save(
+                step, tree, metrics, force, json_text(metadata), json_text(item_metadata)
+            )
+        )
 
     def restore(self, step: int | None = None, target: Any = None, **options: Any) -> Any:
         """The tree of a step (None: the latest). Options as those of cairn.load."""

@@ -28,6 +28,7 @@ def save(
     format: str | None = None,
     overwrite: bool = False,
     metadata: dict[str, Any] | None = None,
+    item_metadata: Any = None,
     progress: Any = None,
     coordinator: Any = None,
     timeout: float = 300,
@@ -48,7 +49,10 @@ def save(
       format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path. "orbax"
         makes a folder of any name.
       overwrite: replace an older checkpoint, once the new one is complete.
-      metadata: values for JSON, stored with the tree (Orbax), or text (safetensors).
+      metadata: a dict about the checkpoint: of values for JSON, which Orbax's
+        metadata().custom_metadata returns, or of text (safetensors).
+      item_metadata: any value for JSON about the tree of an Orbax checkpoint. Orbax's
+        metadata().item_metadata.custom_metadata returns it.
       progress: True (a bar), or a function of bytes done and bytes in total. With one process. An
         exception of the function ends the save, and nothing is saved; if it came too late for that,
         the checkpoint is complete, and the exception is a warning.
@@ -78,7 +82,7 @@ def save(
     check_flag("overwrite", overwrite)
     with shown(progress, "save") as callback:
         if chosen == "orbax":
-            native = _options(overwrite, metadata, options, coordinator, timeout)
+            native = _options(overwrite, metadata, item_metadata, options, coordinator, timeout)
             _cairn.save(path, tree, native, callback)
             return
         if chosen in ("dcp", "torch"):
@@ -91,6 +95,8 @@ def save(
             raise ValueError(f"{chosen} has no option coordinator; one process writes the file")
         if options:
             raise ValueError(f"{chosen} has no option {', '.join(sorted(options))}")
+        if item_metadata is not None:
+            raise ValueError(f"{chosen} has no items; give metadata")
         if metadata and chosen != "safetensors":
             raise ValueError(f"{chosen} holds no metadata")
         text = {str(key): str(value) for key, value in (metadata or {}).items()}
@@ -104,6 +110,7 @@ def save_async(
     format: str | None = None,
     overwrite: bool = False,
     metadata: dict[str, Any] | None = None,
+    item_metadata: Any = None,
     coordinator: Any = None,
     timeout: float = 300,
     **options: Any,
@@ -124,7 +131,7 @@ def save_async(
             f"{path}: save_async writes Orbax checkpoints, not {chosen}; call save, or give "
             "format='orbax'"
         )
-    native = _options(overwrite, metadata, options, coordinator, timeout)
+    native = _options(overwrite, metadata, item_metadata, options, coordinator, timeout)
     return PendingSave(_cairn.BackgroundSave(path, tree, native), path)
 
 
@@ -151,7 +158,12 @@ def processes(coordinator: Any, timeout: float) -> Any:
 
 
 def _options(
-    overwrite: bool, metadata: Any, options: dict[str, Any], coordinator: Any, timeout: float
+    overwrite: bool,
+    metadata: Any,
+    item_metadata: Any,
+    options: dict[str, Any],
+    coordinator: Any,
+    timeout: float,
 ) -> dict[str, Any]:
     for name, argument in (("if_exists", "overwrite"), ("custom_metadata", "metadata")):
         if name in options:
@@ -160,11 +172,18 @@ def _options(
     chosen["processes"] = processes(coordinator, timeout)
     chosen.update(options)
     chosen["if_exists"] = "replace" if overwrite else "fail"
-    if metadata is not None:
-        import json
-
-        chosen["custom_metadata"] = json.dumps(metadata)
+    chosen["custom_metadata"] = json_text(metadata)
+    chosen["item_metadata"] = json_text(item_metadata)
     return chosen
+
+
+def json_text(value: Any) -> str:
+    """The JSON of a value; "" for None."""
+    if value is None:
+        return ""
+    import json
+
+    return json.dumps(value)
 
 
 _running: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()

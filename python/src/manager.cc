@@ -46,10 +46,11 @@ void take(nb::dict options, const char* name, T& into) {
 }
 
 // Options of a single save that a manager does not have, and what it has in their place.
-constexpr std::array<std::pair<const char*, const char*>, 4> kOfOneSave = {
+constexpr std::array<std::pair<const char*, const char*>, 5> kOfOneSave = {
     {{"reuse_from", "a manager shares with its latest step; give reuse_unchanged"},
      {"item", "a manager saves a tree as the item 'default' of its step"},
      {"custom_metadata", "give metadata to save()"},
+     {"item_metadata", "give it to save()"},
      {"if_exists", "a manager replaces no step; delete it first"}}};
 
 std::chrono::nanoseconds duration_of(const char* name, double seconds) {
@@ -131,10 +132,11 @@ class Manager {
   }
 
   bool save(std::int64_t step, nb::handle tree, std::optional<Metrics> metrics, bool force,
-            const std::string& custom_metadata) {
+            const std::string& custom_metadata, const std::string& item_metadata) {
     manager_.check_is_here("the manager");
     PyTreeSaveArgs args;
     args.ocdbt_target_data_file_size = target_file_bytes_;
+    args.custom_metadata = item_metadata;
     bool saved = false;
     run_prepared(
         job_, [&] { args.item = tree_from(tree, &args.key_types); },
@@ -173,7 +175,8 @@ void define_manager(nb::module_& module) {
   nb::class_<Manager>(module, "Manager", "Saves and removes the steps of a directory.")
       .def(nb::init<const PathText&, nb::dict>(), nb::arg("directory"), nb::arg("options"))
       .def("save", &Manager::save, nb::arg("step"), nb::arg("tree").none(),
-           nb::arg("metrics").none(), nb::arg("force"), nb::arg("custom_metadata"))
+           nb::arg("metrics").none(), nb::arg("force"), nb::arg("custom_metadata"),
+           nb::arg("item_metadata"))
       .def("wait", &Manager::wait)
       .def("close", &Manager::close)
       .def("directory", [](Manager& m) { return to_str(m.get().directory()); })

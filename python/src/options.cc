@@ -86,6 +86,8 @@ const std::map<std::string, Setter, std::less<>>& setters() {
       {"item", [](SaveChoices& o, const std::string& n, nb::handle v) { o.item = text(n, v); }},
       {"custom_metadata",
        [](SaveChoices& o, const std::string& n, nb::handle v) { o.custom_metadata = text(n, v); }},
+      {"item_metadata",
+       [](SaveChoices& o, const std::string& n, nb::handle v) { o.item_metadata = text(n, v); }},
       {"chunk_bytes", [](SaveChoices& o, const std::string& n,
                          nb::handle v) { o.chunk_bytes = number<std::int64_t>(n, v); }},
       {"target_file_bytes", [](SaveChoices& o, const std::string& n,

@@ -51,6 +51,7 @@ SaveRequest request_of(nb::handle tree, nb::dict options) {
   request.args.item = tree_from(tree, &request.args.key_types);
   request.args.ocdbt_target_data_file_size = chosen.target_file_bytes;
   request.args.reuse_from = chosen.reuse_from;
+  request.args.custom_metadata = chosen.item_metadata;
   request.target.custom_metadata = chosen.custom_metadata;
   return request;
 }
@@ -61,8 +62,6 @@ void save_together(const std::string& path, nb::handle tree, nb::dict options,
   SaveRequest request;
   const auto prepare = [&] {
     request = request_of(tree, options);
-    // stored with the tree, as by a process alone
-    request.args.custom_metadata = std::exchange(request.target.custom_metadata, {});
     request.handler.multiprocessing_options = job->options();
   };
   run_prepared(job, prepare, [&](const CallControl& call) {

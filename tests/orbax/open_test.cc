@@ -578,7 +578,9 @@ TEST(Info, FactsOfADatabase) {
   EXPECT_EQ(fact(*checkpoint, "missing chunks"), "are errors");
   EXPECT_THAT(fact(*checkpoint, "committed"), HasSubstr("UTC"));
   EXPECT_THAT(fact(*checkpoint, "handler"), HasSubstr("PyTreeCheckpointHandler"));
-  EXPECT_EQ(checkpoint->info().custom_metadata, R"({"lr":0.5,"tags":["a",null]})");
+  EXPECT_EQ(checkpoint->info().custom_metadata, "");
+  EXPECT_THAT(checkpoint->info().item_metadata,
+              ::testing::ElementsAre(std::pair("", R"({"lr":0.5,"tags":["a",null]})")));
   EXPECT_THAT(checkpoint->info("params.dense.kernel").sharding, HasSubstr("SingleDeviceSharding"));
   EXPECT_EQ(checkpoint->info("host").sharding, "");
   EXPECT_EQ(fact(*open_orbax(golden("old_metadata")), "use_ocdbt"), "not recorded");

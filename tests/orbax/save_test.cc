@@ -114,10 +114,13 @@ TEST_P(Save, ComesBackTheSame) {
     options.compression = compression;
     options.if_exists = IfExists::kReplace;
     options.custom_metadata = R"({"k": [1, 2]})";
+    options.item_metadata = "[3]";
     save(dir / "ckpt", small_tree(), options);
     const auto opened = open(dir / "ckpt");
     EXPECT_TRUE(same(opened->load(), small_tree()));
-    EXPECT_EQ(opened->info().custom_metadata.empty(), false);
+    EXPECT_EQ(opened->info().custom_metadata, R"({"k":[1,2]})");
+    EXPECT_THAT(opened->info().item_metadata,
+                ElementsAre(std::pair(options.item.value_or(""), "[3]")));
     const VerifyReport report = opened->verify({});
     EXPECT_FALSE(report.damaged());
     const bool checksums = compression.method != Compression::kNone &&
@@ -269,8 +272,18 @@ TEST(SaveTree, RefusesBeforeItWritesAnything) {
   options.chunk_bytes = 4;
   EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kInvalidArgument, ""));
   options = {};
-  options.custom_metadata = "{";
-  EXPECT_THAT([&] { refused(leaf, options); }, FailsWith(Code::kDataLoss, "custom metadata"));
+  for (const char* text : {"{", "[1]", "null"}) {
+    options = {};
+    options.custom_metadata = text;
+    EXPECT_THAT([&] { refused(leaf, options); },
+                FailsWith(Code::kInvalidArgument, "the checkpoint's custom metadata"));
+  }
+  for (const char* text : {"{", "null"}) {
+    options = {};
+    options.item_metadata = text;
+    EXPECT_THAT([&] { refused(leaf, options); },
+                FailsWith(Code::kInvalidArgument, "the item metadata"));
+  }
   EXPECT_THAT([&] { save("", leaf, {}); }, FailsWith(Code::kInvalidArgument, "empty"));
   EXPECT_THAT([&] { save("/", leaf, {}); }, FailsWith(Code::kInvalidArgument, "root"));
   EXPECT_THAT([&] { save("s3://bucket/x", leaf, {}); }, FailsWith(Code::kUnimplemented, "s3"));

@@ -37,11 +37,11 @@ const SaveOptions& checked(const SaveOptions& options, const CheckpointContent& 
   if (options.target_file_bytes < 0)
     refuse("the data file size is " + std::to_string(options.target_file_bytes) +
            " bytes; it must not be negative (0: no limit)");
-  if (!options.custom_metadata.empty())
-    with_context([] { return "the custom metadata"; },
-                 [&] {
-                   if (parse_json(options.custom_metadata).is_null()) refuse("is null");
-                 });
+  if (!options.item_metadata.empty()) {
+    const auto parsed = try_call([&] { return parse_json(options.item_metadata); });
+    if (!parsed) refuse("the item metadata: " + parsed.error().message());
+    if (parsed.value().is_null()) refuse("the item metadata is null");
+  }
   return options;
 }
 
@@ -50,14 +50,9 @@ CheckpointMetadata new_metadata(const CheckpointContent& content) {
   metadata.init_time_ns = now_ns();
   metadata.metrics = content.metrics;
   metadata.performance_metrics = content.performance_metrics;
-  const std::string& custom_metadata = content.custom_metadata;
-  if (custom_metadata.empty()) return metadata;
-  metadata.custom_metadata = with_context([] { return "the checkpoint's custom metadata"; },
-                                          [&] { return parse_json(custom_metadata); });
-  if (metadata.custom_metadata.as_object() == nullptr)
-    throw Error(Code::kInvalidArgument, "the checkpoint's custom metadata is " +
-                                            std::string(metadata.custom_metadata.type_text()) +
-                                            "; it must be a JSON object");
+  if (!content.custom_metadata.empty())
+    metadata.custom_metadata =
+        given_object(content.custom_metadata, "the checkpoint's custom metadata");
   return metadata;
 }
 

@@ -240,4 +240,15 @@ std::unordered_map<std::string, std::string> parse_strings(std::string_view json
   return out;
 }
 
+Json given_object(const std::string& text, std::string_view what) {
+  auto json = try_call([&] { return parse_json(text); });
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Code::kInvalidArgument, std::string(what) + why);
+  };
+  if (!json) refuse(": " + json.error().message());
+  if (json.value().as_object() == nullptr)
+    refuse(" is " + std::string(json.value().type_text()) + "; it must be a JSON object");
+  return std::move(json).value();
+}
+
 }  // namespace cairn::inline v0::orbax

@@ -157,12 +157,7 @@ std::string metrics_text(const Metrics& metrics) {
 }
 
 std::string json_object_text(const std::string& text, std::string_view what) {
-  const Json json =
-      with_context([&] { return std::string(what); }, [&] { return parse_json(text); });
-  if (json.as_object() == nullptr)
-    invalid_argument(std::string(what) + " is " + std::string(json.type_text()) +
-                     "; it must be a JSON object");
-  return to_text(json, JsonStyle::kPython);
+  return to_text(given_object(text, what), JsonStyle::kPython);
 }
 
 void write_root_metadata(const Directory& root, const std::string& custom_metadata) {

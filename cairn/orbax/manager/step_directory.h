@@ -45,8 +45,7 @@ std::optional<Metrics> read_metrics(const FolderHandle& step);
 // The metrics as the JSON that read_metrics() reads.
 std::string metrics_text(const Metrics& metrics);
 
-// Parses a JSON object, and spells it as Orbax does. Throws invalid_argument for other JSON; an
-// error names the text as `what`.
+// Spells a given JSON object as Orbax does. Throws as given_object().
 std::string json_object_text(const std::string& text, std::string_view what);
 
 // Stores the custom metadata of a run, a JSON object, unless some are stored.

@@ -357,11 +357,8 @@ void add_item(const PytreeItem& item, const std::string& prefix, CheckpointInfo&
     facts.emplace_back(prefix + "UNREADABLE", broken.file + ": " + broken.why);
   if (item.metadata.custom_metadata.empty()) return;
   const auto custom = try_call([&] { return parse_json(item.metadata.custom_metadata); });
-  const std::string text = custom ? to_text(custom.value()) : item.metadata.custom_metadata;
-  if (info.custom_metadata.empty())
-    info.custom_metadata = text;
-  else
-    facts.emplace_back(prefix + "tree's custom metadata", text);
+  info.item_metadata.emplace_back(item.item.name,
+                                  custom ? to_text(custom.value()) : item.metadata.custom_metadata);
 }
 
 }  // namespace

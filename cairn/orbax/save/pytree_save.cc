@@ -149,7 +149,7 @@ class Saver {
         futures.push_back(std::move(future));
     collected_->move_to(item_);
     check_metadata_keys(item_.arrays, context_);
-    item_.tree.custom_metadata = context_.options.custom_metadata;
+    item_.tree.custom_metadata = context_.options.item_metadata;
     item_.tree.key_types = key_types();
     item_.reuse = context_.reuse;
     if (context_.support_rich_types) item_.tree.rich_types = rich_types();

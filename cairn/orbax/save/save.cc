@@ -96,7 +96,7 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
   };
   orbax::start_save({.path = path,
                      .options = options,
-                     .content = {},
+                     .content = {.custom_metadata = options.custom_metadata},
                      .group = group,
                      .prepare = prepare,
                      .finalize = finalize})();

@@ -10,12 +10,32 @@
 namespace cairn::inline v0 {
 namespace {
 
-// The members of an Orbax checkpoint's metadata.
-JsonObject custom_members(const CheckpointInfo& info) {
-  if (info.custom_metadata.empty()) return {};
-  const auto parsed = try_call([&] { return parse_json(info.custom_metadata); });
-  if (!parsed || parsed.value().as_object() == nullptr) return {};
-  return *parsed.value().as_object();
+// The metadata of an Orbax checkpoint and of its items as one object.
+struct JoinedMetadata {
+  JsonObject members;
+  std::vector<std::string> lost;  // what does not fit into it
+};
+
+JoinedMetadata joined_metadata(const CheckpointInfo& info) {
+  JoinedMetadata out;
+  const auto add = [&](const std::string& text, const std::string& owner) {
+    if (text.empty()) return;
+    const auto parsed = try_call([&] { return parse_json(text); });
+    const JsonObject* members = parsed ? parsed.value().as_object() : nullptr;
+    if (members == nullptr) return out.lost.push_back("the value" + owner);
+    for (const auto& member : *members) {
+      const auto known =
+          std::ranges::find(out.members, member.first, &JsonObject::value_type::first);
+      if (known == out.members.end())
+        out.members.push_back(member);
+      else if (to_text(known->second) != to_text(member.second))
+        out.lost.push_back(member.first + owner);
+    }
+  };
+  add(info.custom_metadata, "");
+  for (const auto& [item, text] : info.item_metadata)
+    add(text, item.empty() ? " of the tree" : " of item " + item);
+  return out;
 }
 
 // Loaders of safetensors ask it which framework wrote the file ("pt"). Nothing else needs it, so
@@ -34,12 +54,12 @@ std::string joined(const std::vector<std::string>& names) {
 std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointInfo& info) {
   if (info.format == "safetensors") return info.file_metadata;
   std::vector<std::pair<std::string, std::string>> out;
-  for (const auto& [key, value] : custom_members(info))
+  for (const auto& [key, value] : joined_metadata(info).members)
     if (value.as_string() != nullptr) out.emplace_back(key, *value.as_string());
   return out;
 }
 
-std::string tree_metadata(const CheckpointInfo& info) {
+std::string checkpoint_metadata(const CheckpointInfo& info) {
   if (info.format != "safetensors") return info.custom_metadata;
   JsonObject entries;  // of a set, the index has no custom metadata
   for (const auto& [key, value] : info.file_metadata) entries.emplace_back(key, value);
@@ -57,12 +77,15 @@ void report_lost_metadata(const Checkpoint& source,
   if (from_safetensors && !to_safetensors)
     for (const auto& [key, value] : info.file_metadata)
       if (key != kFramework) lost.push_back(key);
-  if (!from_safetensors)
-    for (const auto& [key, value] : custom_members(info)) {
+  if (!from_safetensors) {
+    JoinedMetadata metadata = joined_metadata(info);
+    lost = std::move(metadata.lost);
+    for (const auto& [key, value] : metadata.members) {
       const auto is_set = [&, &name = key](const auto& entry) { return entry.first == name; };
       const bool kept = value.as_string() != nullptr || std::ranges::any_of(set, is_set);
       if (!kept || (!to_safetensors && key != kFramework)) lost.push_back(key);
     }
+  }
   if (lost.empty()) return;
   report.left_out.emplace_back(
       from_safetensors ? "__metadata__" : "custom metadata",

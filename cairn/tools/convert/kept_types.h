@@ -22,8 +22,8 @@ std::string types_text(const Tree& types, std::span<const LeafMetadata> leaves);
 // whose values are strings.
 std::vector<std::pair<std::string, std::string>> text_metadata(const CheckpointInfo& info);
 
-// The metadata that a tree made from the source gets in an Orbax checkpoint: a JSON object, or "".
-std::string tree_metadata(const CheckpointInfo& info);
+// The metadata that an Orbax checkpoint made from the source gets: a JSON object, or "".
+std::string checkpoint_metadata(const CheckpointInfo& info);
 
 // Adds the metadata that a target outside Orbax loses to the report. `set`: the entries of
 // __metadata__ that the options set.

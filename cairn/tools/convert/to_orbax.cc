@@ -137,12 +137,11 @@ class TreeMaker {
     const bool single = from_ != nullptr && from_->opened_items().size() == 1;
     const std::string item = single ? from_->opened_items()[0].item.name : "";
     save.trees.push_back({.item = make(std::move(numbers), item), .options = save_});
-    std::string& custom = save.trees[0].item.tree.custom_metadata;
     if (!single) {
-      custom = tree_metadata(source_.info());
+      save.content.custom_metadata = checkpoint_metadata(source_.info());
       return save;
     }
-    custom = from_->opened_items()[0].metadata.custom_metadata;
+    save.trees[0].item.tree.custom_metadata = from_->opened_items()[0].metadata.custom_metadata;
     save.content = content_of(*from_);
     save.content.items.clear();
     return save;

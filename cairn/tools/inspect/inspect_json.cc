@@ -155,6 +155,9 @@ std::string info_json(const Checkpoint& checkpoint) {
   for (const auto& [name, count] : sum.dtypes) dtype_counts.emplace_back(name, count);
   JsonObject facts;
   for (const auto& [label, value] : info.facts) facts.emplace_back(label, text_json(value));
+  JsonObject item_metadata;
+  for (const auto& [item, value] : info.item_metadata)
+    item_metadata.emplace_back(item, stored_json(value));
   const Json out = JsonObject{{"path", text_json(info.path)},
                               {"format", info.format},
                               {"layout", text_json(info.layout)},
@@ -173,7 +176,8 @@ std::string info_json(const Checkpoint& checkpoint) {
                               {"facts", std::move(facts)},
                               {"warnings", strings_json(info.warnings)},
                               {"missing", missing_json(info.missing)},
-                              {"custom_metadata", stored_json(info.custom_metadata)}};
+                              {"custom_metadata", stored_json(info.custom_metadata)},
+                              {"item_metadata", std::move(item_metadata)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

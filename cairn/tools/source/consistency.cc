@@ -45,6 +45,8 @@ void add_opened(const Checkpoint& checkpoint, const std::string& which,
   for (const auto* pairs : {&info.revision, &info.facts})
     for (const auto& [label, text] : *pairs) opened.add(which + label, text);
   opened.add(which + "the custom metadata", info.custom_metadata);
+  for (const auto& [item, text] : info.item_metadata)
+    opened.add(which + "the metadata of item '" + item + "'", text);
   for (std::size_t i = 0; i < checkpoint.tensors().size(); ++i)
     opened.add(which + checkpoint.tensors()[i].full_name(), tensor_text(checkpoint, i));
 }

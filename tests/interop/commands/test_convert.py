@@ -119,7 +119,7 @@ def test_metadata_survives_orbax_and_is_never_lost_silently(scratch):
     for source in ("hf.safetensors", "set.safetensors.index.json"):
         assert left_out_of(cairn_cli.run("convert", scratch / source, scratch / "ckpt", "--to", "orbax", "--force", "--json")) == {}
         with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
-            assert checkpointer.metadata(scratch / "ckpt").item_metadata.custom_metadata == entries
+            assert checkpointer.metadata(scratch / "ckpt").custom_metadata == entries
         assert left_out_of(cairn_cli.run("convert", scratch / "ckpt", scratch / "back.safetensors", "--force", "--json")) == {}
         assert metadata_of(scratch / "back.safetensors") == entries
     for target, format in (("a.npz", "npz"), ("a.msgpack", "msgpack"), ("tf", "tensorflow")):
