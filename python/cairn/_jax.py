@@ -15,7 +15,7 @@ def _jax() -> Any:
     return sys.modules["jax"]
 
 
-def _box(index: Any, shape: Any) -> tuple[list[int], list[int]]:
+def box(index: Any, shape: Any) -> tuple[list[int], list[int]]:
     """Origin and shape of the slices that JAX gives for a shard."""
     ranges = [part.indices(extent) for part, extent in zip(index, shape, strict=True)]
     return [r[0] for r in ranges], [r[1] - r[0] for r in ranges]
@@ -43,7 +43,7 @@ def describe_sharding(sharding: Any, shape: Any) -> tuple[Any, ...]:
         (device,) = sharding.device_set
         return ("single", str(device))
     parts = sharding.devices_indices_map(tuple(shape))
-    return ("explicit", [(device.id, *_box(index, shape)) for device, index in parts.items()])
+    return ("explicit", [(device.id, *box(index, shape)) for device, index in parts.items()])
 
 
 def sharded_array(array: Any) -> Any:
@@ -57,7 +57,7 @@ def sharded_array(array: Any) -> Any:
         array = jax.random.key_data(array)
     shards = []
     for shard in array.addressable_shards:
-        origin, shape = _box(shard.index, array.shape)
+        origin, shape = box(shard.index, array.shape)
         values = np.asarray(shard.data)
         shards.append((shard.device.id, origin, shape, shard.replica_id, values))
     return _cairn.ShardedArray(
@@ -72,7 +72,7 @@ def sharded_array(array: Any) -> Any:
 def boxes(sharding: Any, shape: Any) -> list[tuple[Any, list[int], list[int]]]:
     """(device, origin, shape) for each device of this process."""
     parts = sharding.addressable_devices_indices_map(tuple(shape))
-    return [(device, *_box(index, shape)) for device, index in parts.items()]
+    return [(device, *box(index, shape)) for device, index in parts.items()]
 
 
 def assemble(sharding: Any, shape: Any, parts: list[tuple[Any, Any]]) -> Any:
@@ -81,12 +81,12 @@ def assemble(sharding: Any, shape: Any, parts: list[tuple[Any, Any]]) -> Any:
     if len(parts) == 1 and isinstance(sharding, jax.sharding.SingleDeviceSharding):
         return jax.device_put(parts[0][1], sharding)
     # One call for all devices takes a third of the time of one for each.
-    places = [_memory_of(sharding, device) for device, _ in parts]
+    places = [memory_of(sharding, device) for device, _ in parts]
     on_devices = jax.device_put([values for _, values in parts], places)
     return jax.make_array_from_single_device_arrays(tuple(shape), sharding, on_devices)
 
 
-def _memory_of(sharding: Any, device: Any) -> Any:
+def memory_of(sharding: Any, device: Any) -> Any:
     """The memory of a device that the sharding names: its own, or one of the host."""
     kind = sharding.memory_kind
     if kind is None or kind == device.default_memory().kind:

@@ -13,6 +13,7 @@ import warnings
 from typing import Any
 
 from cairn.orbax._impl.processes import process_index
+from cairn.orbax._impl.types.replica_parts import replica_count
 
 _GIB = 1024**3
 _log = logging.getLogger("cairn.orbax")
@@ -200,10 +201,9 @@ class TreeSaveRecord:
         tree, copies = self._prepared - self._start, now - self._prepared
         duration("/jax/orbax/write/blocking_tree_map_duration_secs", tree)
         duration("/jax/orbax/write/blocking_d2h_duration_secs", copies)
+        for array in arrays:
+            array_written(array)
         if _is_primary():
-            for array in arrays:
-                name = "sharded_array_gb" if _is_sharded(array) else "replicated_array_gb"
-                scalar(f"/jax/orbax/write/{name}", array.nbytes / _GIB)
             _rate("/jax/orbax/write/blocking_gbytes_per_sec", self._bytes, now - self._start)
         self._tree = None  # the caller may free it
 
@@ -292,7 +292,7 @@ def tree_restored(tree: Any, seconds: float, stored_bytes: int, is_old: bool = F
     arrays = _device_arrays(tree)
     for array in arrays:
         if array.sharding.shard_shape(array.shape) != array.shape:
-            event("/jax/orbax/checkpoint/deserialize/shard_shape_changed")
+            shard_shape_changed()
     if arrays:
         compressor = {"compression_algorithm": "none", "compression_level": "None"}
         logical = sum(array.nbytes for array in arrays)
@@ -344,8 +344,22 @@ def _size(leaf: Any) -> int:
     return sys.getsizeof(leaf)
 
 
+def array_written(array: Any) -> None:
+    """Records the size of an array of JAX, once for a job."""
+    if _is_primary():
+        name = "sharded_array_gb" if _is_sharded(array) else "replicated_array_gb"
+        scalar(f"/jax/orbax/write/{name}", array.nbytes / _GIB)
+
+
+def shard_shape_changed() -> None:
+    """Devices get parts of another shape than the stored array's."""
+    event("/jax/orbax/checkpoint/deserialize/shard_shape_changed")
+
+
 def _is_sharded(array: Any) -> bool:
     """Whether only one device has each part of an array."""
+    if array.size == 0:
+        return replica_count(array) == 1
     part = math.prod(array.sharding.shard_shape(array.shape))
     return bool(len(array.sharding.device_set) * part <= array.size)
 
