@@ -8,19 +8,35 @@ from typing import Any
 from cairn.orbax import tree as _tree
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.testing.byte_limits import (
+    TestLimitInFlightBytes,
+    concurrent_gb_test_setup,
+    get_byte_limiter,
+)
 from cairn.orbax._impl.testing.handlers import (
     ErrorCheckpointHandler,
     ErrorRestoreArgs,
     ErrorSaveArgs,
     PyTreeCheckpointHandler,
+    barrier_compatible_test,
     create_tmp_directory,
+    ensure_atomic_save,
     global_type_handler_registry_context,
+    ocdbt_checkpoint_context,
     save_fake_tmp_dir,
+)
+from cairn.orbax._impl.testing.replicas import (
+    get_fake_global_mesh_for_slices,
+    select_single_replica,
+    swap_slices_in_mesh,
 )
 from cairn.orbax._impl.testing.trees import (
     create_sharded_array,
     create_single_replica_restore_args,
     filter_metadata_fields,
+    get_composite_save_args,
+    get_expected_chunk_shape,
+    is_compression_used,
     is_leaf,
     replicate_sharded_array,
     setup_pytree,
@@ -31,13 +47,16 @@ from cairn.orbax.multihost import sync_global_processes
 __getattr__ = _hints(
     __name__,
     {
-        "ensure_atomic_save": "call finalize() of a class of cairn.orbax.path.atomicity",
-        "get_expected_chunk_shape": "metadata() has the write_shape of each array",
-        "ocdbt_checkpoint_context": "PyTreeCheckpointHandler(use_ocdbt=...) chooses",
-        "set_tensorstore_driver_for_test": "Cairn writes local files without TensorStore",
+        "MockDeferredWritableTemporaryPath": (
+            "it needs a module of Google that the package orbax-checkpoint lacks, too"
+        ),
     },
     general="a helper of Orbax's own tests",
 )
+
+
+def set_tensorstore_driver_for_test() -> None:
+    """Does nothing: specs name TensorStore's driver "file" for local files in any case."""
 
 
 def erase_and_create_empty(directory: Any) -> Any:
@@ -160,24 +179,37 @@ __all__ = [
     "ErrorRestoreArgs",
     "ErrorSaveArgs",
     "PyTreeCheckpointHandler",
+    "TestLimitInFlightBytes",
     "apply_function",
     "assert_array_equal",
     "assert_every_n_is_x_apart",
     "assert_tree_equal",
     "assert_tree_same_structure",
+    "barrier_compatible_test",
+    "concurrent_gb_test_setup",
     "create_sharded_array",
     "create_single_replica_restore_args",
     "create_tmp_directory",
     "empty_directory",
+    "ensure_atomic_save",
     "erase_and_create_empty",
     "filter_metadata_fields",
+    "get_byte_limiter",
+    "get_composite_save_args",
+    "get_expected_chunk_shape",
+    "get_fake_global_mesh_for_slices",
     "global_type_handler_registry_context",
+    "is_compression_used",
     "is_leaf",
+    "ocdbt_checkpoint_context",
     "print_directory",
     "register_type_handler",
     "replicate_sharded_array",
     "save_fake_tmp_dir",
+    "select_single_replica",
+    "set_tensorstore_driver_for_test",
     "setup_pytree",
     "setup_sharded_pytree",
+    "swap_slices_in_mesh",
     "sync_global_processes",
 ]

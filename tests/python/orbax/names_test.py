@@ -188,8 +188,8 @@ def test_names_that_user_code_imports(module, names):
 @pytest.mark.parametrize(
     "module, name, hint",
     [
-        ("serialization", "async_serialize", "jax.experimental.array_serialization"),
-        ("test_utils", "ocdbt_checkpoint_context", "use_ocdbt"),
+        ("path", "deleter", "removes local directories by itself"),
+        ("test_utils", "MockDeferredWritableTemporaryPath", "module of Google"),
     ],
 )
 def test_a_missing_one_says_what_to_use(module, name, hint):
@@ -297,15 +297,9 @@ p2p.registry p2p.service p2p.utils
 """
 OTHER_MODULES = """
 experimental.tiering_service experimental.v1.training.pathways
-multihost.multislice
 """
 MISSING = {
-    "serialization": "async_serialize async_deserialize",
-    "test_utils": "get_fake_global_mesh_for_slices select_single_replica "
-    "set_tensorstore_driver_for_test ocdbt_checkpoint_context barrier_compatible_test "
-    "ensure_atomic_save TestLimitInFlightBytes get_byte_limiter concurrent_gb_test_setup "
-    "get_expected_chunk_shape is_compression_used MockDeferredWritableTemporaryPath "
-    "swap_slices_in_mesh get_composite_save_args",
+    "test_utils": "MockDeferredWritableTemporaryPath",
     **{f"experimental.emergency.{module}": "(module)" for module in EMERGENCY.split()},
     **dict.fromkeys(OTHER_MODULES.split(), "(module)"),
 }

@@ -1,12 +1,13 @@
 """Other processes: those of jax.distributed or torch.distributed save together."""
 
 import builtins
+import contextlib
 import contextvars
 import itertools
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cairn import _save
@@ -85,6 +86,24 @@ def require_step(who: str) -> None:
         require_one(f"outside of a checkpointer, {who}")
 
 
+_barrier_suffix = ""
+
+
+@contextlib.contextmanager
+def barriers_named(suffix: str) -> "Iterator[None]":
+    """Within the block, the names of all barriers end with a suffix.
+
+    Barriers of a name are counted, and the counts of processes that do not all run the same blocks
+    differ only for the suffixes of these blocks.
+    """
+    global _barrier_suffix
+    before, _barrier_suffix = _barrier_suffix, suffix
+    try:
+        yield
+    finally:
+        _barrier_suffix = before
+
+
 class Group:
     """The processes that save together. It is known at the first step which these are."""
 
@@ -129,7 +148,7 @@ class Group:
         joined = self._joined()
         if joined is None:
             return work()
-        full = joined.begin(f"orbax: {name}")
+        full = joined.begin(f"orbax: {name}{_barrier_suffix}")
         value: Any = None
         error: BaseException | None = None
         token = _current.set(_Step(joined, full))

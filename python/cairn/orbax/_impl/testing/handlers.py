@@ -1,6 +1,9 @@
 """Handlers for tests, and temporary directories as an interrupted save leaves them."""
 
 import copy
+import functools
+import inspect
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +13,14 @@ from cairn.orbax._impl.atomicity import AtomicRenameTemporaryPath, is_path_tempo
 from cairn.orbax._impl.handlers import pytree_handler
 from cairn.orbax._impl.handlers.args import register_with_handler
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler
-from cairn.orbax._impl.paths import STEP_METADATA_FILE, as_path
-from cairn.orbax._impl.processes import is_primary_host
-from cairn.orbax._impl.types.type_registry import default_types, global_registry
+from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE, as_path
+from cairn.orbax._impl.processes import barriers_named, is_primary_host
+from cairn.orbax._impl.step_metadata import write_file
+from cairn.orbax._impl.types.type_registry import (
+    default_types,
+    global_registry,
+    register_standard_handlers_with_options,
+)
 from cairn.orbax.multihost import sync_global_processes
 
 _PRETENDED_WRITE = 3  # seconds
@@ -81,6 +89,45 @@ def global_type_handler_registry_context() -> "Iterator[None]":
             global_registry().add(kind, handler, override=True)
 
 
+@contextmanager
+def ocdbt_checkpoint_context(use_ocdbt: bool, ts_context: Any) -> "Iterator[None]":
+    """Within the block, numbers and arrays have new handlers in the global registry, for OCDBT.
+
+    use_ocdbt: False leaves the handlers that are registered. ts_context has no effect: Cairn writes
+    databases without TensorStore.
+    """
+    with global_type_handler_registry_context():
+        if use_ocdbt:
+            register_standard_handlers_with_options(use_ocdbt=True, ts_context=ts_context)
+        yield
+
+
+def barrier_compatible_test(cls: Any) -> Any:
+    """Decorates a class of unittest whose processes do not all run the same tests.
+
+    The barriers of each test get the test's name, so that those of one test do not meet those of
+    another. Returns the class, whose methods that begin with "test" it replaces.
+    """
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        if name.startswith("test"):
+            setattr(cls, name, _with_own_barriers(method))
+    return cls
+
+
+def _with_own_barriers(method: Any) -> Any:
+    @functools.wraps(method)
+    async def run_async(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with barriers_named(f".{self.id()}"):
+            return await method(self, *args, **kwargs)
+
+    @functools.wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with barriers_named(f".{self.id()}"):
+            return method(self, *args, **kwargs)
+
+    return run_async if inspect.iscoroutinefunction(method) else run
+
+
 def create_tmp_directory(
     tmp_dir: Any,
     final_dir: Any,
@@ -114,6 +161,24 @@ def create_tmp_directory(
             metadata_store.write(path / STEP_METADATA_FILE, begin)
     sync_global_processes(f"{prefix}create_tmp_directory:post:{as_path(final_dir).name}")
     return path
+
+
+def ensure_atomic_save(temp_ckpt_dir: Any, final_ckpt_dir: Any, metadata_store: Any = None) -> None:
+    """Completes a checkpoint that a test has written, by a rename. One process calls it.
+
+    If both paths are the same one, the file commit_success.txt completes it. With a metadata_store,
+    the metadata of the step get the time. Raises OSError if the final path is not empty.
+    """
+    temporary, final = as_path(temp_ckpt_dir), as_path(final_ckpt_dir)
+    if metadata_store is not None:
+        metadata_store.wait_until_finished()
+        metadata_store.update(
+            file_path=temporary / STEP_METADATA_FILE, commit_timestamp_nsecs=time.time_ns()
+        )
+        metadata_store.wait_until_finished()
+    write_file(temporary / COMMIT_FILE, f"Checkpoint commit was successful to {final}")
+    if temporary != final:
+        os.rename(temporary, final)
 
 
 def save_fake_tmp_dir(

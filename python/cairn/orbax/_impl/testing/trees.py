@@ -3,8 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
+from cairn.orbax._impl.handlers.pytree_handler import PyTreeSaveArgs
 from cairn.orbax._impl.leaves.leaf_args import SingleReplicaArrayRestoreArgs
+from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.types.kvstore_specs import (
+    ZARR_VER2,
+    ZARR_VER3,
+    build_kvstore_tspec,
+    get_ts_context,
+)
+from cairn.orbax._impl.types.replica_parts import written_shape
 from cairn.orbax._impl.types.type_handler import ParamInfo
+from cairn.orbax._impl.zarr_metadata import ZarrMetadata
 
 
 def is_leaf(x: Any) -> bool:
@@ -96,3 +107,49 @@ def filter_metadata_fields(pytree: Any, include_fields: "Sequence[str]") -> Any:
         return {name: getattr(leaf, name) for name in include_fields if hasattr(leaf, name)}
 
     return jax.tree.map(chosen, pytree)
+
+
+def get_composite_save_args(pytree: Any) -> CompositeArgs:
+    """Arguments that save a tree as the item "state"."""
+    return CompositeArgs(state=PyTreeSaveArgs(pytree))
+
+
+def get_expected_chunk_shape(
+    arr: Any,
+    *,
+    use_replica_parallel: bool = True,
+    max_replicas_for_replica_parallel: "int | None" = None,
+    pathways_support_replica_parallel: bool = False,
+) -> "tuple[int, ...]":
+    """The shape of the pieces of an array that are written whole.
+
+    Args:
+      arr: the array.
+      use_replica_parallel: whether replicas share the writing of what they all have.
+      max_replicas_for_replica_parallel: how many of them do at most; None: all.
+      pathways_support_replica_parallel: no effect.
+    """
+    return written_shape(arr, use_replica_parallel, max_replicas_for_replica_parallel)
+
+
+def is_compression_used(
+    checkpoint_directory: Any, param_name: str, use_zarr3: bool, use_ocdbt: bool
+) -> bool:
+    """Whether the chunks of an array are compressed. Needs the package tensorstore.
+
+    Args:
+      checkpoint_directory: the directory of the tree.
+      param_name: the name of the array in it.
+      use_zarr3: whether it is stored in version 3 of Zarr.
+      use_ocdbt: whether the directory has a database.
+
+    Raises ValueError if there is no such array.
+    """
+    import tensorstore
+
+    store = build_kvstore_tspec(str(as_path(checkpoint_directory)), param_name, use_ocdbt=use_ocdbt)
+    driver = ZARR_VER3 if use_zarr3 else ZARR_VER2
+    spec = {"driver": driver, "kvstore": store}
+    opened: Any = tensorstore.open(spec, context=get_ts_context(use_ocdbt=use_ocdbt)).result()
+    found = ZarrMetadata.from_json(opened.spec().to_json()["metadata"])
+    return found is not None and found.compression is not None
