@@ -296,7 +296,7 @@ p2p.args p2p.constants p2p.local p2p.peer_selector p2p.persistent p2p.policies p
 p2p.registry p2p.service p2p.utils
 """
 OTHER_MODULES = """
-experimental.tiering_service experimental.v1.training.pathways
+experimental.tiering_service
 """
 MISSING = {
     "test_utils": "MockDeferredWritableTemporaryPath",

@@ -41,6 +41,7 @@ _OWNERS = {
     "training.checkpointer": "v1.training",
     "training.errors": "v1.training.errors",
     "training.metadata.types": "v1.training",
+    "training.pathways.snapshotter": "v1.training.pathways",
     "training.preservation_policies": "v1.training.preservation_policies",
     "training.save_decision_policies": "v1.training.save_decision_policies",
     "tree.structure_utils": "tree",

@@ -3,15 +3,21 @@
 from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax.v1._impl.steps.checkpointer import Checkpointer
 from cairn.orbax.v1._impl.steps.step_types import CheckpointMetadata, RootMetadata
-from cairn.orbax.v1.training import errors, preservation_policies, save_decision_policies
+from cairn.orbax.v1.training import (
+    errors,
+    pathways,
+    preservation_policies,
+    save_decision_policies,
+)
 
-__getattr__ = _hints(__name__, {"pathways": "Pathways is not available; use Checkpointer"})
+__getattr__ = _hints(__name__)
 
 __all__ = [
     "CheckpointMetadata",
     "Checkpointer",
     "RootMetadata",
     "errors",
+    "pathways",
     "preservation_policies",
     "save_decision_policies",
 ]

@@ -1,0 +1,8 @@
+"""Snapshots in the memory of hosts, for runs with Pathways."""
+
+from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax.v1._impl.snapshotter import Snapshotter
+
+__getattr__ = _hints(__name__)
+
+__all__ = ["Snapshotter"]
