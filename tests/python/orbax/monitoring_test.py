@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as real
 import pytest
+import reported_cases
 from monitored import heard
 
 import cairn.orbax as ours
@@ -28,193 +29,46 @@ def tree():
     return {"a": jax.device_put(jnp.arange(8.0), place("x")), "r": jax.device_put(jnp.ones(4), place()), "n": np.arange(4), "s": 3}
 
 
-def placed(ocp, values):
-    return jax.tree.map(lambda x: ocp.ArrayRestoreArgs(sharding=x.sharding) if isinstance(x, jax.Array) else ocp.RestoreArgs(), values)
+class Situations(reported_cases.Situations):
+    """Those of one process, too."""
 
+    def save_raw(self, ocp, root):
+        yield lambda: self.saved(ocp, root, use_compression=False)
 
-def saved(ocp, root, **options):
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(**options)) as checkpointer:
-        checkpointer.save(root / "c", args=ocp.args.PyTreeSave(tree()))
-    return root / "c"
+    def save_three_items(self, ocp, root):
+        yield from self.save_an_item_at_once(ocp, root, note=ocp.args.JsonSave({"a": 1}))
 
+    def save_small_chunks(self, ocp, root):
+        args = jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=100), tree())
+        yield lambda: ocp.PyTreeCheckpointer().save(root / "c", tree(), args)
 
-def save(ocp, root):
-    yield lambda: ocp.PyTreeCheckpointer().save(root / "c", tree())
+    def restore_by_old_arguments(self, ocp, root):
+        self.saved(ocp, root)
+        yield lambda: ocp.PyTreeCheckpointer().restore(root / "c", item=tree(), restore_args=self.placed(ocp))
 
+    def restore_without_metadata(self, ocp, root):
+        (self.saved(ocp, root) / "_METADATA").unlink()
+        yield lambda: ocp.PyTreeCheckpointer().restore(root / "c", item=tree(), restore_args=self.placed(ocp))
 
-def save_over(ocp, root):
-    saved(ocp, root)
-    yield lambda: ocp.PyTreeCheckpointer().save(root / "c", tree(), force=True)
+    def handlers(self, ocp, root):
+        th = ocp.type_handlers
 
+        def run():
+            ocp.PyTreeCheckpointHandler(type_handler_registry=th.create_type_handler_registry((np.ndarray, th.NumpyHandler())))
+            ocp.PyTreeCheckpointHandler(is_prioritized_key_fn=lambda key: True)
 
-def save_zarr3(ocp, root):
-    yield lambda: saved(ocp, root, use_zarr3=True)
+        yield run
 
 
-def save_raw(ocp, root):
-    yield lambda: saved(ocp, root, use_compression=False)
+SITUATIONS = Situations(tree)
 
 
-def save_folders(ocp, root):
-    yield lambda: saved(ocp, root, use_ocdbt=False)
-
-
-def save_numpy_only(ocp, root):
-    yield lambda: ocp.PyTreeCheckpointer().save(root / "c", {"n": np.arange(4)})
-
-
-def save_json(ocp, root):
-    yield lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler()).save(root / "c", args=ocp.args.JsonSave({"a": 1}))
-
-
-def save_items(ocp, root):
-    class Own(ocp.CheckpointHandler):
-        def save(self, directory, args=None):
-            pass
-
-        def restore(self, directory, args=None):
-            return None
-
-    @ocp.args.register_with_handler(Own, for_save=True, for_restore=True)
-    class OwnArgs(ocp.args.CheckpointArgs):
-        pass
-
-    items = {"tree": ocp.args.StandardSave(tree()), "note": ocp.args.JsonSave({"a": 1}), "own": OwnArgs()}
-    yield lambda: ocp.Checkpointer(ocp.CompositeCheckpointHandler()).save(root / "c", args=ocp.args.Composite(**items))
-
-
-def save_small_chunks(ocp, root):
-    args = jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=100), tree())
-    yield lambda: ocp.PyTreeCheckpointer().save(root / "c", tree(), args)
-
-
-def save_async(ocp, root):
-    checkpointer = ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler())
-
-    def run():
-        checkpointer.save(root / "c", args=ocp.args.PyTreeSave(tree()))
-        checkpointer.wait_until_finished()
-
-    yield run
-    checkpointer.close()
-
-
-def save_standard(ocp, root):
-    def run():
-        with ocp.StandardCheckpointer() as checkpointer:
-            checkpointer.save(root / "c", tree())
-
-    yield run
-
-
-def save_fails(ocp, root):
-    saved(ocp, root)
-
-    def run():
-        with pytest.raises(ValueError):
-            ocp.PyTreeCheckpointer().save(root / "c", tree())
-
-    yield run
-
-
-def restore(ocp, root):
-    saved(ocp, root)
-    yield lambda: ocp.PyTreeCheckpointer().restore(root / "c", item=tree(), restore_args=placed(ocp, tree()))
-
-
-def restore_without_shardings(ocp, root):
-    saved(ocp, root)
-    yield lambda: ocp.PyTreeCheckpointer().restore(root / "c")
-
-
-def restore_standard(ocp, root):
-    checkpointer = ocp.StandardCheckpointer()
-    checkpointer.save(root / "c", tree())
-    checkpointer.wait_until_finished()
-    yield lambda: checkpointer.restore(root / "c", tree())
-    checkpointer.close()
-
-
-def restore_folders(ocp, root):
-    saved(ocp, root, use_ocdbt=False)
-    yield lambda: ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=False)).restore(root / "c", args=ocp.args.PyTreeRestore(tree(), placed(ocp, tree())))
-
-
-def restore_without_metadata(ocp, root):
-    (saved(ocp, root) / "_METADATA").unlink()
-    yield lambda: ocp.PyTreeCheckpointer().restore(root / "c", item=tree(), restore_args=placed(ocp, tree()))
-
-
-def restore_nothing(ocp, root):
-    def run():
-        with pytest.raises(FileNotFoundError):
-            ocp.PyTreeCheckpointer().restore(root / "c")
-
-    yield run
-
-
-def handlers(ocp, root):
-    th = ocp.type_handlers
-
-    def run():
-        ocp.PyTreeCheckpointHandler(type_handler_registry=th.create_type_handler_registry((np.ndarray, th.NumpyHandler())))
-        ocp.PyTreeCheckpointHandler(is_prioritized_key_fn=lambda key: True)
-
-    yield run
-
-
-def managed(ocp, root):
-    def run():
-        with ocp.CheckpointManager(root / "m", options=ocp.CheckpointManagerOptions(max_to_keep=1)) as manager:
-            for step in range(3):
-                manager.save(step, args=ocp.args.StandardSave(tree()))
-                manager.wait_until_finished()
-            manager.restore(2, args=ocp.args.StandardRestore(tree()))
-            manager.delete(2)
-
-    yield run
-
-
-def managed_with_metrics(ocp, root):
-    def run():
-        with ocp.CheckpointManager(root / "m", options=ocp.CheckpointManagerOptions(best_fn=lambda m: m["l"])) as manager:
-            manager.save(1, args=ocp.args.StandardSave(tree()), metrics={"l": 1.0})
-
-    yield run
-
-
-def managed_without_metrics(ocp, root):
-    def run():
-        with ocp.CheckpointManager(root / "m", options=ocp.CheckpointManagerOptions(best_fn=lambda m: m["l"])) as manager:
-            manager.save(1, args=ocp.args.StandardSave(tree()))
-            manager.all_steps(read=True)
-
-    yield run
-
-
-def managed_read_only(ocp, root):
-    with ocp.CheckpointManager(root / "m") as manager:
-        manager.save(1, args=ocp.args.StandardSave(tree()))
-
-    def run():
-        with ocp.CheckpointManager(root / "m", options=ocp.CheckpointManagerOptions(read_only=True, max_to_keep=2, keep_period=3)) as manager:
-            manager.save(5, args=ocp.args.StandardSave(tree()))
-            manager.delete(1)
-
-    yield run
-
-
-SITUATIONS = [save, save_over, save_zarr3, save_raw, save_folders, save_numpy_only, save_json, save_items, save_small_chunks, save_async, save_standard, save_fails,
-              restore, restore_without_shardings, restore_standard, restore_folders, restore_without_metadata, restore_nothing,
-              handlers, managed, managed_with_metrics, managed_without_metrics, managed_read_only]
-
-
-@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("situation", Situations.names())
 def test_the_same_is_said(tmp_path, situation):
     found = []
     for name, ocp in (("ours", ours), ("theirs", real)):
         (tmp_path / name).mkdir()
-        steps = situation(ocp, tmp_path / name)
+        steps = getattr(SITUATIONS, situation)(ocp, tmp_path / name)
         run = next(steps)
         with heard(tmp_path) as said:
             run()
@@ -245,8 +99,8 @@ def test_rates_are_those_of_the_values(tmp_path):
         listen = lambda metric, value, numbers=numbers, **more: numbers.setdefault(metric, []).append(value)
         jax.monitoring.register_scalar_listener(listen)
         (tmp_path / name).mkdir()
-        saved(ocp, tmp_path / name)
-        ocp.PyTreeCheckpointer().restore(tmp_path / name / "c", item=tree(), restore_args=placed(ocp, tree()))
+        SITUATIONS.saved(ocp, tmp_path / name)
+        ocp.PyTreeCheckpointer().restore(tmp_path / name / "c", item=tree(), restore_args=SITUATIONS.placed(ocp))
         jax.monitoring.unregister_scalar_listener(listen)
         values.append({metric: sorted(numbers[metric]) for metric in ("/jax/orbax/write/gbytes", "/jax/orbax/write/sharded_array_gb",
                                                                       "/jax/orbax/write/replicated_array_gb", "/jax/checkpoint/read/gbytes")})
