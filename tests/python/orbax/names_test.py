@@ -287,13 +287,10 @@ def test_every_name_is_there_or_has_a_hint(module):
 
 # What scripts/orbax-names.py prints for the installed Orbax. docs/migrating.md says the same.
 EMERGENCY = """
-local_checkpoint_data_debugging mesh_consistency multihost path process_metadata_checkpoint_handler
-multi_tier_checkpointing.colocated_controller multi_tier_checkpointing.colocated_utils
-multi_tier_checkpointing.pathways_topology multi_tier_checkpointing.time_block
-multi_tier_checkpointing.process_metadata_checkpoint_handler
-multi_tier_checkpointing.sidecar_worker_checkpoint_manager
-p2p.args p2p.constants p2p.local p2p.peer_selector p2p.persistent p2p.policies p2p.protocol
-p2p.registry p2p.service p2p.utils
+local_checkpoint_data_debugging multi_tier_checkpointing.colocated_controller
+multi_tier_checkpointing.colocated_utils multi_tier_checkpointing.pathways_topology
+multi_tier_checkpointing.sidecar_worker_checkpoint_manager multi_tier_checkpointing.time_block
+p2p.local p2p.peer_selector p2p.persistent p2p.protocol p2p.registry p2p.service
 """
 OTHER_MODULES = """
 experimental.tiering_service

@@ -250,6 +250,15 @@ def test_devices_and_processes_of_replicas(shape, names):
         assert found[0] == found[1]
 
 
+def test_a_mesh_of_one_axis():
+    """It is one replica. These are AttributeErrors in Orbax."""
+    module, on = ours.multihost.multislice, mesh((8,), ("d",))
+    assert module.local_replica_devices(on).tolist() == jax.devices()
+    assert module.process_replica_id(0, on) == 0 and module.in_replica(0, on) and not module.in_replica(1, on)
+    assert module.primary_process_in_replica(on) == 0 and not module.process_spans_multiple_replicas(on)
+    assert module.get_primary_replica_ids_and_pids(0, on, 0) == ({device.id for device in jax.devices()}, {0})
+
+
 class Device:
     def __init__(self, number, process):
         self.id, self.process_index = number, process

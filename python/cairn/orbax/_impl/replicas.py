@@ -18,7 +18,10 @@ _SHARE = 0.75  # of the free memory, because the estimate is rough
 
 
 def replica_devices(global_mesh: Any, *, replica_id: int = 0, replica_axis_index: int = 0) -> Any:
-    """The devices of a replica, as an array of NumPy without the axis of replicas."""
+    """The devices of a replica, as an array of NumPy without the axis of replicas.
+
+    For a mesh of one axis: the device with this index.
+    """
     import numpy as np
 
     return np.take(global_mesh.devices, replica_id, axis=replica_axis_index)
@@ -37,8 +40,15 @@ def _processes_of_replicas(mesh: Any, axis: int) -> "list[set[int]]":
 
 
 def _processes_of(mesh: Any, replica_id: int, axis: int) -> "set[int]":
-    devices = replica_devices(mesh, replica_id=replica_id, replica_axis_index=axis)
+    devices = _devices_of(mesh, replica_id, axis)
     return {int(device.process_index) for device in devices.flat}
+
+
+def _devices_of(mesh: Any, replica_id: int, axis: int) -> Any:
+    """The devices of a replica. All of them are of the one replica of a mesh of one axis."""
+    if mesh.devices.ndim == 1:
+        return mesh.devices
+    return replica_devices(mesh, replica_id=replica_id, replica_axis_index=axis)
 
 
 def process_replica_id(process_index: int, global_mesh: Any, *, replica_axis_index: int = 0) -> int:
@@ -62,7 +72,7 @@ def local_replica_devices(global_mesh: Any, *, replica_axis_index: int = 0) -> A
     number = process_replica_id(own, global_mesh, replica_axis_index=replica_axis_index)
     if number < 0:
         raise ValueError(f"process {own} has no device in the mesh {global_mesh}")
-    return replica_devices(global_mesh, replica_id=number, replica_axis_index=replica_axis_index)
+    return _devices_of(global_mesh, number, replica_axis_index)
 
 
 def primary_process_in_replica(
@@ -76,9 +86,7 @@ def get_primary_replica_ids_and_pids(
     replica_axis_idx: int, mesh: Any, primary_replica_id: int
 ) -> "tuple[set[int], set[int]]":
     """The numbers of the devices of a replica, and of their processes."""
-    devices = replica_devices(
-        mesh, replica_id=primary_replica_id, replica_axis_index=replica_axis_idx
-    )
+    devices = _devices_of(mesh, primary_replica_id, replica_axis_idx)
     ids = {int(device.id) for device in devices.flat}
     return ids, _processes_of(mesh, primary_replica_id, replica_axis_idx)
 
