@@ -9,7 +9,7 @@ VENV := build/venv
 CAIRN := build/bin/cairn
 
 .PHONY: help deps deps-build cli build python wheel static deb demo test check bench format lint install clean venv \
-        docs test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
+        docs test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -54,6 +54,10 @@ demo: cli  ## open, verify and convert a checkpoint that Orbax wrote; try the Py
 
 test: lint docs test-layering test-unit test-asan test-asan-py test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
 	@echo "All tests passed."
+
+test-long:  ## before a release: make test with a new seed and ten minutes of fuzzing
+	@seed=$$(python3 -c 'import secrets; print(secrets.randbelow(2**31))') && echo "CAIRN_SEED=$$seed repeats this run" && \
+	CAIRN_SEED=$$seed $(MAKE) test FUZZ_SECONDS=600
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
 	@scripts/check.sh $(VENV) $(JOBS)

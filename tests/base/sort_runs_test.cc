@@ -7,11 +7,13 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/seed.h"
+
 namespace cairn {
 namespace {
 
 TEST(SortRuns, SortsRunsOfAnyLength) {
-  const unsigned seed = std::random_device()();
+  const unsigned seed = testing::seed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (const std::size_t run : {1U, 2U, 3U, 15U, 16U, 17U, 100U, 5000U})

@@ -5,6 +5,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/seed.h"
+
 namespace cairn {
 namespace {
 
@@ -28,7 +30,7 @@ std::vector<std::vector<WorkPartition::Run>> deal(const std::vector<Thing>& thin
 }
 
 TEST(WorkPartition, GivesEveryPartToOneProcessInOrder) {
-  const auto seed = std::random_device()();
+  const auto seed = testing::seed();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   const auto below = [&](std::uint64_t n) {

@@ -12,6 +12,7 @@
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/random_bytes.h"
+#include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -81,7 +82,7 @@ struct Case {
 
 class MultiprocessTensorFlow : public ::testing::TestWithParam<Case> {
  protected:
-  MultiprocessTensorFlow() : seed_(std::random_device()()), random_(seed_) {}
+  MultiprocessTensorFlow() : seed_(testing::seed()), random_(seed_) {}
   [[nodiscard]] std::string trace() const { return "seed " + std::to_string(seed_); }
   [[nodiscard]] ConvertOptions random_options() {
     ConvertOptions options{.format = TargetFormat::kTensorFlow};

@@ -18,6 +18,7 @@
 #include "tests/support/matchers.h"
 #include "tests/support/processes.h"
 #include "tests/support/random_bytes.h"
+#include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tools/jobs.h"
 #include "tests/tools/memory_checkpoint.h"
@@ -76,7 +77,7 @@ class RandomTree {
 
 class Multiprocess : public ::testing::TestWithParam<std::size_t> {
  protected:
-  Multiprocess() : seed_(std::random_device()()), random_(seed_) {}
+  Multiprocess() : seed_(testing::seed()), random_(seed_) {}
   [[nodiscard]] std::string trace() const { return "seed " + std::to_string(seed_); }
   [[nodiscard]] std::string path(const std::string& name) const { return dir_.path() + "/" + name; }
   // An Orbax checkpoint of a random tree.

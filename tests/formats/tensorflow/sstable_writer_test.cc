@@ -15,6 +15,7 @@
 #include "tests/formats/golden.h"
 #include "tests/formats/raw/raw_table.h"
 #include "tests/support/matchers.h"
+#include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn {
@@ -82,7 +83,7 @@ TableItems random_table_items(std::mt19937& random) {
 }
 
 TEST(SstableWriter, WritesTheBytesOfLevelDb) {
-  const auto seed = std::random_device()();
+  const auto seed = testing::seed();
   std::mt19937 random(seed);
   const TempDir dir = TempDir::in_memory();
   for (int round = 0; round < 200; ++round) {

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import cairn_cli
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 LAYOUTS = {"orbax": {}, "orbax-zarr3": {"use_zarr3": True}, "orbax-files": {"use_ocdbt": False}}
 
 

@@ -14,7 +14,7 @@ from orbax.checkpoint import msgpack_utils
 
 import test_msgpack_write as write
 
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 VALUES = 2400
 READERS = {"flax": flax.serialization, "orbax": msgpack_utils}
 # What a message of the real package says, and what Cairn's says of the same.

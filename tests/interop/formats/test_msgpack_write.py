@@ -21,7 +21,7 @@ import random_trees
 import cairn_cli
 
 TOOL = str(cairn_cli.TOOLS / "msgpack_tool")
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 TREES = 600
 Pair = collections.namedtuple("Pair", ["zeta", "alpha"])
 Nothing = collections.namedtuple("Nothing", [])

@@ -18,7 +18,7 @@ import multiprocess_cases
 import multiprocess_jax
 import tree_json
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 CASES = 30  # saved by both with the same processes
 OTHERS = 8  # saved by Cairn with each number of OTHER_COUNTS
 # Of processes, and whether some of them have no shards of some arrays, or of none: what Orbax restores, but cannot save.

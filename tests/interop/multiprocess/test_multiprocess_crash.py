@@ -11,7 +11,7 @@ import cairn_cli
 import multiprocess_cairn
 import multiprocess_cases
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 PROCESSES = 4
 MOST_COLLECTIVES = 40  # of a save; far fewer in truth
 

@@ -17,7 +17,7 @@ import random_trees
 import test_pytree_handler as handler_test
 import tree_json
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 CASES = 5  # of each seed
 
 

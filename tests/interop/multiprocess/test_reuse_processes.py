@@ -12,7 +12,7 @@ import multiprocess_cairn
 import multiprocess_cases
 import multiprocess_jax
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 STEPS = 3
 FROZEN = "w_frozen"
 SHAPE = (256, 2048)

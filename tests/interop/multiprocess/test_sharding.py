@@ -17,7 +17,7 @@ import cairn_cli
 import draws
 
 TOOL = str(cairn_cli.TOOLS / "sharding_tool")
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 FORMS = [form for rank in range(5) for form in itertools.product((1, 2, 3, 4, 8), repeat=rank) if np.prod(form, dtype=int) <= 8]
 NAMES = ["x", "y", "data", "fsdp", "tensor", "é", 'quo"ted', "a b", "x=1"]
 

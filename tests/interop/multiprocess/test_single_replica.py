@@ -24,7 +24,7 @@ import test_observer
 import tree_json
 
 TOOL = cairn_cli.TOOLS / "single_replica_tool"
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 CASES = 6  # of each seed
 TYPES = ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64", "float8_e4m3fn"]
 Args = ocp.type_handlers.SingleReplicaArrayRestoreArgs

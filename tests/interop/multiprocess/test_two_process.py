@@ -28,7 +28,7 @@ import two_process
 def saved(tmp_path_factory):
     """All variants, saved once; (folder, {variant: leaf records})."""
     root = tmp_path_factory.mktemp("pair") / "saved"
-    seed = os.environ["CAIRN_FRESH_SEED"]
+    seed = os.environ["CAIRN_SEED"]
     subprocess.run([sys.executable, two_process.__file__, "--root", str(root), "--seed", seed], check=True, timeout=300)
     return root, json.loads((root / "expected.json").read_text())
 

@@ -18,7 +18,7 @@ from orbax.checkpoint._src.metadata import sharding as sharding_metadata
 import cairn_cli
 import tree_json
 
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 SHARDED = jax.sharding.NamedSharding(jax.make_mesh((4, 2), ("x", "y")), jax.sharding.PartitionSpec("x"))
 
 

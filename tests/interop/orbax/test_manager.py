@@ -17,7 +17,7 @@ from orbax.checkpoint._src.path import atomicity
 
 import cairn_cli
 
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 STEP = re.compile("((step|a.b)_)?[0-9]+")  # a name of a step
 CODES = [
     (ocp.checkpoint_manager.StepAlreadyExistsError, "already_exists"),

@@ -11,7 +11,7 @@ import pytest
 import cairn_cli
 from test_manager import Cairn, Real
 
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 STEPS = 6  # of a pair
 BOUND = 30  # seconds within which the other process ends
 

@@ -9,7 +9,7 @@ import leaves
 import random_trees
 
 FIXED = random_trees.Plan.matrix(first_seed=1000, rounds=4)
-FRESH = random_trees.Plan.matrix(first_seed=int(os.environ["CAIRN_FRESH_SEED"]), rounds=1)
+FRESH = random_trees.Plan.matrix(first_seed=int(os.environ["CAIRN_SEED"]), rounds=1)
 
 
 @pytest.mark.parametrize("plan", FIXED + FRESH, ids=str)

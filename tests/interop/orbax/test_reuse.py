@@ -11,7 +11,7 @@ import orbax.checkpoint as ocp
 import pytest
 from test_manager import Cairn
 
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 DTYPES = ["<f4", "<f8", "<u2", "|i1", "|b1", "<i8"]
 OWN_FILE = 4 << 20  # values that take so many bytes have a data file of their own
 LAYOUTS = [(True, False), (True, True), (False, False), (False, True)]  # OCDBT, Zarr v3

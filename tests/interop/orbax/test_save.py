@@ -19,7 +19,7 @@ import random_trees
 FORMATS = ["orbax", "orbax-zarr3", "orbax-files"]
 COMPRESSIONS = ["auto", "none", "zstd:3", "blosc"]
 COMBINATIONS = list(itertools.product(FORMATS, COMPRESSIONS, (True, False)))
-SEEDS = [*range(7000, 7000 + 8 * len(COMBINATIONS)), *(int(os.environ["CAIRN_FRESH_SEED"]) + i for i in range(len(COMBINATIONS)))]
+SEEDS = [*range(7000, 7000 + 8 * len(COMBINATIONS)), *(int(os.environ["CAIRN_SEED"]) + i for i in range(len(COMBINATIONS)))]
 
 
 class Case:
@@ -210,7 +210,7 @@ def test_orbax_notices_every_flipped_bit_of_values(form, scratch):
 
 def test_orbax_and_tensorstore_read_nodes_that_are_not_compressed(tmp_path):
     """Without compression, small values lie in nodes of the database, which zstd would not shrink."""
-    rng = np.random.default_rng(int(os.environ["CAIRN_FRESH_SEED"]))
+    rng = np.random.default_rng(int(os.environ["CAIRN_SEED"]))
     tree = {f"w{i:04}": rng.standard_normal(256, dtype=np.float32) for i in range(600)}
     np.savez(tmp_path / "tree.npz", **tree)
     saved = tmp_path / "saved"

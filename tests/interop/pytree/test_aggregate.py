@@ -12,7 +12,7 @@ import random_trees
 import tree_json
 from test_pytree_handler import NICE, run
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 
 
 def leaf(rng):

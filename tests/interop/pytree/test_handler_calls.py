@@ -15,7 +15,7 @@ import test_handler_parts
 import tree_json
 from test_pytree_handler import outcome, run
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 
 
 class Counting(type_handlers.StringHandler):

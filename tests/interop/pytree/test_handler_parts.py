@@ -23,7 +23,7 @@ import tree_json
 from test_pytree_handler import outcome
 
 TOOL = cairn_cli.TOOLS / "handler_tool"
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 SEQUENCES = 300  # per seed
 SEEDS = [0, FRESH]
 

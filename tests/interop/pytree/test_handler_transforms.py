@@ -21,7 +21,7 @@ import test_legacy
 import test_pytree_handler as handler_test
 import tree_json
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 # A checkpoint each, most of them new in every run: more than 500 cases.
 SEEDS = [*range(3), *range(FRESH, FRESH + 17)]
 CASES = 30

@@ -27,7 +27,7 @@ import tree_json
 from test_handler_parts import logged
 from test_pytree_handler import run
 
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 
 # Words of a warning of Orbax, or the name of its event -> Cairn's event.
 WARNINGS = {

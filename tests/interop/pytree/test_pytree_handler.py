@@ -23,7 +23,7 @@ import random_trees
 import tree_json
 
 TOOL = cairn_cli.TOOLS / "pytree_tool"
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 ROUNDS = 24  # files of cases, each of CASES
 CASES = 24
 

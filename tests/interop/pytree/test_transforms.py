@@ -20,7 +20,7 @@ import draws
 import gists
 
 TOOL = str(cairn_cli.TOOLS / "transform_tool")
-SEEDS = [1, 2, 3, int(os.environ["CAIRN_FRESH_SEED"])]
+SEEDS = [1, 2, 3, int(os.environ["CAIRN_SEED"])]
 
 
 def tool(jobs):

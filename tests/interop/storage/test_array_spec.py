@@ -25,7 +25,7 @@ NAMES = ["params.w", "a.b.c", "", "x/y", "x/", "/absolute", "ü", "a b", "..", "
 
 @pytest.fixture
 def rng():
-    return np.random.default_rng(int(os.environ["CAIRN_FRESH_SEED"]))
+    return np.random.default_rng(int(os.environ["CAIRN_SEED"]))
 
 
 def run(jobs):

@@ -16,7 +16,7 @@ DRIVERS = ["ocdbt", "ocdbt", "ocdbt", "file"]  # a database more often than a fo
 
 @pytest.fixture
 def rng():
-    return np.random.default_rng(int(os.environ["CAIRN_FRESH_SEED"]))
+    return np.random.default_rng(int(os.environ["CAIRN_SEED"]))
 
 
 def run(jobs):

@@ -19,7 +19,7 @@ CASES = 120
 
 @pytest.fixture
 def rng():
-    return np.random.default_rng(int(os.environ["CAIRN_FRESH_SEED"]))
+    return np.random.default_rng(int(os.environ["CAIRN_SEED"]))
 
 
 def pick(rng, items):

@@ -397,7 +397,7 @@ def test_chunk_shapes_are_orbax_s(caplog):
     from orbax.checkpoint._src.arrays import subchunking
 
     caplog.set_level("ERROR")
-    rng = np.random.default_rng(int(os.environ["CAIRN_FRESH_SEED"]))
+    rng = np.random.default_rng(int(os.environ["CAIRN_SEED"]))
     jobs, wanted = [], []
     for _ in range(10_000):
         rank = int(rng.integers(0, 5))

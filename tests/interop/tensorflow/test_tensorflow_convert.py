@@ -16,7 +16,7 @@ import tensorflow as tf
 
 import cairn_cli
 
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 

@@ -19,7 +19,7 @@ PLAIN = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
 SMALL = ["float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4", "int2", "uint2", "float4_e2m1fn"]
 # TensorFlow cannot put slices of the others together.
 STITCHED = ["float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64", "complex128", "bfloat16"]
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 
 
 def dtype_of(name):

@@ -19,7 +19,7 @@ from tensorflow.python.checkpoint.sharding import sharding_policies, sharding_ut
 import cairn_cli
 
 TOOL = str(cairn_cli.TOOLS / "checkpoint_sharding_tool")
-FRESH = int(os.environ["CAIRN_FRESH_SEED"])
+FRESH = int(os.environ["CAIRN_SEED"])
 GRAPH = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # TensorFlow puts these together again from parts, and can cut them; those, but not put together again; the others it cannot cut.
 JOINED = ["float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64", "complex128", "qint8"]

@@ -20,7 +20,7 @@ from tensorflow.python.training import checkpoint_state_pb2
 import cairn_cli
 
 TOOL = str(cairn_cli.TOOLS / "bundle_tool")
-SEED = int(os.environ["CAIRN_FRESH_SEED"])
+SEED = int(os.environ["CAIRN_SEED"])
 ROUNDS = 150
 SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"

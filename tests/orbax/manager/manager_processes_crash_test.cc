@@ -20,6 +20,7 @@
 #include "tests/orbax/manager/small_steps.h"
 #include "tests/support/matchers.h"
 #include "tests/support/sanitizers.h"
+#include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 
 namespace cairn::orbax {
@@ -124,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Protocols, ManagerProcessesCrash,
 
 TEST_P(ManagerProcessesCrash, TheOtherEndsAndTheNextPairGoesOn) {
   const TempDir dir = TempDir::in_memory();
-  std::mt19937 random(std::random_device{}());
+  std::mt19937 random(testing::seed());
   int killed_in_work = 0;
   std::int64_t newest = 0;
   // The time of a pair that nobody kills, which spreads the kills over its work.
