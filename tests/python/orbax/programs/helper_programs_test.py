@@ -246,8 +246,10 @@ def test_emergency_managers_say_what_to_use():
         with pytest.raises(NotImplementedError, match=r"use cairn\.orbax\.CheckpointManager"):
             make()
     assert multi_tier.ReplicatorCheckpointManager is replicator.ReplicatorCheckpointManager
-    with pytest.raises(ImportError, match="mesh_consistency"):
-        from cairn.orbax.experimental.emergency import mesh_consistency  # noqa: F401
+    with pytest.raises(ImportError, match="colocated_utils"):
+        from cairn.orbax.experimental.emergency.multi_tier_checkpointing import (  # noqa: F401
+            colocated_utils,
+        )
     assert ours.experimental.emergency.checkpoint_manager is emergency
 
 

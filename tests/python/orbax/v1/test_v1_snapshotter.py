@@ -173,8 +173,10 @@ def test_one_that_is_busy(snapshotter, pathways, monkeypatch, caplog):
         made.save(step, {"a": put(np.arange(4.0))})
     go.set()
     made.join()
-    assert made.latest.step in (0, 1)  # one is copied while another one waits
-    assert any("snapshot" in record.getMessage().lower() for record in caplog.records)
+    assert made.latest is not None
+    # One is copied while another one waits; no more than these two are taken.
+    left_out = [one for one in caplog.records if "snapshot" in one.getMessage().lower()]
+    assert 4 <= len(left_out) <= 5
 
 
 def test_copies_that_fail(snapshotter, pathways):

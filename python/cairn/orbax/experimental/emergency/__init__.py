@@ -2,8 +2,8 @@
 
 These managers keep checkpoints on the local disks of each slice of accelerators, and restore a
 slice that has failed from another one. cairn.orbax has no such managers: making one raises a
-NotImplementedError. Options can be made, and the modules for devices that have other numbers after a
-restart, for steps on local disks and for the choice of steps work.
+NotImplementedError. Options can be made, and the modules work that need no manager: devices that
+have other numbers after a restart, steps on local disks, the choice of steps.
 """
 
 from cairn.orbax._impl.missing import hints as _hints
