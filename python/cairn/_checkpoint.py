@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from typing_extensions import Unpack
+
+    from cairn._options import LoadBelowOptions
+
     _Mapping = Mapping[Any, Any]
 else:
     _Mapping = Mapping
@@ -158,7 +162,7 @@ class Group(_Mapping):
         kind = type(self._node).__name__
         return f"<cairn.Group {self._name or '(root)'}: {kind} of {len(self)}>"
 
-    def load(self, **options: Any) -> Any:
+    def load(self, **options: Unpack[LoadBelowOptions]) -> Any:
         """Reads everything below into memory. Options as those of cairn.load without a target."""
         from cairn._load import load_below
 

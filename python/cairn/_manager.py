@@ -12,6 +12,10 @@ TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
 
+    from typing_extensions import Unpack
+
+    from cairn._options import LoadOptions, ManagerOptions
+
 
 class CheckpointManager:
     """Saves, keeps and removes the steps of a directory, as Orbax's manager, which continues it.
@@ -39,10 +43,12 @@ class CheckpointManager:
     wait_until_finished() or close().
     """
 
-    def __init__(self, directory: str | os.PathLike[str], **options: Any) -> None:
+    def __init__(
+        self, directory: str | os.PathLike[str], **options: Unpack[ManagerOptions]
+    ) -> None:
         self._prefix = options.get("step_prefix") or ""
         self._digits = options.get("step_digits") or 0
-        chosen = {"support_rich_types": True, **options}
+        chosen: dict[str, Any] = {"support_rich_types": True, **options}
         coordinator, timeout = chosen.pop("coordinator", None), chosen.pop("timeout", 300)
         chosen["processes"] = processes(coordinator, timeout)
         self._native = _cairn.Manager(directory, chosen)
@@ -75,7 +81,9 @@ class CheckpointManager:
             )
         )
 
-    def restore(self, step: int | None = None, target: Any = None, **options: Any) -> Any:
+    def restore(
+        self, step: int | None = None, target: Any = None, **options: Unpack[LoadOptions]
+    ) -> Any:
         """The tree of a step (None: the latest). Options as those of cairn.load."""
         self.wait_until_finished()
         if step is None:

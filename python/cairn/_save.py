@@ -14,6 +14,10 @@ TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
 
+    from typing_extensions import Unpack
+
+    from cairn._options import AsyncSaveOptions, SaveOptions
+
 
 def check_flag(name: str, value: Any) -> None:
     """Raises ValueError unless an argument is True or False. "no" would be true."""
@@ -32,7 +36,7 @@ def save(
     progress: Any = None,
     coordinator: Any = None,
     timeout: float = 300,
-    **options: Any,
+    **options: Unpack[SaveOptions],
 ) -> None:
     """Saves a tree of arrays. The checkpoint appears complete or not at all, and is then durable.
 
@@ -82,7 +86,7 @@ def save(
     check_flag("overwrite", overwrite)
     with shown(progress, "save") as callback:
         if chosen == "orbax":
-            native = _options(overwrite, metadata, item_metadata, options, coordinator, timeout)
+            native = _options(overwrite, metadata, item_metadata, {**options}, coordinator, timeout)
             _cairn.save(path, tree, native, callback)
             return
         if chosen in ("dcp", "torch"):
@@ -113,7 +117,7 @@ def save_async(
     item_metadata: Any = None,
     coordinator: Any = None,
     timeout: float = 300,
-    **options: Any,
+    **options: Unpack[AsyncSaveOptions],
 ) -> PendingSave:
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
 
@@ -131,7 +135,7 @@ def save_async(
             f"{path}: save_async writes Orbax checkpoints, not {chosen}; call save, or give "
             "format='orbax'"
         )
-    native = _options(overwrite, metadata, item_metadata, options, coordinator, timeout)
+    native = _options(overwrite, metadata, item_metadata, {**options}, coordinator, timeout)
     return PendingSave(_cairn.BackgroundSave(path, tree, native), path)
 
 

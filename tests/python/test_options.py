@@ -3,12 +3,14 @@
 import os
 import re
 import time
+import typing
 from pathlib import Path
 
 import cairn
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+from cairn import _options
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -139,3 +141,39 @@ def test_the_name_of_the_metadata(tmp_path):
     cairn.save(tmp_path / "c", {"a": np.ones(3)}, use_ocdbt=False)
     (tmp_path / "c/a/.zarray").rename(tmp_path / "c/a/meta")
     assert cairn.open(tmp_path / "c", metadata_key="meta")["a"].numpy().tolist() == [1, 1, 1]
+
+
+SAMPLES = {
+    "compression": "zstd:3", "chunk_bytes": 4096, "target_file_bytes": 0, "durability": "unsynced", "commit_protocol": "commit_file",
+    "save_timeout": 60.0, "threads": 2, "memory": 1 << 24, "item": "state", "reuse_from": "", "background_copy_bytes": 1, "coordinator": "none",
+    "timeout": 9.0, "save_interval_steps": 2, "save_on_steps": {1}, "is_preempted": lambda step: False, "max_to_keep": 3, "keep_period": 2,
+    "keep_time_interval": 9.0, "best_metric": "loss", "best_fn": lambda metrics: 0.0, "best_mode": "min", "step_prefix": "a", "step_digits": 3,
+    "todelete_subdir": "gone", "read_only": False, "root_metadata": "{}", "framework": "numpy", "dtype": "float32", "casting": "unsafe", "include": "*",
+}
+
+
+@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions"])
+def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
+    cairn.save(tmp_path / "c", {"a": np.ones(3)})
+    known = typing.get_type_hints(getattr(_options, name))
+    assert len(known) >= 5
+    call = {"SaveOptions": lambda path, **options: cairn.save(path, {"a": 1}, **options),
+            "AsyncSaveOptions": lambda path, **options: cairn.save_async(path, {"a": 1}, **options).wait(),
+            "ManagerOptions": lambda path, **options: cairn.CheckpointManager(path, **options).close(),
+            "LoadOptions": lambda path, **options: cairn.load(tmp_path / "c", **options),
+            "LoadBelowOptions": lambda path, **options: cairn.open(tmp_path / "c").load(**options)}[name]
+    for i, option in enumerate(known):
+        sample = SAMPLES.get(option, True if known[option] is bool else None)
+        if (name, option) != ("LoadOptions", "item"):
+            call(tmp_path / str(i), **{option: sample})
+        if option not in ("coordinator", "timeout"):  # only where there are several processes
+            with pytest.raises((ValueError, TypeError)):
+                call(tmp_path / f"{i}.wrong", **{option: object()})
+
+
+def test_type_checkers_know_all_options():
+    """Those that the messages of managers call options of one save have other names or places."""
+    text = (ROOT / "python/src/options.cc").read_text() + (ROOT / "python/src/manager.cc").read_text()
+    names = set(re.findall(r'^      {"(\w+)",', text, re.M)) | set(re.findall(r'take\(options, "(\w+)"', text))
+    typed = set(typing.get_type_hints(_options.AsyncSaveOptions)) | set(typing.get_type_hints(_options.ManagerOptions))
+    assert names - typed == {"if_exists", "custom_metadata", "item_metadata", "v1"} and typed - names <= {"coordinator", "timeout"}

@@ -1,0 +1,90 @@
+"""The types of the options of cairn.save and others. Only type checkers read them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from typing import Any, Literal, TypedDict
+
+
+class StorageOptions(TypedDict, total=False):
+    """Of every save of an Orbax checkpoint."""
+
+    use_ocdbt: bool
+    use_zarr3: bool
+    compression: str
+    chunk_bytes: int | None
+    target_file_bytes: int
+    durability: Literal["synced", "unsynced"]
+    support_rich_types: bool
+    commit_protocol: Literal["atomic_rename", "commit_file"]
+    save_timeout: float | None
+    threads: int | None
+    memory: int | None
+
+
+class SaveOptions(StorageOptions, total=False):
+    """Of cairn.save."""
+
+    item: str | None
+    reuse_from: str | os.PathLike[str]
+
+
+class AsyncSaveOptions(SaveOptions, total=False):
+    """Of cairn.save_async."""
+
+    background_copy_bytes: int | None
+
+
+class ManagerOptions(StorageOptions, total=False):
+    """Of CheckpointManager."""
+
+    background_copy_bytes: int | None
+    coordinator: Any
+    timeout: float
+    save_interval_steps: int
+    save_on_steps: Collection[int] | None
+    is_preempted: Callable[[int], bool] | None
+    max_to_keep: int | None
+    keep_period: int | None
+    keep_time_interval: float | None
+    best_metric: str | None
+    best_fn: Callable[[dict[str, float]], float] | None
+    best_mode: Literal["max", "min"]
+    keep_checkpoints_without_metrics: bool
+    step_prefix: str | None
+    step_digits: int | None
+    create: bool
+    read_only: bool
+    cleanup_tmp_directories: bool
+    todelete_subdir: str | None
+    root_metadata: str
+    enable_background_delete: bool
+    prevent_write_metrics: bool
+    enable_async_checkpointing: bool
+    reuse_unchanged: bool
+
+
+class LoadOptions(TypedDict, total=False):
+    """Of cairn.load, for a step that is chosen already."""
+
+    out: Any
+    include: str | list[str] | None
+    item: str | None
+    partial: bool
+    framework: Literal["numpy", "torch", "jax"] | None
+    dtype: Any
+    sharding: Any
+    casting: Literal["checked", "unsafe"]
+    allow_missing: bool
+    progress: Any
+
+
+class LoadBelowOptions(TypedDict, total=False):
+    """Of Group.load."""
+
+    framework: Literal["numpy", "torch", "jax"] | None
+    dtype: Any
+    sharding: Any
+    casting: Literal["checked", "unsafe"]
+    progress: Any
