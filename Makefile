@@ -77,7 +77,7 @@ test-tsan: deps  ## unit tests under ThreadSanitizer
 test-fuzz: deps  ## FUZZ_SECONDS (60) of real fuzzing, shared by all targets
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(JOBS)
 
-test-layering: deps  ## includes point down; every public header compiles alone
+test-layering: deps  ## includes and imports point down; every public header compiles alone
 	@python3 tests/layering_test.py
 
 test-consumer: build  ## install, then build and run a program that uses find_package(cairn)

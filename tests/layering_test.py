@@ -1,5 +1,8 @@
-"""Includes point down: the table of allowed arrows, checked against every #include; headers compile alone; a type's name is one type's."""
+"""Includes and imports point down: the tables of allowed arrows, checked against every #include of the library and every import of the
+Python package; headers compile alone; a type's name is one type's."""
+import ast
 import concurrent.futures
+import graphlib
 import os
 import pathlib
 import re
@@ -69,8 +72,29 @@ THIRD_PARTY = {
 }
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"]}
-MOST_FILES = 25  # in a folder of the library or the command: a page that can be read at a glance
+MOST_FILES = 25  # in a folder of the library, the command or the Python package: a page that can be read at a glance
 MOST_PUBLIC_HEADERS = 42  # directly in cairn/: users include them, and docs/decisions.md says why they are not in subfolders
+
+# The Python package. Floors of cairn/orbax/_impl, lowest first: a module may import those of its own floor and of lower ones.
+FLOORS = ["base", "paths", "trees", "stored", "leaves", "types", "handlers", "commit", "steps", "v1"]
+# Floors beside these -> the highest floor that they may import. None of FLOORS imports them.
+BESIDE = {"model_surgery": "trees", "testing": "steps"}
+IMPL = "cairn.orbax._impl"
+PACKAGE = ROOT / "python/cairn"
+# Public modules of cairn.orbax that define functions or classes of their own, and why. Others re-export what is in _impl.
+DEFINES = {
+    "__main__": "a program",
+    "test_utils": "helpers of tests, which call each other by their public names",
+    "experimental.emergency._unavailable": "its error names the public module of the class",
+    "experimental.emergency.checkpoint_manager": "a class that cannot be made; its error names this module",
+    "experimental.emergency.multi_tier_checkpointing.initialization": "a function that cannot be called",
+    "experimental.emergency.p2p.args": "arguments of a manager that cannot be made",
+    "experimental.emergency.p2p.checkpoint_manager": "a class that cannot be made; its error names this module",
+    "experimental.emergency.p2p.options": "options of a manager that cannot be made",
+    "experimental.emergency.p2p.policies": "options of a manager that cannot be made",
+    "experimental.emergency.p2p.utils": "arguments of a manager that cannot be made",
+    "experimental.emergency.replicator_checkpoint_manager": "a class that cannot be made; its error names this module",
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
@@ -87,8 +111,8 @@ def subfolder_of(path):
     return "/".join(path.split("/")[2:-1])
 
 
-def too_many_files(folder, most):
-    count = sum(path.is_file() for path in folder.iterdir())
+def too_many_files(folder, most, pattern="*"):
+    count = sum(path.is_file() for path in folder.glob(pattern))
     if count > most:
         yield f"{folder.relative_to(ROOT)}: {count} files, more than {most}"
 
@@ -130,6 +154,124 @@ def violations():
                 inside = include.startswith("cairn/") and include.count("/") > 1
                 if inside and folder_of(include) not in MAY_LOOK_INSIDE.get(rel, []):
                     yield f"{rel}: may see public headers only, not {include}"
+
+
+def is_for_type_checkers(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def statements_below(node):
+    """All nodes below one, those in functions too; not those that only type checkers read."""
+    for child in ast.iter_child_nodes(node):
+        if is_for_type_checkers(child):
+            for other in child.orelse:
+                yield from [other, *statements_below(other)]
+        else:
+            yield child
+            yield from statements_below(child)
+
+
+class Modules:
+    """The modules of the Python package, and what each imports of the package, at its top or in a function."""
+
+    def __init__(self):
+        files = sorted(PACKAGE.rglob("*.py"))
+        self.files = {self._name(file): file for file in files}
+        self.trees = {name: ast.parse(file.read_text()) for name, file in self.files.items()}
+        self.imports = {name: sorted(set(self._imports(name)) - {name}) for name in self.files}
+
+    def _name(self, file):
+        return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+    def _imports(self, name):
+        for node in statements_below(self.trees[name]):
+            if isinstance(node, ast.Import):
+                found = [self._module(alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                source = self._source(name, node)
+                found = [self._module(f"{source}.{alias.name}") for alias in node.names]
+            else:
+                continue
+            yield from filter(None, found)
+
+    def _source(self, name, node):
+        """The absolute name of the module of "from ... import"."""
+        if not node.level:
+            return node.module
+        parts = name.split(".")
+        up = node.level - (self.files[name].name == "__init__.py")
+        return ".".join([*parts[:len(parts) - up], *([node.module] if node.module else [])])
+
+    def _module(self, name):
+        """The module that a dotted name leads to; None outside of the package, and for its native part."""
+        if not f"{name}.".startswith("cairn.") or f"{name}.".startswith("cairn._cairn."):
+            return None
+        while name not in self.files:
+            name = name.rpartition(".")[0]
+        return name
+
+    def circle(self):
+        """The modules of a circle of imports; [] if there is none."""
+        try:
+            graphlib.TopologicalSorter(self.imports).prepare()
+        except graphlib.CycleError as error:
+            return error.args[1][::-1]
+        return []
+
+
+def floor_of(module):
+    """"leaves" of cairn.orbax._impl.leaves.leaf_args; "" of another module of cairn.orbax; None of the rest of the package."""
+    if module.startswith(f"{IMPL}."):
+        return module.removeprefix(f"{IMPL}.").split(".")[0]
+    return "" if module.startswith("cairn.orbax") else None
+
+
+def may_import(floor, target):
+    if target is None or floor in ("", target):  # the public modules are above the floors
+        return floor is not None or target is None
+    if target in BESIDE or target == "" or floor is None:
+        return False
+    highest = BESIDE.get(floor, floor)
+    return FLOORS.index(target) <= FLOORS.index(highest)
+
+
+def upward_imports(modules):
+    for name, targets in modules.imports.items():
+        floor = floor_of(name)
+        if floor and floor not in FLOORS and floor not in BESIDE:
+            yield f"{name}: {floor} is not in FLOORS"
+            continue
+        for target in targets:
+            if not may_import(floor, floor_of(target)):
+                yield f"{name}: may not import {target}, which is on a higher floor"
+
+
+def own_definitions(modules):
+    """Functions and classes that public modules of cairn.orbax define, but for the late imports of __getattr__ and __dir__."""
+    for name, tree in modules.trees.items():
+        short = name.removeprefix("cairn.orbax").removeprefix(".")
+        if floor_of(name) != "" or name == IMPL:
+            continue
+        names = [node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+        own = [one for one in names if one not in ("__getattr__", "__dir__")]
+        if own and short not in DEFINES:
+            yield f"{name}: defines {', '.join(own)}; define it below {IMPL}, and import it here"
+        if not own and short in DEFINES:
+            yield f"{name}: defines nothing: leave it out of DEFINES"
+    for short in DEFINES:
+        if f"cairn.orbax.{short}" not in modules.trees:
+            yield f"there is no cairn.orbax.{short}: leave it out of DEFINES"
+
+
+def python_violations():
+    modules = Modules()
+    circle = modules.circle()
+    if circle:
+        yield f"a circle of imports: {' -> '.join(circle)}"
+    yield from upward_imports(modules)
+    yield from own_definitions(modules)
+    for folder in sorted({file.parent for file in modules.files.values()}):
+        yield from too_many_files(folder, MOST_FILES, "*.py")
 
 
 NAMESPACE = re.compile(r"^namespace ?((?:[\w:]|inline )*) ?\{|^\}  // namespace", re.M)
@@ -211,7 +353,7 @@ def unfriendly_options():
 
 def main():
     precompile_the_standard_library()
-    problems = [*violations(), *types_of_one_name(), *misplaced_headers(), *unfriendly_options()]
+    problems = [*python_violations(), *violations(), *types_of_one_name(), *misplaced_headers(), *unfriendly_options()]
     proved = {own_header(source) for source in (ROOT / "cairn").rglob("*.cc")}
     others = sorted(header for header in (ROOT / "cairn").rglob("*.h") if header not in proved)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -219,7 +361,7 @@ def main():
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        print("Includes point down, every header compiles alone, and no two types have one name.")
+        print("Includes and imports point down, every header compiles alone, and no two types have one name.")
     return 1 if problems else 0
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 
+from cairn import _cairn
+
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
@@ -29,8 +31,6 @@ def number_conversion(stored: str, dtype: Any) -> str:
 
 @functools.cache
 def _is_number(name: str) -> bool:
-    from cairn import _cairn
-
     return _cairn.is_number_type(name)
 
 

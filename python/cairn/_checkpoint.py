@@ -7,7 +7,10 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cairn import _cairn
-from cairn._leaves import empty_namedtuple
+from cairn._leaves import item_value
+from cairn._load_stored import load_below
+from cairn._read_plan import ReadPlan
+from cairn._sizes import size_text
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -95,19 +98,6 @@ def _warn(reader: Any, stacklevel: int) -> None:
         warnings.warn(text, stacklevel=stacklevel)
 
 
-def item_value(reader: Any, index: int) -> Any:
-    """The value of a leaf that is not an array."""
-    info = reader.tensor(index)
-    if info.kind == "placeholder":
-        return ...
-    if info.kind == "string":
-        values = reader.strings(index)
-        return values[0] if info.shape == () else values
-    if info.typestr == "NamedTuple":
-        return empty_namedtuple()
-    return {"Dict": {}, "List": [], "Tuple": ()}.get(info.typestr)
-
-
 class Group(_Mapping):
     """A dict, list or tuple of a checkpoint. Indexing returns a Group or a Tensor."""
 
@@ -164,8 +154,6 @@ class Group(_Mapping):
 
     def load(self, **options: Unpack[LoadBelowOptions]) -> Any:
         """Reads everything below into memory. Options as those of cairn.load without a target."""
-        from cairn._load import load_below
-
         return load_below(self.reader, self._node, self._name or self._path, **options)
 
     def _child(self, key: Any, node: Any) -> Any:
@@ -266,16 +254,6 @@ class Checkpoint(Group):
         return f"<cairn.Checkpoint {self.path!r}: {what}, {count} arrays, {size_text(nbytes)}>"
 
 
-def size_text(nbytes: int) -> str:
-    """ "1.5 GiB" """
-    size = float(nbytes)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
 class Tensor:
     """An array of a checkpoint. Nothing is read before it is indexed or converted."""
 
@@ -370,8 +348,6 @@ class Tensor:
         implementation = self._reader.random_key_impl(self._index)
         if sharding is None and not implementation:
             return jax.numpy.asarray(self.numpy())
-        from cairn._read_plan import ReadPlan
-
         plan = ReadPlan(self._reader)
         if implementation:
             plan.add_keys(self._index, sharding, implementation)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from cairn._sizes import size_text
+
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
@@ -13,8 +15,6 @@ _MOST_CHILDREN = 200  # of one node
 
 
 def drawn(checkpoint: Any) -> str:
-    from cairn._checkpoint import size_text
-
     reader = checkpoint.reader
 
     def leaf(name: str, index: int) -> str:

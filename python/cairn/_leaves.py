@@ -104,6 +104,19 @@ def empty_namedtuple() -> Any:
     return namedtuple_type("", "EmptyNamedTuple", [])()
 
 
+def item_value(reader: Any, index: int) -> Any:
+    """The value of a leaf that is not an array."""
+    info = reader.tensor(index)
+    if info.kind == "placeholder":
+        return ...
+    if info.kind == "string":
+        values = reader.strings(index)
+        return values[0] if info.shape == () else values
+    if info.typestr == "NamedTuple":
+        return empty_namedtuple()
+    return {"Dict": {}, "List": [], "Tuple": ()}.get(info.typestr)
+
+
 _made: dict[tuple[str, str, tuple[str, ...]], Any] = {}
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 
+from cairn._arguments import check_flag, included
 from cairn._checkpoint import Checkpoint, open_whole
-from cairn._globs import included
-from cairn._load_stored import add_stored, check_sharding, indices_of, pick, warn_of_lost_keys
+from cairn._load_stored import check_arguments, read_leaves, warn_of_lost_keys
 from cairn._load_target import load_into, load_like
 from cairn._progress import shown
-from cairn._read_plan import ReadPlan
-from cairn._save import check_flag
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -76,7 +74,7 @@ def load(
         target's type, or the path is not a checkpoint.
       TypeError: sharding is not a sharding.
     """
-    _check_arguments(target, out, include, framework, dtype, sharding, casting)
+    check_arguments(target, out, include, framework, dtype, sharding, casting)
     check_flag("partial", partial)
     check_flag("allow_missing", allow_missing)
     if isinstance(path, Checkpoint):
@@ -95,25 +93,6 @@ def load(
             warn_of_lost_keys(opened.reader, opened.path, None)
             return opened.reader.load(callback)
         return _converted(opened, include, framework, dtype, sharding, casting, callback)
-
-
-def _check_arguments(
-    target: Any, out: Any, include: Any, framework: Any, dtype: Any, sharding: Any, casting: Any
-) -> None:
-    if framework not in (None, "numpy", "torch", "jax"):
-        raise ValueError(f"framework: {framework!r} is not 'numpy', 'torch' or 'jax'")
-    if casting not in ("checked", "unsafe"):
-        raise ValueError(f"casting: {casting!r} is not 'checked' or 'unsafe'")
-    if sum(given is not None for given in (target, out, include)) > 1:
-        raise ValueError("give only one of target, out and include")
-    if (target is not None or out is not None) and (
-        framework not in (None, "numpy") or dtype is not None or sharding is not None
-    ):
-        raise ValueError("framework, dtype and sharding are those of the target's leaves")
-    if out is not None and casting != "checked":
-        raise ValueError("casting: out has the stored types, so nothing is converted")
-    if not callable(sharding):
-        check_sharding(sharding)
 
 
 def _converted(
@@ -135,37 +114,4 @@ def _converted(
             raise KeyError(f"no leaf matches {', '.join(map(repr, globs))}")
     warn_of_lost_keys(reader, opened.path, None if globs is None else indices, 4)
     structure = reader.structure(True)
-    return _read_leaves(reader, indices, structure, framework, dtype, sharding, casting, callback)
-
-
-def load_below(
-    reader: Any,
-    node: Any,
-    where: str,
-    framework: str | None = None,
-    dtype: Any = None,
-    sharding: Any = None,
-    casting: str = "checked",
-    progress: Any = None,
-) -> Any:
-    """Everything below a node of the structure. `where` names it in warnings."""
-    _check_arguments(None, None, None, framework, dtype, sharding, casting)
-    indices = list(indices_of(node))
-    warn_of_lost_keys(reader, where, indices, 4)
-    with shown(progress, "load") as callback:
-        return _read_leaves(reader, indices, node, framework, dtype, sharding, casting, callback)
-
-
-def _read_leaves(
-    reader: Any,
-    indices: list[int],
-    structure: Any,
-    framework: str | None,
-    dtype: Any,
-    sharding: Any,
-    casting: str,
-    callback: Any,
-) -> Any:
-    plan = ReadPlan(reader, casting)
-    add_stored(plan, indices, framework, dtype, sharding)
-    return pick(structure, dict(zip(indices, plan.run(callback), strict=True)))
+    return read_leaves(reader, indices, structure, framework, dtype, sharding, casting, callback)

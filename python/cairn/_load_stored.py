@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from cairn._casts import is_float
-from cairn._checkpoint import item_value
+from cairn._leaves import item_value
+from cairn._progress import shown
+from cairn._read_plan import ReadPlan
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
-
-    from cairn._read_plan import ReadPlan
 
 
 def warn_of_lost_keys(
@@ -155,3 +155,60 @@ def _pick_or_none(node: Any, values: dict[int, Any]) -> tuple[Any] | None:
     if hasattr(node, "_fields") and len(kept_items) == len(node):
         return (type(node)(*kept_items),)
     return (kept_items if isinstance(node, list) else tuple(kept_items),)
+
+
+# ---- loads without a target ----
+
+
+def check_arguments(
+    target: Any, out: Any, include: Any, framework: Any, dtype: Any, sharding: Any, casting: Any
+) -> None:
+    """Raises ValueError for arguments of load() that exclude each other or have no such value."""
+    if framework not in (None, "numpy", "torch", "jax"):
+        raise ValueError(f"framework: {framework!r} is not 'numpy', 'torch' or 'jax'")
+    if casting not in ("checked", "unsafe"):
+        raise ValueError(f"casting: {casting!r} is not 'checked' or 'unsafe'")
+    if sum(given is not None for given in (target, out, include)) > 1:
+        raise ValueError("give only one of target, out and include")
+    if (target is not None or out is not None) and (
+        framework not in (None, "numpy") or dtype is not None or sharding is not None
+    ):
+        raise ValueError("framework, dtype and sharding are those of the target's leaves")
+    if out is not None and casting != "checked":
+        raise ValueError("casting: out has the stored types, so nothing is converted")
+    if not callable(sharding):
+        check_sharding(sharding)
+
+
+def load_below(
+    reader: Any,
+    node: Any,
+    where: str,
+    framework: str | None = None,
+    dtype: Any = None,
+    sharding: Any = None,
+    casting: str = "checked",
+    progress: Any = None,
+) -> Any:
+    """Everything below a node of the structure. `where` names it in warnings."""
+    check_arguments(None, None, None, framework, dtype, sharding, casting)
+    indices = list(indices_of(node))
+    warn_of_lost_keys(reader, where, indices, 4)
+    with shown(progress, "load") as callback:
+        return read_leaves(reader, indices, node, framework, dtype, sharding, casting, callback)
+
+
+def read_leaves(
+    reader: Any,
+    indices: list[int],
+    structure: Any,
+    framework: str | None,
+    dtype: Any,
+    sharding: Any,
+    casting: str,
+    callback: Any,
+) -> Any:
+    """The structure with the values of the leaves of these numbers."""
+    plan = ReadPlan(reader, casting)
+    add_stored(plan, indices, framework, dtype, sharding)
+    return pick(structure, dict(zip(indices, plan.run(callback), strict=True)))

@@ -6,7 +6,8 @@ import sys
 
 from cairn import _targets
 from cairn._casts import exact_number
-from cairn._checkpoint import Checkpoint, item_value
+from cairn._checkpoint import Checkpoint
+from cairn._leaves import item_value
 from cairn._load_stored import add_stored, indices_of, numpy_dtype, pick, warn_of_lost_keys
 from cairn._read_plan import ReadPlan
 

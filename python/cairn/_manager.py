@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 from cairn import _cairn
+from cairn._background import end_before_the_program
 from cairn._load import load
-from cairn._save import end_before_the_program, json_text, processes
+from cairn._save import json_text, processes
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ import threading
 import time
 import weakref
 
-from cairn import _save
+from cairn._background import wait_for_all
 from cairn._store_coordinator import StoreCoordinator
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
@@ -151,7 +151,7 @@ def _engine(name: str, peer: Any, make: Any) -> _Session:
         known = _engines[name] = (peer, _Session(make()))
         # Saves in the background end before jax.distributed does, whose own function was
         # registered before.
-        atexit.register(_save.wait_for_all)
+        atexit.register(wait_for_all)
     return known[1]
 
 
@@ -199,7 +199,7 @@ def _session_of(coordinator: Any) -> _Session:
             raise TypeError(f"coordinator: {type(coordinator).__qualname__} has no {member}")
     if coordinator not in _given:
         _given[coordinator] = _Session(coordinator)
-        atexit.register(_save.wait_for_all)
+        atexit.register(wait_for_all)
     return _given[coordinator]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
-import weakref
 
 from cairn import _cairn
+from cairn._arguments import check_flag
+from cairn._background import end_before_the_program
 from cairn._progress import shown
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from cairn._options import AsyncSaveOptions, SaveOptions
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Raises ValueError unless an argument is True or False. "no" would be true."""
-    if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):
-        raise ValueError(f"{name}: expected True or False, not {value!r}")
 
 
 def save(
@@ -190,16 +184,6 @@ def json_text(value: Any) -> str:
     return json.dumps(value)
 
 
-_running: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-if hasattr(os, "register_at_fork"):  # the saves end in the process that started them
-    os.register_at_fork(after_in_child=_running.clear)
-
-
-def end_before_the_program(saver: Any, path: str) -> None:
-    """Has the program wait for `saver` before it ends."""
-    _running[saver] = path
-
-
 class PendingSave:
     """A save that goes on in the background. The program waits for it before it ends."""
 
@@ -228,13 +212,3 @@ class PendingSave:
 
     def __repr__(self) -> str:
         return f"<cairn.PendingSave {self.path!r}: {'ended' if self.done() else 'running'}>"
-
-
-@atexit.register
-def wait_for_all() -> None:
-    """Waits for the saves in the background."""
-    for saver, path in list(_running.items()):
-        try:
-            saver._native.wait()
-        except Exception as error:  # nobody is left to handle it
-            print(f"cairn: the save of {path} failed: {error}", file=sys.stderr)

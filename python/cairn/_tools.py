@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 
 from cairn import _cairn
+from cairn._arguments import check_flag, excluded, included
 from cairn._checkpoint import Checkpoint, open
-from cairn._globs import excluded, included
 from cairn._progress import shown
-from cairn._save import check_flag
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:

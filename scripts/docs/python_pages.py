@@ -193,7 +193,7 @@ def v1_names():
     late = assigned(parsed(path_of("cairn.orbax.v1")), "_NAMES")
     for module, names in ast.literal_eval(late.generators[0].iter.func.value).items():
         for name in names.split():
-            yield f"cairn.orbax.v1.{module}", name
+            yield f"cairn.orbax.{module}", name
     yield from names_of_modules("cairn.orbax.v1")
 
 

@@ -69,7 +69,7 @@ _NAMES = {
         "_impl.handlers.composite_handler": "CompositeOptions",
         "_impl.handlers.base_pytree_handler": "BasePyTreeCheckpointHandler",
         "_impl.types.into_orbax": "install_into_orbax uninstall_from_orbax",
-        "_impl.as_orbax": "use_as_orbax",
+        "_impl.base.as_orbax": "use_as_orbax",
     }.items()
     for name in names.split()
 }

@@ -1,5 +1,6 @@
 """Arguments of saves and restores: args.StandardSave, args.Composite, ..."""
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.handlers.args import (
     CheckpointArgs,
     get_registered_args_cls,
@@ -24,7 +25,6 @@ from cairn.orbax._impl.handlers.pytree_handler import PyTreeRestoreArgs as PyTre
 from cairn.orbax._impl.handlers.pytree_handler import PyTreeSaveArgs as PyTreeSave
 from cairn.orbax._impl.handlers.standard_handler import StandardRestoreArgs as StandardRestore
 from cairn.orbax._impl.handlers.standard_handler import StandardSaveArgs as StandardSave
-from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 

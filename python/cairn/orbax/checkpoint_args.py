@@ -1,5 +1,6 @@
 """Arguments of handlers, under the name of Orbax's module."""
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.handlers.args import (
     CheckpointArgs,
     get_registered_args_cls,
@@ -8,7 +9,6 @@ from cairn.orbax._impl.handlers.args import (
     register_with_handler,
 )
 from cairn.orbax._impl.handlers.handler import CheckpointHandler
-from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 

@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.step_metadata import deserialize_root_metadata, serialize_root_metadata
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.infos import CheckpointInfo
 from cairn.orbax._impl.steps.manager import CheckpointManager, StepAlreadyExistsError
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
-from cairn.orbax.args import Composite as _Composite
+from cairn.orbax._impl.steps.manager_setup import (
+    determine_default_item_mode_from_args,
+    is_async_checkpointer,
+)
+from cairn.orbax._impl.stored.step_metadata import (
+    deserialize_root_metadata,
+    serialize_root_metadata,
+)
 from cairn.orbax.checkpoint_args import CheckpointArgs
 from cairn.orbax.checkpointers import AbstractCheckpointer, AsyncCheckpointer, Checkpointer
 from cairn.orbax.handlers import (
@@ -37,16 +43,6 @@ CheckpointersDict: TypeAlias = Mapping[str, AbstractCheckpointer]
 CheckpointHandlersDict: TypeAlias = Mapping[str, CheckpointHandler]
 
 __getattr__ = _hints(__name__)
-
-
-def determine_default_item_mode_from_args(args: Any) -> bool:
-    """Whether the arguments are those of one item without a name."""
-    return not isinstance(args, _Composite)
-
-
-def is_async_checkpointer(checkpointer: Any) -> bool:
-    """Whether a checkpointer saves in the background."""
-    return isinstance(checkpointer, AsyncCheckpointer)
 
 
 __all__ = [

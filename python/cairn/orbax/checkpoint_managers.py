@@ -1,6 +1,6 @@
 """CheckpointManager, its options and its policies."""
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps import preservation_policy, save_decision_policy
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.manager import CheckpointManager

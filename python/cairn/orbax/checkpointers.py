@@ -1,8 +1,12 @@
 """Checkpointers."""
 
-from cairn.orbax._impl.checkpointer import AbstractCheckpointer, AsyncCheckpointer, Checkpointer
-from cairn.orbax._impl.checkpointers import PyTreeCheckpointer, StandardCheckpointer
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.commit.checkpointer import (
+    AbstractCheckpointer,
+    AsyncCheckpointer,
+    Checkpointer,
+)
+from cairn.orbax._impl.commit.checkpointers import PyTreeCheckpointer, StandardCheckpointer
 
 __getattr__ = _hints(__name__)
 

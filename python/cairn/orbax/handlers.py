@@ -1,5 +1,6 @@
 """Handlers, their registries and their arguments."""
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.handlers.array_handler import (
     ArrayCheckpointHandler,
     ArraySaveArgs,
@@ -42,7 +43,6 @@ from cairn.orbax._impl.handlers.standard_handler import (
     StandardRestoreArgs,
     StandardSaveArgs,
 )
-from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 

@@ -1,9 +1,9 @@
 """Paths: how steps are named and how a checkpoint becomes complete."""
 
 from cairn.orbax import step
-from cairn.orbax._impl import atomicity
-from cairn.orbax._impl import atomicity as atomicity_types
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.stored import atomicity
+from cairn.orbax._impl.stored import atomicity as atomicity_types
 
 __getattr__ = _hints(
     __name__,

@@ -1,5 +1,6 @@
 """The names of Orbax's internal modules of the handlers of trees; older programs import them."""
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -16,9 +17,8 @@ from cairn.orbax._impl.handlers.pytree_handler import (
     PyTreeSaveArgs,
 )
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs, SaveArgs
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
-from cairn.orbax._impl.paths import TREE_METADATA_FILE as PYTREE_METADATA_FILE
+from cairn.orbax._impl.paths.checkpoint_paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
+from cairn.orbax._impl.paths.checkpoint_paths import TREE_METADATA_FILE as PYTREE_METADATA_FILE
 from cairn.orbax._impl.types.byte_limits import LimitInFlightBytes
 from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler

@@ -2,15 +2,8 @@
 
 import re as _re
 
-from cairn.orbax._impl.atomicity import (
-    all_temporary_paths,
-    is_path_finalized,
-    is_path_temporary,
-)
-from cairn.orbax._impl.atomicity import is_path_finalized as is_checkpoint_finalized
-from cairn.orbax._impl.atomicity import is_path_temporary as is_tmp_checkpoint
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.paths.checkpoint_paths import TEMPORARY_MARK as TMP_DIR_SUFFIX
 from cairn.orbax._impl.steps.step_names import (
     Metadata,
     MetadataT,
@@ -33,6 +26,13 @@ from cairn.orbax._impl.steps.step_names import (
     step_prefix_with_underscore,
     tmp_checkpoints,
 )
+from cairn.orbax._impl.stored.atomicity import (
+    all_temporary_paths,
+    is_path_finalized,
+    is_path_temporary,
+)
+from cairn.orbax._impl.stored.atomicity import is_path_finalized as is_checkpoint_finalized
+from cairn.orbax._impl.stored.atomicity import is_path_temporary as is_tmp_checkpoint
 
 __getattr__ = _hints(__name__)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cairn.orbax import tree as _tree
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax._impl.testing.byte_limits import (
     TestLimitInFlightBytes,
     concurrent_gb_test_setup,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.leaves.leaf_args import (
     PLACEHOLDER,
     ArrayRestoreArgs,
@@ -10,14 +11,19 @@ from cairn.orbax._impl.leaves.leaf_args import (
     SingleReplicaArrayRestoreArgs,
     is_placeholder,
 )
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.paths import OCDBT_MANIFEST, as_path
-from cairn.orbax._impl.tree_metadata import (
+from cairn.orbax._impl.leaves.tree_metadata import (
     ArrayMetadata,
     Metadata,
     ScalarMetadata,
     StorageMetadata,
     StringMetadata,
+)
+from cairn.orbax._impl.stored.stored_tree import is_ocdbt_checkpoint
+from cairn.orbax._impl.stored.zarr_metadata import (
+    Compression,
+    Zarr2Metadata,
+    Zarr3Metadata,
+    ZarrMetadata,
 )
 from cairn.orbax._impl.types.byte_limits import (
     ByteLimiter,
@@ -84,18 +90,13 @@ from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler, check_i
 from cairn.orbax._impl.types.type_registry import (
     TypeHandlerRegistry,
     create_type_handler_registry,
-    default_types,
     get_type_handler,
     global_registry,
     has_type_handler,
+    is_supported_type,
     register_standard_handlers_with_options,
     register_type_handler,
-)
-from cairn.orbax._impl.zarr_metadata import (
-    Compression,
-    Zarr2Metadata,
-    Zarr3Metadata,
-    ZarrMetadata,
+    supported_types,
 )
 
 _hint = _hints(__name__)
@@ -110,25 +111,6 @@ def __getattr__(name: str) -> Any:
 
         return int | float | np.number
     return _hint(name)
-
-
-def is_ocdbt_checkpoint(path: Any) -> bool:
-    """Whether the arrays of a directory are in a database."""
-    return bool((as_path(path) / OCDBT_MANIFEST).exists())
-
-
-def supported_types() -> "list[Any]":
-    """The types of leaves."""
-    return [kind for kind, _ in default_types()]
-
-
-def is_supported_type(value: Any, pytree_metadata_options: Any = None) -> bool:
-    """Whether a value is stored without a handler of the caller."""
-    import jax
-    import numpy as np
-
-    kinds = (str, int, float, bytes, np.number, np.ndarray, jax.Array)
-    return isinstance(value, kinds) or is_supported_empty_value(value, pytree_metadata_options)
 
 
 __all__ = [

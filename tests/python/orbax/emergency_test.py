@@ -102,7 +102,7 @@ def test_processes_of_numbers(monkeypatch, platform, slices, processes, own):
     monkeypatch.setattr(jax, "device_count", lambda: len(made))
     monkeypatch.setattr(jax, "local_device_count", lambda: own)
     monkeypatch.setattr(jax, "process_count", lambda: processes)
-    monkeypatch.setattr("cairn.orbax.multihost._initialized", {"runtime_to_distributed_ids"})
+    monkeypatch.setattr("cairn.orbax._impl.base.multihost._initialized", {"runtime_to_distributed_ids"})
     monkeypatch.setattr("orbax.checkpoint._src.multihost.multihost._RUNTIME_TO_DISTRIBUTED_ID", list(range(processes)))
     mine, theirs = pair("multihost")
     for number in [device.id for device in made] + [1 << 17, 5 << 17, 1 << 20, 1 << 21]:
@@ -221,7 +221,7 @@ def test_steps_of_several_processes(tmp_path, monkeypatch):
     for each in steps:
         found = []
         for ocp in (ours, real):
-            place = "cairn.orbax._impl.restarts" if ocp is ours else "orbax.checkpoint.experimental.emergency.path"
+            place = "cairn.orbax._impl.handlers.restarts" if ocp is ours else "orbax.checkpoint.experimental.emergency.path"
             key = "process" if ocp is ours else "process_id"
             answers = [{key: process, "steps": own} for process, own in enumerate(each)]
             monkeypatch.setattr(f"{place}.sync_global_data", lambda data, answers=answers: answers)

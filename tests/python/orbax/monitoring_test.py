@@ -81,7 +81,7 @@ def test_the_same_is_said(tmp_path, situation):
 
 
 def test_aggregate(monkeypatch):
-    from cairn.orbax._impl import monitoring
+    from cairn.orbax._impl.base import monitoring
 
     monkeypatch.setattr(monitoring, "_warned_of_aggregate", -float("inf"))
     with heard("") as said:

@@ -273,7 +273,7 @@ def test_barriers_have_the_name_of_the_test(monkeypatch):
     from orbax.checkpoint._src.multihost import multihost
 
     import cairn.orbax as ours
-    from cairn.orbax._impl import processes
+    from cairn.orbax._impl.base import processes
 
     names = []
 

@@ -5,7 +5,7 @@ the names that cairn.orbax has; an AttributeError says so for others. A program 
 of these names changes nothing in Cairn.
 """
 
-from cairn.orbax._impl.private_names import add_modules as _add_modules
+from cairn.orbax._impl.base.private_names import add_modules as _add_modules
 
 # By module of Orbax: the modules of cairn.orbax that have its names.
 _OWNERS = {
@@ -14,14 +14,14 @@ _OWNERS = {
     "checkpoint_managers.policy_checkpoint_info": "_impl.steps.preservation_policy",
     "checkpoint_managers.preservation_policy": "_impl.steps.preservation_policy",
     "checkpoint_managers.save_decision_policy": "_impl.steps.save_decision_policy",
-    "checkpointers.abstract_checkpointer": "_impl.checkpointer",
-    "checkpointers.async_checkpointer": "_impl.checkpointer",
-    "checkpointers.checkpointer": "_impl.checkpointer",
-    "checkpointers.pytree_checkpointer": "_impl.checkpointers",
-    "checkpointers.standard_checkpointer": "_impl.checkpointers",
+    "checkpointers.abstract_checkpointer": "_impl.commit.checkpointer",
+    "checkpointers.async_checkpointer": "_impl.commit.checkpointer",
+    "checkpointers.checkpointer": "_impl.commit.checkpointer",
+    "checkpointers.pytree_checkpointer": "_impl.commit.checkpointers",
+    "checkpointers.standard_checkpointer": "_impl.commit.checkpointers",
     "composite": "_impl.handlers.composite",
     "futures.future": "future",
-    "futures.synchronization": "_impl.signals",
+    "futures.synchronization": "_impl.base.signals",
     "handlers.array_checkpoint_handler": "handlers",
     "handlers.async_checkpoint_handler": "_impl.handlers.handler",
     "handlers.base_pytree_checkpoint_handler": "pytree_checkpoint_handler type_handlers",
@@ -45,20 +45,20 @@ _OWNERS = {
     "metadata.checkpoint_info": "_impl.steps.infos",
     "metadata.empty_values": "type_handlers",
     "metadata.pytree_metadata_options": "type_handlers",
-    "metadata.root_metadata_serialization": "_impl.root_metadata_serialization",
+    "metadata.root_metadata_serialization": "_impl.stored.root_metadata_serialization",
     "metadata.sharding": "_impl.leaves.shardings _impl.leaves.sharding_names",
     "metadata.step_metadata_serialization": "metadata",
     "metadata.tree": "metadata.tree tree _impl.handlers.base_pytree_handler",
-    "metadata.value": "metadata.value _impl.zarr_metadata",
+    "metadata.value": "metadata.value _impl.stored.zarr_metadata",
     "metadata.value_metadata_entry": "metadata.tree",
     "multihost.multihost": "multihost",
     "multihost.multislice": "multihost.multislice",
-    "path.atomicity": "_impl.atomicity utils",
-    "path.atomicity_types": "_impl.atomicity",
+    "path.atomicity": "_impl.stored.atomicity utils",
+    "path.atomicity_types": "_impl.stored.atomicity",
     "path.format_utils": "type_handlers pytree_checkpoint_handler",
     "path.gcs_utils": "utils",
     "path.step": "step",
-    "path.temporary_paths": "_impl.atomicity",
+    "path.temporary_paths": "_impl.stored.atomicity",
     "serialization.jax_array_handlers": "type_handlers",
     "serialization.jax_array_restore_args": "type_handlers",
     "serialization.limits": "_impl.types.byte_limits",
@@ -70,9 +70,9 @@ _OWNERS = {
     "serialization.type_handler_registry": "type_handlers _impl.types.type_registry",
     "serialization.type_handlers": "type_handlers _impl.types.standard_types",
     "serialization.types": "type_handlers",
-    "tree.parts_of": "_impl.tree_trim type_handlers",
-    "tree.structure_utils": "tree _impl.tree_difference",
-    "tree.utils": "tree _impl.trees",
+    "tree.parts_of": "_impl.trees.trim type_handlers",
+    "tree.structure_utils": "tree _impl.trees.difference",
+    "tree.utils": "tree _impl.trees.pytrees",
 }
 
 _add_modules(__name__, _OWNERS)

@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 from cairn.orbax import v1
-from cairn.orbax._impl import aliases as _aliases
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base import aliases as _aliases
+from cairn.orbax._impl.base.missing import hints as _hints
 
 _missing = _hints(__name__)
 

@@ -1,14 +1,13 @@
 """Metadata of steps, runs and leaves."""
 
-from typing import Any
-
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.leaves.shardings import (
     NamedShardingMetadata,
     ShardingMetadata,
     SingleDeviceShardingMetadata,
 )
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.step_metadata import RootMetadata, StepMetadata, read_step_metadata
+from cairn.orbax._impl.stored.step_metadata import RootMetadata, StepMetadata
+from cairn.orbax._impl.stored.step_metadata import read_step_metadata as get_step_metadata
 from cairn.orbax.metadata import tree, value
 from cairn.orbax.metadata.store import MetadataStore, metadata_store
 from cairn.orbax.metadata.tree import TreeMetadata
@@ -21,11 +20,6 @@ from cairn.orbax.metadata.value import (
 )
 
 __getattr__ = _hints(__name__)
-
-
-def get_step_metadata(path: Any) -> StepMetadata:
-    """The metadata of a checkpoint, without that of its items."""
-    return read_step_metadata(path)
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """Metadata of leaves."""
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.tree_metadata import (
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.leaves.tree_metadata import (
     ArrayMetadata,
     Metadata,
     ScalarMetadata,

@@ -1,188 +1,44 @@
 """Other processes: those of jax.distributed."""
 
-import sys
-from typing import Any, Protocol
-
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.processes import (
-    Group,
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.base.multihost import (
+    BarrierSyncFn,
+    broadcast_one_to_all,
+    coordination_timeout,
+    distributed_to_device_ids,
+    get_barrier_sync_fn,
+    get_jax_distributed_client,
+    global_max,
+    initialize_distributed_to_device_ids,
+    initialize_runtime_to_distributed_ids,
+    is_cloud_pathways_persistence_enabled,
+    is_distributed_to_device_ids_initialized,
+    is_jax_distributed_client_initialized,
+    is_native_pathways_backend,
+    is_pathways_backend,
+    is_pathways_colocated_runtime_active,
+    is_pathways_controller,
+    is_proxy_pathways_backend,
+    is_runtime_to_distributed_ids_initialized,
+    process_index_from_device,
+    runtime_to_distributed_ids,
+    runtime_to_distributed_process_id,
+    should_skip_process_sync,
+    unique_barrier_key,
+    unique_processes_from_devices,
+)
+from cairn.orbax._impl.base.processes import (
     is_primary_host,
     process_count,
     process_index,
     reached_preemption,
+    sync_global_processes,
 )
 
 __getattr__ = _hints(
     __name__,
     general="the processes are numbered as JAX numbers them; Pathways is not available",
 )
-
-_DEFAULT_TIMEOUT = 300  # seconds
-
-_group = Group()
-
-
-def sync_global_processes(name: str, **options: Any) -> None:
-    """Waits for the other processes. `options` are of barriers that Orbax may use instead."""
-    _group.step(f"sync: {name}", lambda: None)
-
-
-def coordination_timeout() -> int:
-    """How long processes wait for each other, in seconds."""
-    return _DEFAULT_TIMEOUT
-
-
-def unique_barrier_key(
-    key: str, *, prefix: "str | None" = None, suffix: "str | None" = None
-) -> str:
-    """The name of a barrier: `prefix_key.suffix`."""
-    before = "" if prefix is None else f"{prefix}_"
-    return f"{before}{key}" if suffix is None else f"{before}{key}.{suffix}"
-
-
-class BarrierSyncFn(Protocol):
-    """A function that waits for other processes."""
-
-    def __call__(self, *, key: str, timeout_ms: int) -> None: ...
-
-
-def get_barrier_sync_fn(*, processes: "set[int] | None" = None) -> BarrierSyncFn:
-    """A function that waits for the other processes, which call it with the same key.
-
-    processes: None for all. Raises NotImplementedError for others, unless it is this one alone.
-    """
-    if should_skip_process_sync(processes):
-        return lambda *, key, timeout_ms: None
-    if processes is not None and processes != set(range(process_count())):
-        raise NotImplementedError(
-            f"get_barrier_sync_fn(processes={sorted(processes)}): all processes wait together"
-        )
-
-    def wait(*, key: str, timeout_ms: int) -> None:
-        _group.step(f"barrier: {key}", lambda: None, timeout=timeout_ms / 1000)
-
-    return wait
-
-
-def get_jax_distributed_client() -> Any:
-    """The client of jax.distributed. Raises ValueError where that is not initialized."""
-    if not is_jax_distributed_client_initialized():
-        raise ValueError(
-            "jax.distributed is not initialized: call jax.distributed.initialize() when the "
-            "program starts"
-        )
-    from jax._src import distributed
-
-    return distributed.global_state.client
-
-
-def global_max(values: "list[int]") -> "list[int]":
-    """The greatest of each number in all processes. All of them call it."""
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    gathered = multihost_utils.process_allgather(np.array(values, np.int32))
-    return list(np.asarray(gathered).reshape(-1, len(values)).max(axis=0).astype(int))
-
-
-# Numbers of processes are those of JAX, so there is nothing to find out.
-_initialized: "set[str]" = set()
-
-
-def _initialize(what: str) -> None:
-    get_jax_distributed_client()
-    _initialized.add(what)
-
-
-def _require(what: str) -> None:
-    if what not in _initialized:
-        raise ValueError(f"call initialize_{what}() before")
-
-
-def initialize_runtime_to_distributed_ids() -> None:
-    """Has runtime_to_distributed_ids() work. Raises ValueError without jax.distributed."""
-    _initialize("runtime_to_distributed_ids")
-
-
-def is_runtime_to_distributed_ids_initialized() -> bool:
-    """Whether initialize_runtime_to_distributed_ids() was called."""
-    return "runtime_to_distributed_ids" in _initialized
-
-
-def runtime_to_distributed_ids() -> "list[int]":
-    """By number of a process for JAX, its number for jax.distributed: the same."""
-    _require("runtime_to_distributed_ids")
-    return list(range(process_count()))
-
-
-def runtime_to_distributed_process_id(pid: int) -> int:
-    """The number of a process for jax.distributed."""
-    return runtime_to_distributed_ids()[pid]
-
-
-def initialize_distributed_to_device_ids() -> None:
-    """Has distributed_to_device_ids() work. Raises ValueError without jax.distributed."""
-    _initialize("distributed_to_device_ids")
-
-
-def is_distributed_to_device_ids_initialized() -> bool:
-    """Whether initialize_distributed_to_device_ids() was called."""
-    return "distributed_to_device_ids" in _initialized
-
-
-def distributed_to_device_ids() -> "list[list[int]]":
-    """By process, the numbers of its devices."""
-    _require("distributed_to_device_ids")
-    import jax
-
-    found: list[list[int]] = [[] for _ in range(process_count())]
-    for device in jax.devices():
-        found[device.process_index].append(int(device.id))
-    return found
-
-
-def broadcast_one_to_all(in_tree: Any, is_source: "bool | None" = None) -> Any:
-    """The tree of the first process, or of the one with is_source, as arrays of NumPy.
-
-    All processes call it.
-    """
-    from jax.experimental import multihost_utils
-
-    return multihost_utils.broadcast_one_to_all(in_tree, is_source)
-
-
-def is_jax_distributed_client_initialized() -> bool:
-    """Whether jax.distributed is initialized."""
-    jax = sys.modules.get("jax")
-    return jax is not None and bool(jax.distributed.is_initialized())
-
-
-def process_index_from_device(device: Any) -> int:
-    """The process that a device belongs to."""
-    return int(device.process_index)
-
-
-def unique_processes_from_devices(device_array: Any) -> "set[int]":
-    """The processes that the devices of an array of NumPy belong to."""
-    return {process_index_from_device(device) for device in device_array.flat}
-
-
-def should_skip_process_sync(processes: "set[int] | None" = None) -> bool:
-    """Whether there is nobody to wait for: one process, or `processes` is this one alone."""
-    return process_count() == 1 or processes == {process_index()}
-
-
-def _is_not_pathways() -> bool:
-    """False: Pathways is not available."""
-    return False
-
-
-is_pathways_backend = _is_not_pathways
-is_pathways_controller = _is_not_pathways
-is_pathways_colocated_runtime_active = _is_not_pathways
-is_proxy_pathways_backend = _is_not_pathways
-is_native_pathways_backend = _is_not_pathways
-is_cloud_pathways_persistence_enabled = _is_not_pathways
 
 __all__ = [
     "BarrierSyncFn",

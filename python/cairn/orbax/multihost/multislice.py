@@ -3,8 +3,8 @@
 Orbax's public module of this name is still empty: these are the names of its internal one.
 """
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.replicas import (
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.base.replicas import (
     MEMORY_FACTOR,
     broadcast_one_replica_to_all,
     get_available_memory,

@@ -1,6 +1,6 @@
 """What programs need that write, read or open arrays with TensorStore themselves."""
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.types.tensorstore_arrays import async_deserialize, async_serialize
 from cairn.orbax.serialization import tensorstore_utils
 from cairn.orbax.serialization.tensorstore_utils import get_ts_context

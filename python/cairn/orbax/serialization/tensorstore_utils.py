@@ -5,7 +5,7 @@ Public in Orbax is `get_ts_context`; the other names are those of its internal m
 
 from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.types.array_metadata import ArrayMetadata, ExtMetadata
 from cairn.orbax._impl.types.kvstore_specs import (
     DEFAULT_DRIVER,

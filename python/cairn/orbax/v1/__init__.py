@@ -23,27 +23,27 @@ _MODULES = (
     "tree",
 )
 
-# Where each name is defined. Nothing is imported before it is used.
+# Where each name is defined, below cairn.orbax. Nothing is imported before it is used.
 _NAMES = {
     name: module
     for module, names in {
-        "handlers": (
+        "v1.handlers": (
             "AbstractCheckpointable Checkpointable CheckpointableHandler StatefulCheckpointable"
         ),
-        "_impl.context": "Context",
-        "_impl.deletion": "delete delete_async",
-        "_impl.loading": (
+        "_impl.v1.context": "Context",
+        "_impl.v1.deletion": "delete delete_async",
+        "_impl.v1.loading": (
             "PLACEHOLDER checkpointables_metadata is_orbax_checkpoint load load_async "
             "load_checkpointables load_checkpointables_async load_pytree load_pytree_async "
             "metadata pytree_metadata"
         ),
-        "_impl.metadata_types": "CheckpointMetadata",
-        "_impl.responses": "AsyncResponse",
-        "_impl.saving": (
+        "_impl.v1.metadata_types": "CheckpointMetadata",
+        "_impl.v1.responses": "AsyncResponse",
+        "_impl.v1.saving": (
             "save save_async save_checkpointables save_checkpointables_async save_pytree "
             "save_pytree_async"
         ),
-        "tree": "PyTreeMetadata",
+        "v1.tree": "PyTreeMetadata",
     }.items()
     for name in names.split()
 }
@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _NAMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+        value = getattr(importlib.import_module(f"cairn.orbax.{_NAMES[name]}"), name)
         globals()[name] = value
         return value
     raise AttributeError(

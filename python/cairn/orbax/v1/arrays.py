@@ -1,31 +1,17 @@
 """Arrays, and what describes them."""
 
-from typing import Any, Protocol
+from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax.arrays import to_shape_dtype_struct
-
-Shape = tuple[int, ...]
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.leaves.arrays import to_shape_dtype_struct
+from cairn.orbax._impl.v1.abstract_arrays import (
+    AbstractArray,
+    AbstractShardedArray,
+    ArrayLike,
+    Shape,
+)
 
 _missing = _hints(__name__)
-
-
-class AbstractArray(Protocol):
-    """What stands for an array of NumPy in a target. dtype None: as stored."""
-
-    shape: "Shape | None"
-    dtype: Any
-
-
-class AbstractShardedArray(Protocol):
-    """What stands for an array of JAX in a target. sharding None: as stored."""
-
-    shape: "Shape | None"
-    dtype: Any
-    sharding: Any
-
-
-ArrayLike = AbstractArray | AbstractShardedArray
 
 
 def __getattr__(name: str) -> Any:

@@ -1,20 +1,16 @@
 """Errors. Those of training.Checkpointer are in training.errors."""
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.v1.errors import (
+    DeletionInProgressError,
+    DeletionRecoveryError,
+    InvalidLayoutError,
+)
 
 __getattr__ = _hints(__name__)
 
-
-class InvalidLayoutError(ValueError):
-    """A path is not a checkpoint of the expected format, or has no such part."""
-
-
-class DeletionInProgressError(RuntimeError):
-    """A deletion is unfinished: delete() with the same arguments ends it."""
-
-
-class DeletionRecoveryError(RuntimeError):
-    """An unfinished deletion cannot be ended by this call."""
-
-
-__all__ = ["DeletionInProgressError", "DeletionRecoveryError", "InvalidLayoutError"]
+__all__ = [
+    "DeletionInProgressError",
+    "DeletionRecoveryError",
+    "InvalidLayoutError",
+]

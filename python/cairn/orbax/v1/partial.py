@@ -1,7 +1,7 @@
 """Saves of one tree in several parts. finalize() makes a checkpoint of them."""
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax.v1._impl.partial_saves import finalize, save, save_async
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.v1.partial_saves import finalize, save, save_async
 
 __getattr__ = _hints(__name__)
 

@@ -1,12 +1,11 @@
 """Trees: types for annotations, and merge()."""
 
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax.tree import merge_trees as merge
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.trees.merge import merge_trees as merge
+from cairn.orbax._impl.v1.tree_types import PyTree, PyTreeOf
 from cairn.orbax.v1 import arrays as _arrays
-
-_Leaf = TypeVar("_Leaf")
 
 PyTreeKey = Any
 PyTreeKeyPath = tuple[Any, ...]
@@ -14,14 +13,6 @@ JsonType = Any
 PyTreeMetadata = Any
 
 _missing = _hints(__name__)
-
-
-class PyTree:
-    """Stands for a tree of JAX's registry."""
-
-
-class PyTreeOf(Generic[_Leaf]):
-    """Stands for a tree with leaves of a type."""
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cairn.orbax._impl import monitoring
+from cairn.orbax._impl.base import events
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
 
 _log = logging.getLogger("cairn.orbax")
@@ -186,6 +186,6 @@ def construct(handler: CheckpointHandler, for_save: bool, args: Any, kwargs: Any
     for value in (*args, *kwargs.values()):
         if is_args_class(type(value)):
             return value
-    monitoring.event("/jax/orbax/deprecation/checkpointer_legacy_args")
+    events.event("/jax/orbax/deprecation/checkpointer_legacy_args")
     save, restore = get_registered_args_cls(handler)
     return (save if for_save else restore)(*args, **kwargs)

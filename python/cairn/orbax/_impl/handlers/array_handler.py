@@ -14,7 +14,7 @@ from cairn.orbax._impl.handlers.base_pytree_handler import (
 from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.handlers.json_handler import JsonCheckpointHandler, JsonSaveArgs
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
-from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 
 _ORBAX = "orbax.checkpoint._src.handlers"
 

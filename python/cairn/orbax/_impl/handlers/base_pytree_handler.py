@@ -1,4 +1,4 @@
-"""BasePyTreeCheckpointHandler: saves and restores trees. The native part reads and writes."""
+"""BasePyTreeCheckpointHandler: saves and restores pytrees. The native part reads and writes."""
 
 import dataclasses
 import json
@@ -7,19 +7,22 @@ import time
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax import options
-from cairn.orbax._impl import monitoring, processes, pytree_restore, time_limits, trees
+from cairn.orbax._impl.base import monitoring, options, processes, time_limits
+from cairn.orbax._impl.handlers import pytree_restore
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.leaves.matching_args import save_arguments_like
-from cairn.orbax._impl.stored_tree import StoredTree
-from cairn.orbax._impl.tree_metadata import TreeMetadata, tree_metadata_of
+from cairn.orbax._impl.leaves.tree_metadata import TreeMetadata
+from cairn.orbax._impl.stored.stored_tree import StoredTree
+from cairn.orbax._impl.trees import pytrees
+from cairn.orbax._impl.trees.plain import get_param_names
 from cairn.orbax._impl.types import writes
 from cairn.orbax._impl.types.array_metadatas import read_array_metadatas
 from cairn.orbax._impl.types.byte_limits import get_byte_limiter
 from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions as PyTreeMetadataOptions
 from cairn.orbax._impl.types.native_future import NativeFuture
 from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
+from cairn.orbax._impl.types.own_restores import tree_metadata_of
 from cairn.orbax._impl.types.type_registry import global_registry
 
 _ORBAX = "orbax.checkpoint._src.handlers"
@@ -128,7 +131,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         metadata = "" if args.custom_metadata is None else json.dumps(args.custom_metadata)
         target = args.ocdbt_target_data_file_size
         self._check_names(args.item)
-        if trees.has_no_leaves(args.item) and not args.item:
+        if pytrees.has_no_leaves(args.item) and not args.item:
             raise ValueError("Found empty item.")
         save_args = save_arguments_like(args.item, args.save_args)
         own = OwnLeaves(args.item, self._registry)
@@ -136,7 +139,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         if own:
             futures = await own.serialize(directory, save_args, self._own_leaf_options(target))
         tree, typestrs = own.without() if own else args.item, own.typestrs()
-        if trees.is_empty(tree):  # a node of a class, which Orbax stores as None
+        if pytrees.is_empty(tree):  # a node of a class, which Orbax stores as None
             tree, typestrs = ..., {(): "None"}
         handlers = own.native_options()
         record.prepared()
@@ -191,8 +194,6 @@ class BasePyTreeCheckpointHandler(NativeHandler):
 
     def get_param_names(self, item: Any) -> Any:
         """The tree with each leaf's name, "a.b.0", in its place."""
-        from cairn.orbax.tree import get_param_names
-
         return get_param_names(item)
 
     def _check_names(self, item: Any) -> None:
@@ -200,7 +201,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         base = BasePyTreeCheckpointHandler.get_param_names
         if getattr(self.get_param_names, "__func__", None) is base:
             return
-        if trees.by_path(self.get_param_names(item)) != trees.by_path(base(self, item)):
+        if pytrees.by_path(self.get_param_names(item)) != pytrees.by_path(base(self, item)):
             raise NotImplementedError(
                 "get_param_names: arrays are stored under their keys, joined with dots; "
                 "rename the keys of the tree instead"

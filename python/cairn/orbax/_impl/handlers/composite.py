@@ -3,7 +3,7 @@
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from typing import Any
 
-from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE
+from cairn.orbax._impl.paths.checkpoint_paths import COMMIT_FILE, STEP_METADATA_FILE
 
 
 def check_item_names(names: "Iterable[str]") -> None:

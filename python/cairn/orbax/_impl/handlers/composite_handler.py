@@ -7,9 +7,7 @@ import time
 import warnings
 from typing import Any
 
-from cairn.orbax import options
-from cairn.orbax._impl import monitoring
-from cairn.orbax._impl.atomicity import Atomicity
+from cairn.orbax._impl.base import monitoring, options
 
 # A step names the handlers of its items: all of them register, whatever the program has imported.
 from cairn.orbax._impl.handlers import (  # noqa: F401
@@ -32,9 +30,10 @@ from cairn.orbax._impl.handlers.args import (
 from cairn.orbax._impl.handlers.composite import Composite, check_item_names
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, NativeHandler
 from cairn.orbax._impl.handlers.registry import DefaultCheckpointHandlerRegistry
-from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.permissions import make, mode_of
-from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.permissions import make, mode_of
+from cairn.orbax._impl.stored.atomicity import Atomicity
+from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
 
 _ORBAX = "orbax.checkpoint._src.handlers.composite_checkpoint_handler"
 

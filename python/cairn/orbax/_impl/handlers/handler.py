@@ -3,7 +3,7 @@
 import abc
 from typing import Any, ClassVar
 
-from cairn.orbax._impl import asyncs
+from cairn.orbax._impl.base import asyncs
 
 
 class CheckpointHandler(abc.ABC):

@@ -4,14 +4,14 @@ import dataclasses
 import json
 from typing import Any
 
-from cairn.orbax import options
+from cairn.orbax._impl.base import options
+from cairn.orbax._impl.base.futures import NoopFuture
+from cairn.orbax._impl.base.processes import is_primary_host
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
-from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.processes import is_primary_host
-from cairn.orbax._impl.step_metadata import write_file
-from cairn.orbax._impl.text_files import load_json, read_text
-from cairn.orbax.future import NoopFuture
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.text_files import load_json, read_text
+from cairn.orbax._impl.stored.step_metadata import write_file
 
 _ORBAX = "orbax.checkpoint._src.handlers"
 

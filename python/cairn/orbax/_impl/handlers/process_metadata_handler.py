@@ -4,11 +4,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from cairn.orbax import multihost, options
+from cairn.orbax._impl.base import multihost, options
+from cairn.orbax._impl.base.futures import NoopFuture
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
-from cairn.orbax._impl.restarts import read_process_metadata, save_process_metadata
-from cairn.orbax.future import NoopFuture
+from cairn.orbax._impl.handlers.restarts import read_process_metadata, save_process_metadata
 
 _ORBAX = "orbax.checkpoint.experimental.emergency.multi_tier_checkpointing"
 

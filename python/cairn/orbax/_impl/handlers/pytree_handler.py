@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cairn.orbax import options
-from cairn.orbax._impl import legacy_restore, monitoring, pytree_restore
+from cairn.orbax._impl.base import events, monitoring, options
+from cairn.orbax._impl.handlers import legacy_restore, pytree_restore
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeCheckpointHandler,
@@ -14,16 +14,16 @@ from cairn.orbax._impl.handlers.base_pytree_handler import (
     BasePyTreeSaveArgs,
 )
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler
-from cairn.orbax._impl.paths import TREE_METADATA_FILE, as_path
-from cairn.orbax._impl.restore_by_names import restore_by_names
-from cairn.orbax._impl.stored_tree import (
+from cairn.orbax._impl.handlers.restore_by_names import restore_by_names
+from cairn.orbax._impl.handlers.transformed_restore import restore_transformed
+from cairn.orbax._impl.leaves.tree_metadata import TreeMetadata
+from cairn.orbax._impl.paths.checkpoint_paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.stored.stored_tree import (
     AGGREGATE_FILE,
     StoredTree,
     has_structure,
     values_in_file,
 )
-from cairn.orbax._impl.transformed_restore import restore_transformed
-from cairn.orbax._impl.tree_metadata import TreeMetadata
 from cairn.orbax._impl.types.type_registry import global_registry
 
 DEFAULT_CONCURRENT_GB = 96
@@ -118,12 +118,12 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
         file = self._aggregate_filename
         has_values = (directory / file).exists()
         if not self._use_ocdbt and not has_values:
-            monitoring.event("/jax/orbax/deprecation/inferred_structure")
+            events.event("/jax/orbax/deprecation/inferred_structure")
         if is_transformed or not has_types or values_in_file(directory, file):
             if not has_types:
-                monitoring.event("/jax/orbax/deprecation/missing_metadata")
+                events.event("/jax/orbax/deprecation/missing_metadata")
             if self._use_ocdbt and not has_values:
-                monitoring.event("/jax/orbax/deprecation/missing_structure")
+                events.event("/jax/orbax/deprecation/missing_structure")
             return self._restore_other(directory, args)
         base = BasePyTreeRestoreArgs(args.item, args.restore_args, args.partial_restore)
         return self._handler_impl.restore(directory, args=base)

@@ -6,8 +6,7 @@ import numbers
 from collections.abc import Callable
 from typing import Any
 
-from cairn.orbax import options
-from cairn.orbax._impl import trees
+from cairn.orbax._impl.base import options
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.handlers.pytree_handler import (
@@ -17,7 +16,8 @@ from cairn.orbax._impl.handlers.pytree_handler import (
 )
 from cairn.orbax._impl.leaves import restore_args as construction
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs
-from cairn.orbax._impl.tree_metadata import ArrayMetadata, TreeMetadata
+from cairn.orbax._impl.leaves.tree_metadata import ArrayMetadata, TreeMetadata
+from cairn.orbax._impl.trees import pytrees
 
 _ORBAX = "orbax.checkpoint._src.handlers.standard_checkpoint_handler"
 
@@ -117,10 +117,10 @@ def _checked(item: Any, save_args: Any) -> Any:
             "StandardSave does not support single arrays or scalars. Use ArrayCheckpointHandler / "
             "ArraySave instead"
         )
-    for path, args in trees.by_path(save_args).items():
+    for path, args in pytrees.by_path(save_args).items():
         if getattr(args, "aggregate", False):
             raise ValueError(f"Unsupported option `aggregate` for key: {path}.")
-    paths, leaves, treedef = trees.flatten(item, None)
+    paths, leaves, treedef = pytrees.flatten(item, None)
     checked = []
     for path, leaf in zip(paths, leaves, strict=True):
         if not isinstance(leaf, np.ndarray | jax.Array) and hasattr(leaf, "__array__"):
@@ -154,7 +154,7 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
     if args.item is None:
         tree = metadata().tree
         return construction.construct_restore_args(tree, jax.tree.map(stored_sharding, tree))
-    paths, leaves, treedef = trees.flatten(args.item, None)
+    paths, leaves, treedef = pytrees.flatten(args.item, None)
     stored: dict[Any, Any] | None = None
     shardings = []
     for path, leaf in zip(paths, leaves, strict=True):
@@ -163,7 +163,7 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
         sharding = construction.sharding_of(leaf, args.support_layout)
         if sharding is None and hasattr(leaf, "sharding"):
             if stored is None:
-                stored = trees.by_path(metadata().tree)
+                stored = pytrees.by_path(metadata().tree)
             if path not in stored:
                 raise ValueError(
                     f"Structure mismatch: Target path {path} not found in the checkpoint, which "

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from cairn.orbax._impl import monitoring
+from cairn.orbax._impl.base import monitoring
 
 PLACEHOLDER = ...
 

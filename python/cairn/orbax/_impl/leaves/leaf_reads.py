@@ -3,17 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
+from cairn import _jax
 from cairn._casts import conversion
-from cairn._checkpoint import item_value
-from cairn.orbax._impl import monitoring
+from cairn._leaves import item_value
+from cairn.orbax._impl.base import monitoring
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.shardings import (
     concrete_sharding,
     from_serialized_string,
     has_layout,
 )
-from cairn.orbax._impl.paths import OCDBT_MANIFEST
-from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST
+from cairn.orbax._impl.stored.stored_tree import StoredTree
 
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
 
@@ -160,8 +161,6 @@ class LeafReads:
     ) -> "Callable[[list[Any]], Any]":
         import jax
 
-        from cairn import _jax
-
         info = self._stored.infos[index]
         sharding = self._sharding(index, args)
         given = getattr(args, "sharding", None)
@@ -214,8 +213,6 @@ class LeafReads:
 
     def _sharded(self, index: int, sharding: Any, dtype: Any) -> "Callable[[list[Any]], Any]":
         """Each device's part, each box read once."""
-        from cairn import _jax
-
         shape = tuple(self._stored.infos[index].shape)
         slots: dict[Any, int] = {}
         parts = []
@@ -260,8 +257,6 @@ def _of_key_data(
 ) -> "tuple[tuple[int, ...], Any]":
     """The shape and the sharding of the data of random keys of this shape, type and sharding."""
     import jax
-
-    from cairn import _jax
 
     keys = jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
     data = jax.eval_shape(jax.random.key_data, keys).shape

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from cairn.orbax._impl import trees
 from cairn.orbax._impl.leaves.leaf_args import (
     RestoreArgs,
     SaveArgs,
     restore_args_of,
     save_args_of,
 )
-from cairn.orbax._impl.stored_tree import Path
-from cairn.orbax._impl.tree_trim import tree_trim
+from cairn.orbax._impl.trees import pytrees
+from cairn.orbax._impl.trees.plain import serialize_tree
+from cairn.orbax._impl.trees.pytrees import Path
+from cairn.orbax._impl.trees.trim import tree_trim
 
 
 def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
@@ -35,21 +36,21 @@ def save_arguments_like(tree: Any, given: Any) -> "dict[Path, SaveArgs]":
     if given is None:
         return {}
     _check_containers(tree, given, "save_args do not have the structure of the saved tree")
-    return trees.arguments_by_path(given, "save_args", save_args_of, "SaveArgs")
+    return pytrees.arguments_by_path(given, "save_args", save_args_of, "SaveArgs")
 
 
 def _check_containers(tree: Any, given: Any, message: str) -> None:
     import jax
 
     try:
-        jax.tree_util.tree_map(lambda _, __: 0, tree, given, is_leaf=trees.is_empty_or_leaf)
+        jax.tree_util.tree_map(lambda _, __: 0, tree, given, is_leaf=pytrees.is_empty_or_leaf)
     except ValueError as error:
         raise ValueError(f"{message}: {error}") from error
 
 
 def arguments_by_path(given: Any) -> "dict[Path, RestoreArgs]":
     """The arguments of leaves by their path. Raises ValueError if a leaf is not RestoreArgs."""
-    return trees.arguments_by_path(given, "restore_args", restore_args_of, "RestoreArgs")
+    return pytrees.arguments_by_path(given, "restore_args", restore_args_of, "RestoreArgs")
 
 
 def trimmed(target: Any, given: Any) -> Any:
@@ -74,11 +75,9 @@ def _plain(tree: Any) -> Any:
     """The tree of dicts, lists and leaves. Empty containers are leaves, as they are stored."""
     import jax
 
-    from cairn.orbax.tree import serialize_tree
-
     leaves = jax.tree_util.tree_map(
-        lambda node: 0 if node is not None and trees.is_empty(node) else node,
+        lambda node: 0 if node is not None and pytrees.is_empty(node) else node,
         tree,
-        is_leaf=trees.is_empty_or_leaf,
+        is_leaf=pytrees.is_empty_or_leaf,
     )
     return serialize_tree(leaves, keep_empty_nodes=True)

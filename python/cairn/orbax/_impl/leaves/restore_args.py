@@ -5,7 +5,7 @@ from typing import Any
 from cairn.orbax._impl.leaves.leaf_args import PLACEHOLDER, ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import is_key_dtype
 from cairn.orbax._impl.leaves.shardings import concrete_sharding, has_layout, is_format
-from cairn.orbax._impl.tree_metadata import (
+from cairn.orbax._impl.leaves.tree_metadata import (
     ArrayMetadata,
     ScalarMetadata,
     StringMetadata,

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl import monitoring
+from cairn.orbax._impl.base import monitoring
 
 
 def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bool = False) -> None:

@@ -10,15 +10,16 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from cairn.orbax._impl import monitoring
-from cairn.orbax._impl.checkpointer import AsyncCheckpointer
+from cairn.orbax._impl.base import monitoring
+from cairn.orbax._impl.base.loggers import StandardLogger
+from cairn.orbax._impl.base.processes import Group, reached_preemption
+from cairn.orbax._impl.base.step_statistics import RestoreStepStatistics, SaveStepStatistics, timed
+from cairn.orbax._impl.commit.checkpointer import AsyncCheckpointer
 from cairn.orbax._impl.handlers.args import CheckpointArgs
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
 from cairn.orbax._impl.handlers.json_handler import JsonSaveArgs
-from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.permissions import make, mode_of
-from cairn.orbax._impl.processes import Group, reached_preemption
-from cairn.orbax._impl.step_metadata import StepMetadata
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.permissions import make, mode_of
 from cairn.orbax._impl.steps import manager_setup, step_names
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
 from cairn.orbax._impl.steps.deletion import StepRemoval, remove_unfinished
@@ -29,8 +30,7 @@ from cairn.orbax._impl.steps.manager_setup import METRICS_ITEM
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
 from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
-from cairn.orbax.logging import StandardLogger
-from cairn.orbax.logging.step_statistics import RestoreStepStatistics, SaveStepStatistics, timed
+from cairn.orbax._impl.stored.step_metadata import StepMetadata
 
 _log = logging.getLogger("cairn.orbax")
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cairn.orbax._impl.checkpointer import Checkpointer
+from cairn.orbax._impl.commit.checkpointer import Checkpointer
 from cairn.orbax._impl.handlers.args import (
     CheckpointArgs,
     get_registered_args_cls,

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Container
 from typing import Any
 
-from cairn.orbax import options
-from cairn.orbax._impl.atomicity import Atomicity
+from cairn.orbax._impl.base import options
 from cairn.orbax._impl.steps import preservation_policy as keeping
 from cairn.orbax._impl.steps import save_decision_policy as saving
+from cairn.orbax._impl.stored.atomicity import Atomicity
 
 _log = logging.getLogger("cairn.orbax")
 _IGNORED_IF_READ_ONLY = {

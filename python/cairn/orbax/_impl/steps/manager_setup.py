@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cairn.orbax import options as option_types
-from cairn.orbax._impl.checkpointer import AsyncCheckpointer, Checkpointer
+from cairn.orbax._impl.base import options as option_types
+from cairn.orbax._impl.commit.checkpointer import AsyncCheckpointer, Checkpointer
 from cairn.orbax._impl.handlers.composite_handler import (
+    CompositeArgs,
     CompositeCheckpointHandler,
     CompositeOptions,
 )
@@ -106,3 +107,13 @@ def _checkpointer(
     if background.post_finalization_callback is not None:
         raise ValueError("AsyncOptions.post_finalization_callback needs asynchronous saves")
     return Checkpointer(handler, **commits)
+
+
+def determine_default_item_mode_from_args(args: Any) -> bool:
+    """Whether the arguments are those of one item without a name."""
+    return not isinstance(args, CompositeArgs)
+
+
+def is_async_checkpointer(checkpointer: Any) -> bool:
+    """Whether a checkpointer saves in the background."""
+    return isinstance(checkpointer, AsyncCheckpointer)

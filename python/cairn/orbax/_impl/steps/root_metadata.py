@@ -4,14 +4,14 @@ import json
 import os
 from typing import Any
 
-from cairn.orbax._impl.step_metadata import (
+from cairn.orbax._impl.paths.text_files import write_whole
+from cairn.orbax._impl.stored.step_metadata import (
     LEGACY_ROOT_METADATA_FILE,
     ROOT_METADATA_FILE,
     RootMetadata,
     deserialize_root_metadata,
     read_json,
 )
-from cairn.orbax._impl.text_files import write_whole
 
 _FOLDER = "metadata"
 

@@ -11,7 +11,7 @@ import datetime
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Protocol
 
-from cairn.orbax import options
+from cairn.orbax._impl.base import options
 
 
 @dataclasses.dataclass(kw_only=True)

@@ -9,8 +9,8 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
-from cairn.orbax._impl import processes
-from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.base import processes
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax._impl.steps.deletion import remove_steps
 
 SNAPSHOTS = "_SNAPSHOTS"  # beside the steps
@@ -117,3 +117,8 @@ def _link(source: str, target: str) -> None:
         if error.errno not in _NO_LINK:
             raise
         shutil.copy2(source, target)
+
+
+def get_snapshot_dir_from_step_dir(step_dir: Any, snapshot_dir: Any = None) -> Any:
+    """Where the snapshot of a step is: in snapshot_dir, or in _SNAPSHOTS beside the step."""
+    return snapshot_of(step_dir, snapshot_dir)

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from cairn.orbax._impl.atomicity import Atomicity
-from cairn.orbax._impl.paths import TEMPORARY_MARK, as_path, is_finalized
-from cairn.orbax._impl.step_metadata import StepMetadata, read_step_metadata
+from cairn.orbax._impl.paths.checkpoint_paths import TEMPORARY_MARK, as_path, is_finalized
+from cairn.orbax._impl.stored.atomicity import Atomicity
+from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
 
 
 @dataclasses.dataclass(frozen=True)

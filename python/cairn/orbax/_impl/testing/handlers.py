@@ -9,19 +9,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from cairn.orbax._impl.atomicity import AtomicRenameTemporaryPath, is_path_temporary
+from cairn.orbax._impl.base.processes import barriers_named, is_primary_host, sync_global_processes
 from cairn.orbax._impl.handlers import pytree_handler
 from cairn.orbax._impl.handlers.args import register_with_handler
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler
-from cairn.orbax._impl.paths import COMMIT_FILE, STEP_METADATA_FILE, as_path
-from cairn.orbax._impl.processes import barriers_named, is_primary_host
-from cairn.orbax._impl.step_metadata import write_file
+from cairn.orbax._impl.paths.checkpoint_paths import COMMIT_FILE, STEP_METADATA_FILE, as_path
+from cairn.orbax._impl.stored.atomicity import AtomicRenameTemporaryPath, is_path_temporary
+from cairn.orbax._impl.stored.step_metadata import write_file
 from cairn.orbax._impl.types.type_registry import (
     default_types,
     global_registry,
     register_standard_handlers_with_options,
 )
-from cairn.orbax.multihost import sync_global_processes
 
 _PRETENDED_WRITE = 3  # seconds
 

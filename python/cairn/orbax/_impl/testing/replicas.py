@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cairn.orbax._impl.replicas import local_replica_devices, replica_count, replica_devices
+from cairn.orbax._impl.base.replicas import local_replica_devices, replica_count, replica_devices
 
 
 def get_fake_global_mesh_for_slices(

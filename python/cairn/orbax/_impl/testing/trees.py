@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
+from cairn.orbax._impl.base.replica_parts import written_shape
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
 from cairn.orbax._impl.handlers.pytree_handler import PyTreeSaveArgs
 from cairn.orbax._impl.leaves.leaf_args import SingleReplicaArrayRestoreArgs
-from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.stored.zarr_metadata import ZarrMetadata
 from cairn.orbax._impl.types.kvstore_specs import (
     ZARR_VER2,
     ZARR_VER3,
     build_kvstore_tspec,
     get_ts_context,
 )
-from cairn.orbax._impl.types.replica_parts import written_shape
 from cairn.orbax._impl.types.type_handler import ParamInfo
-from cairn.orbax._impl.zarr_metadata import ZarrMetadata
 
 
 def is_leaf(x: Any) -> bool:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from cairn.orbax._impl.paths import as_path
-from cairn.orbax._impl.processes import process_count
-from cairn.orbax._impl.stored_tree import ARRAY_METADATA_FOLDER
-from cairn.orbax._impl.text_files import load_json
+from cairn.orbax._impl.base.processes import process_count
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.text_files import load_json
+from cairn.orbax._impl.stored.stored_tree import ARRAY_METADATA_FOLDER
 from cairn.orbax._impl.types.array_metadata import RANDOM_KEY_IMPL, SerializedArrayMetadata
 from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 

@@ -3,7 +3,7 @@
 import functools
 from typing import Any
 
-from cairn.orbax._impl.types.leaf_options import keeps_array_metadata
+from cairn.orbax._impl.stored.stored_tree import keeps_array_metadata
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
 from cairn.orbax._impl.types.standard_types import ArrayHandler
 from cairn.orbax._impl.types.writes import write_leaves

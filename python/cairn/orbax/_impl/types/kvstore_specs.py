@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cairn import _cairn
+from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 
 FILE_DRIVER = "file"
 DEFAULT_DRIVER = FILE_DRIVER
@@ -152,8 +153,6 @@ def calculate_chunk_byte_size(
       ocdbt_target_data_file_size: bytes; 0: no limit; None: the default of the store.
       kvstore_spec: of the database.
     """
-    from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-
     return _cairn.calculate_chunk_byte_size(
         write_shape=list(write_shape),
         dtype=numpy_dtype(dtype).name,

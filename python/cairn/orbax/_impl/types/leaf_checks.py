@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from cairn.orbax._impl.base.processes import process_index
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.types.empty_values import (
     RESTORE_TYPE_NONE,
@@ -78,6 +79,4 @@ def get_process_index_for_subdir(
     """The name of this process's database; None without databases."""
     if not use_ocdbt:
         return None
-    from cairn.orbax._impl.processes import process_index
-
     return override_ocdbt_process_id or process_index()

@@ -5,8 +5,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from cairn.orbax._impl import processes
-from cairn.orbax._impl.paths import STRINGS_FILE
+from cairn.orbax._impl.base import processes
+from cairn.orbax._impl.paths.checkpoint_paths import STRINGS_FILE
+from cairn.orbax._impl.stored.stored_tree import keeps_array_metadata
 
 Options = dict[str, dict[str, Any]]  # by kind of leaf: those of the native part
 
@@ -47,11 +48,6 @@ def default_use_replica_parallel() -> bool:
     """Whether replicas share the work if nobody says: not on GPUs, as in Orbax."""
     platform = os.environ.get("JAX_PLATFORMS", "").lower()
     return "gpu" not in platform and "cuda" not in platform
-
-
-def keeps_array_metadata(handler: Any) -> bool:
-    """Whether a handler of arrays writes array_metadatas, and finds types of keys there."""
-    return getattr(handler, "_array_metadata_store", None) is not None
 
 
 def check_supported(handler: Any) -> None:

@@ -5,8 +5,8 @@ import os
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl.monitoring import warn_of_nothing_to_merge
-from cairn.orbax._impl.native_reads import DamagedDataError
+from cairn.orbax._impl.base.monitoring import warn_of_nothing_to_merge
+from cairn.orbax._impl.stored.native_reads import DamagedDataError
 
 
 async def merge_ocdbt_per_process_files(

@@ -3,7 +3,7 @@
 from concurrent.futures import CancelledError
 from typing import Any
 
-from cairn.orbax._impl import monitoring
+from cairn.orbax._impl.base import monitoring
 
 
 class NativeFuture:

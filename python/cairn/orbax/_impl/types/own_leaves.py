@@ -6,12 +6,12 @@ import os
 import threading
 from typing import Any
 
-from cairn.orbax._impl import asyncs, processes, trees
-from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
-from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE, as_path
-from cairn.orbax._impl.stored_tree import Path, StoredTree
-from cairn.orbax._impl.text_files import write_whole
-from cairn.orbax._impl.types.byte_limits import get_byte_limiter
+from cairn.orbax._impl.base import processes
+from cairn.orbax._impl.leaves.leaf_args import SaveArgs
+from cairn.orbax._impl.paths.checkpoint_paths import TREE_METADATA_FILE, as_path
+from cairn.orbax._impl.paths.text_files import write_whole
+from cairn.orbax._impl.trees import pytrees
+from cairn.orbax._impl.trees.pytrees import Path
 from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
@@ -31,19 +31,19 @@ class OwnLeaves:
     """The leaves of a tree that is saved which have handlers of the user's own."""
 
     def __init__(self, tree: Any, registry: Any) -> None:
-        self._pairs = trees.flatten_with_keys(tree)
+        self._pairs = pytrees.flatten_with_keys(tree)
         by_type: dict[Any, TypeHandler] = {}
         for keys, leaf in self._pairs[0]:
-            if type(leaf) not in by_type and not trees.is_empty(leaf):
+            if type(leaf) not in by_type and not pytrees.is_empty(leaf):
                 try:
                     by_type[type(leaf)] = registry.get(type(leaf))
                 except ValueError as error:
-                    path = trees.dotted(trees.path_of(keys))
+                    path = pytrees.dotted(pytrees.path_of(keys))
                     raise ValueError(
                         f"{path}: TypeHandler lookup failed for: type={type(leaf)}: {error}"
                     ) from error
         self._leaves = {
-            trees.path_of(keys): (keys, leaf, handler)
+            pytrees.path_of(keys): (keys, leaf, handler)
             for keys, leaf in self._pairs[0]
             if (handler := by_type.get(type(leaf))) is not None and not saves_natively(handler)
         }
@@ -60,7 +60,7 @@ class OwnLeaves:
         """The tree with placeholders in their place."""
         leaves, treedef = self._pairs
         return treedef.unflatten(
-            [... if trees.path_of(keys) in self._leaves else leaf for keys, leaf in leaves]
+            [... if pytrees.path_of(keys) in self._leaves else leaf for keys, leaf in leaves]
         )
 
     def typestrs(self) -> "dict[Path, str]":
@@ -169,89 +169,3 @@ def _name_in_order(node: Any, names: Any) -> None:
             return
         for child in node.values():
             _name_in_order(child, names)
-
-
-# ---- restores ----
-
-
-def restore_own(
-    stored: StoredTree, wanted: "dict[int, RestoreArgs]"
-) -> "tuple[dict[int, RestoreArgs], dict[int, Any]]":
-    """The leaves that are left for the native part, and the values of the user's own types."""
-    groups: dict[int, tuple[TypeHandler, list[int]]] = {}
-    left: dict[int, RestoreArgs] = {}
-    for index, args in wanted.items():
-        handler = stored.own_handler(index, args.restore_type)
-        if handler is None:
-            left[index] = args
-        else:
-            groups.setdefault(id(handler), (handler, []))[1].append(index)
-    values: dict[int, Any] = {}
-    if groups:
-        restored = asyncs.run(_deserialize(stored, list(groups.values()), wanted))
-        for (_, indices), some in zip(groups.values(), restored, strict=True):
-            values.update(zip(indices, some, strict=True))
-    return left, values
-
-
-async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[int, Any]") -> Any:
-    limiter = get_byte_limiter(stored.memory)
-    return await asyncio.gather(
-        *(
-            handler.deserialize(
-                [
-                    info.replace(byte_limiter=limiter)
-                    for info in param_infos(stored, indices, handler)
-                ],
-                [wanted[index] for index in indices],
-            )
-            for handler, indices in groups
-        )
-    )
-
-
-def param_infos(
-    stored: StoredTree, indices: "list[int]", handler: TypeHandler
-) -> "list[ParamInfo]":
-    """What a handler learns of its stored leaves."""
-    is_ocdbt = (stored.directory / OCDBT_MANIFEST).exists()
-    context = tensorstore_context(handler, is_ocdbt)
-    return [_param_info(stored, index, is_ocdbt, context) for index in indices]
-
-
-def _param_info(stored: StoredTree, index: int, is_ocdbt: bool, context: Any) -> ParamInfo:
-    import jax
-
-    info = stored.infos[index]
-    keys = tuple(
-        jax.tree_util.SequenceKey(key) if isinstance(key, int) else jax.tree_util.DictKey(key)
-        for key in info.path
-    )
-    return ParamInfo(
-        name=info.name,
-        parent_dir=stored.directory,
-        keypath=keys,
-        skip_deserialize=False,
-        is_ocdbt_checkpoint=is_ocdbt,
-        use_zarr3=bool(stored.tree_metadata().get("use_zarr3")),
-        ts_context=context,
-        value_typestr=info.typestr,
-    )
-
-
-def own_metadata(stored: StoredTree) -> "dict[int, Any]":
-    """The metadata of the leaves of the user's own types."""
-    groups: dict[int, tuple[TypeHandler, list[int]]] = {}
-    for index in range(len(stored.infos)):
-        handler = stored.own_handler(index, None)
-        if handler is not None:
-            groups.setdefault(id(handler), (handler, []))[1].append(index)
-    found: dict[int, Any] = {}
-    for handler, indices in groups.values():
-        infos = param_infos(stored, indices, handler)
-        found.update(zip(indices, asyncs.run(_metadata(handler, infos)), strict=True))
-    return found
-
-
-async def _metadata(handler: TypeHandler, infos: "list[ParamInfo]") -> Any:
-    return await handler.metadata(infos)

@@ -4,7 +4,7 @@ from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import LeafReads
-from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.stored.stored_tree import StoredTree
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.writes import NotHereError, directory_of
 

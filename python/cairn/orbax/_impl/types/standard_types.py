@@ -3,8 +3,9 @@
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
-from cairn.orbax._impl.paths import STRINGS_FILE
-from cairn.orbax._impl.stored_tree import StoredTree
+from cairn.orbax._impl.leaves.tree_metadata import leaf_metadata
+from cairn.orbax._impl.paths.checkpoint_paths import STRINGS_FILE
+from cairn.orbax._impl.stored.stored_tree import StoredTree, keeps_array_metadata
 from cairn.orbax._impl.types import leaf_options
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
 from cairn.orbax._impl.types.type_handler import TypeHandler, check_input_arguments
@@ -23,8 +24,6 @@ class StandardTypeHandler(TypeHandler):
 
     async def metadata(self, infos: Any) -> "list[Any]":
         """Shape, type and storage of stored leaves."""
-        from cairn.orbax._impl.tree_metadata import leaf_metadata
-
         stored = StoredTree(infos[0].parent_dir)
         return [leaf_metadata(stored, stored.index(info.name), self._typestr) for info in infos]
 
@@ -39,7 +38,7 @@ class StandardTypeHandler(TypeHandler):
         args = args or [RestoreArgs()] * len(infos)
         check_input_arguments(infos, args)
         chosen = [cairn_args(self._kind, one) for one in args]
-        return await read_leaves(infos, chosen, leaf_options.keeps_array_metadata(self))
+        return await read_leaves(infos, chosen, keeps_array_metadata(self))
 
 
 class NumpyHandler(StandardTypeHandler):

@@ -8,13 +8,13 @@ import math
 from typing import Any
 
 from cairn import _jax
-from cairn.orbax._impl import monitoring
+from cairn.orbax._impl.base import monitoring
+from cairn.orbax._impl.base.processes import is_primary_host
+from cairn.orbax._impl.base.replica_parts import parts_to_write, written_shape
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.leaves.shardings import concrete_sharding, has_layout
-from cairn.orbax._impl.processes import is_primary_host
 from cairn.orbax._impl.types.byte_limits import ByteLimiter, get_byte_limiter, reserved_bytes
 from cairn.orbax._impl.types.kvstore_specs import get_ts_context
-from cairn.orbax._impl.types.replica_parts import parts_to_write, written_shape
 
 _Shape = tuple[int, ...]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.tree_metadata import ArrayMetadata, StorageMetadata
+from cairn.orbax._impl.leaves.tree_metadata import ArrayMetadata, StorageMetadata
+from cairn.orbax._impl.stored.zarr_metadata import ZarrMetadata
 from cairn.orbax._impl.types import array_metadata
 from cairn.orbax._impl.types.status import IoDirection
 from cairn.orbax._impl.types.type_handler import ParamInfo
-from cairn.orbax._impl.zarr_metadata import ZarrMetadata
 
 _log = logging.getLogger("cairn.orbax")
 

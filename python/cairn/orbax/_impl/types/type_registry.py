@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax._impl.types import standard_types
+from cairn.orbax._impl.types.empty_values import is_supported_empty_value
 from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 from cairn.orbax._impl.types.type_handler import TypeHandler
 
@@ -135,3 +136,17 @@ def register_standard_handlers_with_options(**kwargs: Any) -> None:
         add(kind, standard_types.ScalarHandler(**kwargs))
     add(np.ndarray, standard_types.NumpyHandler(**kwargs))
     add(jax.Array, standard_types.ArrayHandler(**kwargs))
+
+
+def supported_types() -> "list[Any]":
+    """The types of leaves."""
+    return [kind for kind, _ in default_types()]
+
+
+def is_supported_type(value: Any, pytree_metadata_options: Any = None) -> bool:
+    """Whether a value is stored without a handler of the caller."""
+    import jax
+    import numpy as np
+
+    kinds = (str, int, float, bytes, np.number, np.ndarray, jax.Array)
+    return isinstance(value, kinds) or is_supported_empty_value(value, pytree_metadata_options)

@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl import processes, time_limits
+from cairn.orbax._impl.base import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.paths import OCDBT_MANIFEST, TREE_METADATA_FILE
+from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST, TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture

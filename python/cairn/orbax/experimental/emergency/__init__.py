@@ -6,6 +6,6 @@ NotImplementedError. Options can be made, and the modules work that need no mana
 have other numbers after a restart, steps on local disks, the choice of steps.
 """
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 
 __getattr__ = _hints(__name__, general="cairn.orbax.CheckpointManager saves to a directory of all")

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps.step_names import standard_name_format
 from cairn.orbax.experimental.emergency._unavailable import UnavailableManager
 

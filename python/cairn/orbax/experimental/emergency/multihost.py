@@ -1,7 +1,7 @@
 """The devices of a job that has started again: a mesh with each at its old place."""
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.restarts import (
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.handlers.restarts import (
     consistent_restore_mesh,
     process_index_from_device_id,
     runtime_to_distributed_ids,

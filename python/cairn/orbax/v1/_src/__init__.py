@@ -5,23 +5,23 @@ have only the names that cairn.orbax.v1 has; an AttributeError says so for other
 assigns to one of these names changes nothing in Cairn.
 """
 
-from cairn.orbax._impl.private_names import add_modules as _add_modules
+from cairn.orbax._impl.base.private_names import add_modules as _add_modules
 
 # By module of Orbax: the modules of cairn.orbax that have its names.
 _OWNERS = {
     "arrays.abstract_arrays": "v1.arrays",
     "arrays.types": "v1.arrays",
-    "context.context": "v1._impl.context",
+    "context.context": "_impl.v1.context",
     "context.options": "v1.options",
     "deletion.deletion": "v1",
     "deletion.errors": "v1.errors",
     "handlers.global_registration": "v1.handlers",
-    "handlers.json_handler": "v1._impl.handlers.file_handlers",
+    "handlers.json_handler": "_impl.v1.handlers.file_handlers",
     "handlers.proto_handler": "v1.handlers",
     "handlers.pytree_handler": "v1.handlers",
-    "handlers.registration": "v1.handlers v1._impl.handlers.registry",
-    "handlers.stateful_checkpointable_handler": "v1._impl.handlers.stateful_handler",
-    "handlers.types": "v1.handlers v1._impl.handlers.handler_types",
+    "handlers.registration": "v1.handlers _impl.v1.handlers.registry",
+    "handlers.stateful_checkpointable_handler": "_impl.v1.handlers.stateful_handler",
+    "handlers.types": "v1.handlers _impl.v1.handlers.handler_types",
     "layout.checkpoint_layout": "v1.errors",
     "layout.registry": "v1",
     "loading.loading": "v1",
@@ -32,10 +32,10 @@ _OWNERS = {
     "path.step": "v1.path.step step",
     "path.types": "v1.path",
     "saving.saving": "v1",
-    "serialization.array_leaf_handler": "v1._impl.handlers.leaf_types",
-    "serialization.numpy_leaf_handler": "v1._impl.handlers.leaf_types",
-    "serialization.registry": "v1._impl.handlers.leaf_types",
-    "serialization.types": "v1.tree type_handlers v1._impl.handlers.handler_types",
+    "serialization.array_leaf_handler": "_impl.v1.handlers.leaf_types",
+    "serialization.numpy_leaf_handler": "_impl.v1.handlers.leaf_types",
+    "serialization.registry": "_impl.v1.handlers.leaf_types",
+    "serialization.types": "v1.tree type_handlers _impl.v1.handlers.handler_types",
     "synchronization.multihost": "v1.multihost multihost",
     "synchronization.types": "v1",
     "training.checkpointer": "v1.training",

@@ -1,7 +1,7 @@
 """How the directories of steps are named."""
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax.v1._impl.steps.step_names import (
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.v1.steps.step_names import (
     NameFormat,
     composite_name_format,
     standard_name_format,

@@ -1,8 +1,8 @@
 """A training run: Checkpointer, its policies and its errors."""
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax.v1._impl.steps.checkpointer import Checkpointer
-from cairn.orbax.v1._impl.steps.step_types import CheckpointMetadata, RootMetadata
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.v1.steps.checkpointer import Checkpointer
+from cairn.orbax._impl.v1.steps.step_types import CheckpointMetadata, RootMetadata
 from cairn.orbax.v1.training import (
     errors,
     pathways,

@@ -1,7 +1,7 @@
 """Errors of Checkpointer."""
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax.v1._impl.steps.step_types import StepAlreadyExistsError, StepNotFoundError
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.v1.steps.step_types import StepAlreadyExistsError, StepNotFoundError
 
 __getattr__ = _hints(__name__)
 

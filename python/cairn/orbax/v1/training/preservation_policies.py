@@ -1,6 +1,6 @@
 """Which steps a Checkpointer keeps."""
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps.preservation_policy import (
     AnyPreservationPolicy,
     BestN,

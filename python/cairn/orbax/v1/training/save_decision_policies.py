@@ -1,6 +1,6 @@
 """Which steps a Checkpointer saves."""
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps.save_decision_policy import (
     AnySavePolicy,
     ContinuousCheckpointingPolicy,

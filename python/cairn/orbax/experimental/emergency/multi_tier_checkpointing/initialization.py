@@ -2,7 +2,7 @@
 
 from typing import Any, NoReturn
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 

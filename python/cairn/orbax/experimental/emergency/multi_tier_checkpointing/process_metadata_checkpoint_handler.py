@@ -1,11 +1,11 @@
 """The item of a checkpoint that says which process has which devices."""
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.handlers.process_metadata_handler import (
     ProcessMetadataCheckpointHandler,
     ProcessMetadataRestoreArgs,
     ProcessMetadataSaveArgs,
 )
-from cairn.orbax._impl.missing import hints as _hints
 
 __getattr__ = _hints(__name__)
 

@@ -2,8 +2,8 @@
 
 from typing import Any, final
 
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
-from cairn.orbax._impl.missing import hints as _hints
 from cairn.orbax.experimental.emergency.p2p.constants import DATA_ITER_KEY, STATE_SUBDIR
 from cairn.orbax.experimental.emergency.p2p.utils import pygrain
 

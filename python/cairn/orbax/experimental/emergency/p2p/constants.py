@@ -1,6 +1,6 @@
 """The names of items and files in a checkpoint that processes fetch from each other."""
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.types.kvstore_specs import PROCESS_SUBDIR_PREFIX
 
 __getattr__ = _hints(__name__, general="cairn.orbax does not fetch files from other processes")

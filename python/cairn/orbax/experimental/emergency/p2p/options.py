@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps.step_names import standard_name_format
 
 __getattr__ = _hints(__name__)

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext, SaveDecisionPolicy
 
 __getattr__ = _hints(__name__)

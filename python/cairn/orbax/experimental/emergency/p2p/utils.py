@@ -3,8 +3,8 @@
 import logging
 from typing import Any
 
-from cairn.orbax._impl.missing import hints as _hints
-from cairn.orbax._impl.paths import as_path
+from cairn.orbax._impl.base.missing import hints as _hints
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax.experimental.emergency.p2p.constants import PROCESS_SUBDIR_PREFIX, STATE_SUBDIR
 
 __getattr__ = _hints(__name__)

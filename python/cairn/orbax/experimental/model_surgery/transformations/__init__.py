@@ -3,6 +3,6 @@
 `renaming`, `nesting`, `fusing`, `repeating` and `stacking` make them, as in Orbax.
 """
 
-from cairn.orbax._impl.missing import hints as _hints
+from cairn.orbax._impl.base.missing import hints as _hints
 
 __getattr__ = _hints(__name__, general="import its modules")

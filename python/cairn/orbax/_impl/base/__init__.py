@@ -1,0 +1,1 @@
+"""What the other floors use, and what knows no checkpoint."""

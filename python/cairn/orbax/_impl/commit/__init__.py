@@ -1,0 +1,1 @@
+"""Checkpointers: saves that appear complete or not at all."""

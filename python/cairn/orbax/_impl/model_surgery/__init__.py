@@ -1,0 +1,1 @@
+"""Transformations of flat dicts of arrays."""

@@ -1,0 +1,1 @@
+"""Paths, small files and permissions."""

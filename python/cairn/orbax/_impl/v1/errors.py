@@ -1,0 +1,13 @@
+"""Errors. Those of training.Checkpointer are in training.errors."""
+
+
+class InvalidLayoutError(ValueError):
+    """A path is not a checkpoint of the expected format, or has no such part."""
+
+
+class DeletionInProgressError(RuntimeError):
+    """A deletion is unfinished: delete() with the same arguments ends it."""
+
+
+class DeletionRecoveryError(RuntimeError):
+    """An unfinished deletion cannot be ended by this call."""
