@@ -10,7 +10,6 @@ from cairn import _cairn
 from cairn._leaves import item_value
 from cairn._load_stored import load_below
 from cairn._read_plan import ReadPlan
-from cairn._sizes import size_text
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -245,6 +244,8 @@ class Checkpoint(Group):
         return None if text is None else json.loads(text)
 
     def __repr__(self) -> str:
+        from cairn._html import size_text
+
         info = self.info
         count = sum(1 for i in range(len(self.reader)) if self.reader.tensor(i).kind == "array")
         nbytes = sum(self.reader.tensor(i).nbytes for i in range(len(self.reader)))

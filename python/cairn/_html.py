@@ -1,10 +1,8 @@
-"""The tree of a checkpoint for a notebook: nested lists that open and close."""
+"""The tree of a checkpoint for a notebook: nested lists that open and close; sizes for people."""
 
 from __future__ import annotations
 
 from html import escape
-
-from cairn._sizes import size_text
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -42,3 +40,13 @@ def drawn(checkpoint: Any) -> str:
 def _text(text: str) -> str:
     """Text of a file, safe to show: no markup, no invisible characters."""
     return escape("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))
+
+
+def size_text(nbytes: int) -> str:
+    """ "1.5 GiB" """
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

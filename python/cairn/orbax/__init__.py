@@ -12,7 +12,7 @@ missing raises AttributeError or NotImplementedError, and the message says what 
 import importlib
 from typing import Any
 
-from cairn.orbax.version import __version__
+from cairn.orbax._impl.base.version import __version__
 
 _MODULES = (
     "abstract_checkpoint_manager",

@@ -5,22 +5,11 @@ is used, with a hint.
 """
 
 from cairn.orbax._impl.base.missing import hints as _hints
-from cairn.orbax._impl.base.options import (
-    AtomicityMode,
-)
-from cairn.orbax._impl.types.empty_values import (
-    PyTreeMetadataOptions as PyTreeMetadataOptions,
-)
-from cairn.orbax._impl.v1.array_options import (
-    ArrayOptions,
-)
-from cairn.orbax._impl.v1.checkpointables_options import (
-    CheckpointablesOptions,
-)
-from cairn.orbax._impl.v1.memory_options import (
-    MemoryOptions,
-    SafetensorsOptions,
-)
+from cairn.orbax._impl.base.options import AtomicityMode
+from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions as PyTreeMetadataOptions
+from cairn.orbax._impl.v1.array_options import ArrayOptions
+from cairn.orbax._impl.v1.checkpointables_options import CheckpointablesOptions
+from cairn.orbax._impl.v1.memory_options import MemoryOptions, SafetensorsOptions
 from cairn.orbax._impl.v1.options import (
     AsyncOptions,
     AtomicityOptions,
