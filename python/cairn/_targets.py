@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, MutableMapping
 
 from cairn._leaves import key_text
@@ -122,9 +123,16 @@ def _below(
 
     def make(others: list[Any]) -> Any:
         made = dict(zip(keys, unflatten(others), strict=True))
-        return type(node)(made) if is_mapping else dataclasses.replace(node, **made)
+        return mapping_like(node, made) if is_mapping else dataclasses.replace(node, **made)
 
     return [(str(keys[int(path[0])]), *path[1:]) for path in paths], leaves, make
+
+
+def mapping_like(node: Any, made: dict[Any, Any]) -> Any:
+    """A mapping of the type of another one, with other members."""
+    if isinstance(node, defaultdict):
+        return type(node)(node.default_factory, made)
+    return type(node)(made)
 
 
 def _map(
@@ -141,7 +149,7 @@ def _map(
         return leaf(path, node)
     if isinstance(node, Mapping):
         made = {key: _map(child, (*path, str(key)), leaf, is_leaf) for key, child in node.items()}
-        return type(node)(made)  # type: ignore[call-arg]
+        return mapping_like(node, made)
     if isinstance(node, list | tuple):
         if hasattr(node, "_fields"):
             names = node._fields

@@ -5,6 +5,7 @@ import sys
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ.setdefault("CAIRN_SEED", "1795833241")  # as tests/interop/conftest.py
 
 import pytest
 

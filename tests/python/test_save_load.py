@@ -282,7 +282,7 @@ def test_a_part_of_a_checkpoint(tmp_path):
 
 
 def test_random_trees_both_ways(tmp_path):
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(int(os.environ["CAIRN_SEED"]))
 
     def tree(depth):
         kind = rng.integers(5 if depth else 2)
