@@ -161,8 +161,8 @@ struct CheckpointInfo {
   bool allow_missing = false;  // as in OpenOptions
   // JSON text; "" if there is none. Of Orbax: what _CHECKPOINT_METADATA has about the checkpoint.
   std::string custom_metadata;
-  // (item, JSON text) pairs of Orbax: what the _METADATA of an item ("": of the only tree) has about
-  // its tree.
+  // (item, JSON text) pairs of Orbax: what the _METADATA of an item ("": of the only tree) has
+  // about its tree.
   std::vector<std::pair<std::string, std::string>> item_metadata;
   // (subject, text) pairs that distinguish these values from others of the same leaves. Opening
   // collects them without reading values: checksums where the format stores them beside the names,

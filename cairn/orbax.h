@@ -65,8 +65,8 @@ struct SaveOptions {
   // The dicts of the tree whose keys are not str in Python, so that Python gets such keys back from
   // a load without a target. Throws invalid_argument for a dict or a key that the tree lacks.
   std::vector<DictKeyTypes> key_types = {};
-  // A JSON object about the checkpoint; "" for none. Stored in `_CHECKPOINT_METADATA`, where Orbax's
-  // metadata().custom_metadata finds it.
+  // A JSON object about the checkpoint; "" for none. Stored in `_CHECKPOINT_METADATA`, where
+  // metadata().custom_metadata of Orbax finds it.
   std::string custom_metadata = {};
   // JSON text about the tree, stored in its `_METADATA`, as PyTreeSaveArgs::custom_metadata; "" for
   // none. JSON null is refused.

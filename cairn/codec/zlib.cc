@@ -197,8 +197,8 @@ class Input {
   ByteView rest_;
 };
 
-// A deflate stream in one of its wrappers. `name` begins the errors. Only gzip data may have several
-// members.
+// A deflate stream in one of its wrappers. `name` begins the errors. Only gzip data may have
+// several members.
 class Inflater : public ByteStream {
  public:
   Inflater(std::string name, int window, ByteSource source, Frames frames)

@@ -4,7 +4,6 @@
 #include <cairn/base/cancellation.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
-#include <cairn/base/json/json.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/byte_limiter.h>
 #include <cairn/checkpointer.h>
@@ -96,10 +95,8 @@ void check(const PyTreeSaveArgs& args) {
     throw Error(Code::kInvalidArgument, "ocdbt_target_data_file_size is " +
                                             std::to_string(file_bytes) +
                                             " bytes; it must not be negative (0: no limit)");
-  if (args.custom_metadata.empty()) return;
-  const auto parsed = try_call([&] { return parse_json(args.custom_metadata); });
-  if (!parsed)
-    throw Error(Code::kInvalidArgument, "the custom metadata: " + parsed.error().message());
+  if (!args.custom_metadata.empty())
+    (void)orbax::given_json(args.custom_metadata, "the custom metadata");
 }
 
 SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,

@@ -25,10 +25,10 @@ struct SaveChoices : SaveOptions {
 };
 
 // Keys and types: if_exists ("fail", "replace"), use_ocdbt, use_zarr3, v1, support_rich_types
-// (bool), item, compression, custom_metadata, item_metadata (str), chunk_bytes, target_file_bytes, threads, memory
-// (int), durability ("synced", "unsynced"), commit_protocol ("atomic_rename", "commit_file"),
-// reuse_from (a path), save_timeout (seconds), background_copy_bytes (int). None stands for the
-// default.
+// (bool), item, compression, custom_metadata, item_metadata (str), chunk_bytes, target_file_bytes,
+// threads, memory (int), durability ("synced", "unsynced"), commit_protocol ("atomic_rename",
+// "commit_file"), reuse_from (a path), save_timeout (seconds), background_copy_bytes (int). None
+// stands for the default.
 SaveChoices save_options(nanobind::dict options);
 // The options of the same names for a save in the background or by several processes. The caller
 // passes on those that belong to one save: if_exists, item, custom_metadata, item_metadata,

@@ -37,11 +37,9 @@ const SaveOptions& checked(const SaveOptions& options, const CheckpointContent& 
   if (options.target_file_bytes < 0)
     refuse("the data file size is " + std::to_string(options.target_file_bytes) +
            " bytes; it must not be negative (0: no limit)");
-  if (!options.item_metadata.empty()) {
-    const auto parsed = try_call([&] { return parse_json(options.item_metadata); });
-    if (!parsed) refuse("the item metadata: " + parsed.error().message());
-    if (parsed.value().is_null()) refuse("the item metadata is null");
-  }
+  if (!options.item_metadata.empty() &&
+      given_json(options.item_metadata, "the item metadata").is_null())
+    refuse("the item metadata is null");
   return options;
 }
 

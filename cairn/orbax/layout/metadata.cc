@@ -240,15 +240,18 @@ std::unordered_map<std::string, std::string> parse_strings(std::string_view json
   return out;
 }
 
-Json given_object(const std::string& text, std::string_view what) {
+Json given_json(const std::string& text, std::string_view what) {
   auto json = try_call([&] { return parse_json(text); });
-  const auto refuse = [&](const std::string& why) {
-    throw Error(Code::kInvalidArgument, std::string(what) + why);
-  };
-  if (!json) refuse(": " + json.error().message());
-  if (json.value().as_object() == nullptr)
-    refuse(" is " + std::string(json.value().type_text()) + "; it must be a JSON object");
+  if (!json) throw Error(Code::kInvalidArgument, std::string(what) + ": " + json.error().message());
   return std::move(json).value();
+}
+
+Json given_object(const std::string& text, std::string_view what) {
+  Json json = given_json(text, what);
+  if (json.as_object() == nullptr)
+    throw Error(Code::kInvalidArgument, std::string(what) + " is " + std::string(json.type_text()) +
+                                            "; it must be a JSON object");
+  return json;
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -88,8 +88,10 @@ std::string shardings_text(const std::vector<std::pair<std::string, std::string>
 // another name up to a '/' ("a" and "a/b").
 std::string strings_text(const std::vector<std::pair<std::string_view, std::string_view>>& strings);
 
-// Parses the JSON object that a caller gives as metadata. Throws invalid_argument for any other
-// text; the error names it as `what`.
+// Parses the JSON that a caller gives as metadata. Throws invalid_argument for any other text; the
+// error names it as `what`.
+Json given_json(const std::string& text, std::string_view what);
+// As given_json, for a JSON object. Throws invalid_argument for any other JSON, too.
 Json given_object(const std::string& text, std::string_view what);
 
 }  // namespace cairn::inline v0::orbax

@@ -1,6 +1,6 @@
 // group_metadata.h -- the documents of a Zarr hierarchy that describe no array: `.zgroup`,
-// `.zattrs` and `.zmetadata`, and the `zarr.json` of a group. Cairn needs none of them to read an array, but
-// zarr-python opens no hierarchy whose documents are damaged.
+// `.zattrs` and `.zmetadata`, and the `zarr.json` of a group. Cairn needs none of them to read an
+// array, but zarr-python opens no hierarchy whose documents are damaged.
 #pragma once
 
 #include <optional>
