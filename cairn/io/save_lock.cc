@@ -13,12 +13,18 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 namespace cairn::inline v0 {
 namespace {
 
 // attempts, if other processes create and remove the file in between
 constexpr int kLockAttempts = 1000;
+// is_locked() takes the lock for some microseconds. A save that meets a leftover in that moment must
+// not take it for the lock of another save, so it tries again.
+constexpr int kProbeAttempts = 50;
+constexpr std::chrono::milliseconds kProbePause{2};
 
 [[noreturn]] void refuse_held(const std::string& target, const std::string& holder) {
   throw Error(Code::kUnavailable, target + ": another save to this path is in progress" +
@@ -48,6 +54,16 @@ int try_flock(int fd) {
   return errno == EWOULDBLOCK ? EWOULDBLOCK : ENOTSUP;
 }
 
+// As try_flock(), but waits for a process that only asks whether the file is locked.
+int try_flock_beside_probes(int fd) {
+  int result = try_flock(fd);
+  for (int i = 1; i < kProbeAttempts && result == EWOULDBLOCK; ++i) {
+    std::this_thread::sleep_for(kProbePause);
+    result = try_flock(fd);
+  }
+  return result;
+}
+
 // Returns true if the path still names the open file and not a newer one.
 bool names(const std::string& path, int fd) {
   struct stat by_path {};
@@ -68,7 +84,7 @@ void remove_leftover(const std::string& path, const std::string& target) {
     if (errno == ENOENT) return;  // its holder has just removed it
     fail_file_call(path, "open the lock of an earlier save; remove it if that has ended", errno);
   }
-  const int result = try_flock(fd);
+  const int result = try_flock_beside_probes(fd);
   const std::string holder = result == 0 ? "" : holder_of(fd);
   // While this process holds the lock, no other process removes the file or locks a newer one.
   if (result == 0 && names(path, fd)) unlink(path.c_str());
