@@ -94,6 +94,7 @@ struct StepSaveOptions {
   std::optional<Metrics> metrics = {};  // stored if the manager has best_fn
   bool force = false;                   // save although the policy says no
   std::string custom_metadata = {};     // a JSON object, stored with the step; "" for none
+  ProgressFn progress = {};             // as CheckpointerSaveOptions::progress
   // As SaveOptions::cancel. The steps that the save would have replaced are kept.
   std::stop_token cancel = {};
 };

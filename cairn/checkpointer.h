@@ -25,6 +25,9 @@ struct CheckpointerSaveOptions {
   // checkpoint, in the folder <path>/<item>, where restore() finds it. A step of a
   // CheckpointManager has the item "default". Refused as in SaveOptions.
   std::optional<std::string> item = {};
+  // As SaveOptions::progress, for all items together. AsyncCheckpointer: called until everything is
+  // written, also after save() has returned. With several processes, each counts what it writes.
+  ProgressFn progress = {};
   // As SaveOptions::cancel. AsyncCheckpointer: wait_until_finished() throws cancelled.
   std::stop_token cancel = {};
 };

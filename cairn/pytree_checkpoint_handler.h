@@ -156,8 +156,10 @@ struct PyTreeSaveArgs {
   // An earlier checkpoint (or item of one) with which unchanged arrays are shared; "" for none, or
   // for CheckpointManager's latest step. Needs the handler's option `reuse`.
   std::string reuse_from = {};
-  // As SaveOptions::cancel, for saves by the handler itself. Checkpointers and managers have an
-  // option of their own (CheckpointerSaveOptions::cancel) and throw invalid_argument for this one.
+  // As SaveOptions, for saves by the handler itself. Checkpointers and managers have options of
+  // their own (CheckpointerSaveOptions) and throw invalid_argument for these. A background save
+  // calls `progress` until it has written everything.
+  ProgressFn progress = {};
   std::stop_token cancel = {};
 };
 

@@ -33,10 +33,20 @@ class Cancellation {
     begin_ = std::chrono::steady_clock::now();
   }
 
-  [[nodiscard]] bool is_possible() const { return request_.stop_possible() || limit_; }
+  // The same, and `request` may end the work, too.
+  [[nodiscard]] Cancellation or_by(std::stop_token request) const {
+    Cancellation both = *this;
+    both.other_request_ = std::move(request);
+    return both;
+  }
+
+  [[nodiscard]] bool is_possible() const {
+    return request_.stop_possible() || other_request_.stop_possible() || limit_;
+  }
   // Throws cancelled after a request, deadline_exceeded after the time limit.
   void check() const {
-    if (request_.stop_requested()) throw Error(Code::kCancelled, "the caller asked to stop");
+    if (request_.stop_requested() || other_request_.stop_requested())
+      throw Error(Code::kCancelled, "the caller asked to stop");
     // Nanoseconds would not hold the largest limit.
     if (limit_ &&
         std::chrono::floor<Milliseconds>(std::chrono::steady_clock::now() - begin_) >= *limit_)
@@ -56,6 +66,7 @@ class Cancellation {
   }
 
   std::stop_token request_;
+  std::stop_token other_request_;
   std::optional<Milliseconds> limit_;
   std::chrono::steady_clock::time_point begin_;
 };

@@ -296,15 +296,13 @@ void read_arrays(std::span<const zarr::BoxRead> reads, const WorkLimits& limits,
                  const ProgressFn& progress) {
   Progress counter;
   for (const auto& read : reads) counter.total += view_bytes(*read.out);
-  {
-    const ProgressPump pump(counter, progress);
+  with_progress(counter, progress, [&] {
     ByteBudget budget(limits.memory);
     zarr::read_boxes(reads, {.executor = limits.executor,
                              .budget = &budget,
                              .progress = &counter,
                              .streams = limits.streams});
-  }
-  if (progress) progress(counter.total, counter.total);
+  });
 }
 
 std::vector<std::string> read_strings(const zarr::ZarrArray& array, zarr::MissingChunk missing,
@@ -326,8 +324,7 @@ std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, Work
         std::min(bytes, static_cast<std::uint64_t>(task.run.end - task.run.begin) * chunk_bytes);
   }
   std::vector<CheckedArray> found(tasks.size());
-  {
-    const ProgressPump pump(counter, progress);
+  with_progress(counter, progress, [&] {
     ByteBudget budget(limits.memory);
     Executor& executor = limits.executor != nullptr ? *limits.executor : default_executor();
     executor.for_each(tasks.size(), [&](std::size_t i) {
@@ -341,8 +338,7 @@ std::vector<CheckedArray> verify_arrays(std::span<const ArrayCheck> checks, Work
           zarr::verify_array(*check.array, check.label, check.missing, context, tasks[i].run);
       found[i].tensor = tasks[i].check;
     });
-  }
-  if (progress) progress(counter.total, counter.total);
+  });
   return found;
 }
 

@@ -3,7 +3,6 @@
 
 #include <cairn/array/box.h>
 #include <cairn/array/byte_count.h>
-#include <cairn/base/progress_pump.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/write/write_small.h>
 
@@ -233,11 +232,15 @@ bool ArrayWriter::has_key(std::size_t array, std::string_view key) const {
                                 [](std::int64_t at, std::int64_t end) { return at < end; });
 }
 
+void ArrayWriter::count_total(std::uint64_t bytes) {
+  if (options_.progress != nullptr) options_.progress->total += bytes;
+}
+
 void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
   const StoreArray& array = *arrays_[number];
   if (array.parts) {
     for (const StorePart& part : *array.parts) {
-      progress_.total += byte_count(part.box.shape, array.dtype);
+      count_total(byte_count(part.box.shape, array.dtype));
       areas_.push_back({number, part.box, part.from.data != nullptr ? &part.from : nullptr});
     }
     return;
@@ -245,7 +248,7 @@ void ArrayWriter::add_areas(std::size_t number, WorkPartition& line) {
   if (options_.share.count > 1) return add_dealt(number, line);
   const std::uint64_t bytes = byte_count(array.shape, array.dtype);
   if (bytes == 0) return;
-  progress_.total += bytes;
+  count_total(bytes);
   const bool is_small =
       described_[number]->is_small && array.data != nullptr && array.source_dtype == array.dtype;
   areas_.push_back({number, std::nullopt, nullptr, is_small});
@@ -263,7 +266,7 @@ void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
       box.origin[d] *= chunk[d];
       box.shape[d] = std::min(box.shape[d] * chunk[d], array.shape[d] - box.origin[d]);
     }
-    progress_.total += byte_count(box.shape, array.dtype);
+    count_total(byte_count(box.shape, array.dtype));
     areas_.push_back({number, std::move(box)});
   }
 }
@@ -372,30 +375,27 @@ void ArrayWriter::tell_about_others() const {
 
 void ArrayWriter::write_values(ValueSink& sink, const FetchBoxesFn& fetch) {
   tell_about_others();
-  {
-    const ProgressPump pump(progress_, options_.progress);
-    std::vector<std::size_t> ended;  // arrays whose last portion is done
-    const auto tell_ended = [&] {
-      for (const std::size_t array : std::exchange(ended, {})) {
-        tell(array, &StoreArray::on_copied);
-        tell(array, &StoreArray::on_written);
-      }
-    };
-    const auto is_to_write = [&](const Portion& portion) {
-      if (!is_done(portion)) return true;
-      progress_.done += byte_count(portion.box.shape, arrays_[portion.array]->dtype);
-      if (portion.is_last) ended.push_back(portion.array);
-      return false;
-    };
-    const auto write = [&](auto writes, const zarr::WriteContext& context) {
-      zarr::write_boxes(writes, sink, context);
-      tell_ended();
-    };
-    if (earlier_ == nullptr) write_small(sink);
-    for_each_batch(is_to_write, fetch, write, true);
+  std::vector<std::size_t> ended;  // arrays whose last portion is done
+  const auto tell_ended = [&] {
+    for (const std::size_t array : std::exchange(ended, {})) {
+      tell(array, &StoreArray::on_copied);
+      tell(array, &StoreArray::on_written);
+    }
+  };
+  const auto is_to_write = [&](const Portion& portion) {
+    if (!is_done(portion)) return true;
+    if (options_.progress != nullptr)
+      options_.progress->done += byte_count(portion.box.shape, arrays_[portion.array]->dtype);
+    if (portion.is_last) ended.push_back(portion.array);
+    return false;
+  };
+  const auto write = [&](auto writes, const zarr::WriteContext& context) {
+    zarr::write_boxes(writes, sink, context);
     tell_ended();
-  }
-  if (options_.progress) options_.progress(progress_.total, progress_.total);
+  };
+  if (earlier_ == nullptr) write_small(sink);
+  for_each_batch(is_to_write, fetch, write, true);
+  tell_ended();
 }
 
 // Small arrays are in memory and need no batches, boxes and views.
@@ -406,7 +406,7 @@ void ArrayWriter::write_small(ValueSink& sink) {
   zarr::write_small(writes, sink, zarr::encode_options(options_.compression, options_.choice),
                     {.executor = options_.executor,
                      .budget = nullptr,
-                     .progress = &progress_,
+                     .progress = options_.progress,
                      .reusable = nullptr,
                      .fingerprints = options_.fingerprints});
   small_are_written_ = true;
@@ -487,7 +487,7 @@ void ArrayWriter::use_batch(std::span<const Portion> batch, const FetchBoxesFn& 
   ByteBudget budget(options_.memory / kShares);
   use(writes, {.executor = options_.executor,
                .budget = &budget,
-               .progress = &progress_,
+               .progress = options_.progress,
                .reusable = earlier_,
                .fingerprints = options_.fingerprints});
   for (const Portion& portion : batch)

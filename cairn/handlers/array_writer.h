@@ -56,7 +56,9 @@ struct ArrayWriteOptions {
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes in addition to the arrays
   DeviceCopies copies = {};                        // instead of a share of `memory`
   Executor* executor = nullptr;                    // null: the default one of the process
-  ProgressFn progress;
+  // Counts the bytes of the elements of this process: in total on construction, done when they are
+  // written. Null: nothing is counted.
+  Progress* progress = nullptr;
   // This process writes this share of the chunks of fetched arrays. Other processes plan the same
   // arrays and write the rest.
   WorkShare share = {};
@@ -146,6 +148,7 @@ class ArrayWriter {
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;
   [[nodiscard]] std::uint64_t weight_of(const StoreArray& array) const;
+  void count_total(std::uint64_t bytes);
   void add_areas(std::size_t number, WorkPartition& line);
   void add_dealt(std::size_t number, WorkPartition& line);
   [[nodiscard]] ArrayView source_of(const Portion& portion, const std::byte* data) const;
@@ -173,7 +176,6 @@ class ArrayWriter {
   std::vector<zarr::ZarrArray> opened_;                          // parallel to arrays_
   std::vector<const Described*> described_;                      // parallel to arrays_
   std::vector<Area> areas_;                                      // sorted by priority
-  Progress progress_;
   const ReusableValues* earlier_ = nullptr;  // of write_changed(); null: it was not called
   bool small_are_written_ = false;           // Portions leaves them out
 };

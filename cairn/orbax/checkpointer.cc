@@ -38,6 +38,7 @@ void check_finished(const std::string& path, orbax::CommitRule rule) {
 orbax::CompositeArgs args_of(const CheckpointerSaveOptions& options) {
   return {.custom_metadata = options.custom_metadata,
           .if_exists = options.if_exists,
+          .progress = options.progress,
           .cancel = options.cancel};
 }
 

@@ -99,6 +99,16 @@ void check(const PyTreeSaveArgs& args) {
     (void)orbax::given_json(args.custom_metadata, "the custom metadata");
 }
 
+// Throws for options of saves by a handler alone.
+void check_of_checkpoint(const PyTreeSaveArgs& args) {
+  const char* const given = args.cancel.stop_possible() ? "cancel"
+                            : args.progress             ? "progress"
+                                                        : nullptr;
+  if (given != nullptr)
+    invalid_argument(std::string("PyTreeSaveArgs::") + given +
+                     " is of saves by a handler alone; give CheckpointerSaveOptions::" + given);
+}
+
 SaveOptions save_options(const PyTreeCheckpointHandlerOptions& options,
                          const PyTreeSaveArgs& args) {
   SaveOptions out;
@@ -211,7 +221,7 @@ struct PyTreeCheckpointHandler::State {
   // agree on the rest. Returns the remaining work.
   std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
                                    bool background, const std::string& reuse_from,
-                                   bool without_database = false) {
+                                   orbax::SaveProgress& progress, bool without_database = false) {
     const std::lock_guard lock(mutex);
     orbax::PreparedSave prepared;
     distributed::ConsistencyCheck consistency("makes");
@@ -224,6 +234,7 @@ struct PyTreeCheckpointHandler::State {
         throw Error(Code::kInvalidArgument,
                     "reuse_from is set, but the handler's option reuse is not kUnchanged");
       orbax::SaveContext context = save_context(args, background, reuse_from);
+      context.progress = &progress;
       if (without_database) context.options.use_ocdbt = false;
       prepared = orbax::prepare_save(absolute(directory), args.item, context);
       const std::uint64_t memory =
@@ -262,6 +273,14 @@ struct PyTreeCheckpointHandler::State {
                       .for_later = known != nullptr,
                       .known = known,
                       .observer = options.observer}};
+  }
+
+  // start_save() of a save by the handler itself.
+  std::function<void()> start_own_save(const std::string& directory, const PyTreeSaveArgs& args,
+                                       bool background) {
+    auto progress = std::make_shared<orbax::SaveProgress>(args.progress);
+    auto write = start_save(directory, args, background, args.reuse_from, *progress);
+    return [progress, write = std::move(write)] { progress->run(write); };
   }
 
   // Whether a background save copies trees with so many bytes of arrays. Else it reports why not.
@@ -343,7 +362,7 @@ void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSav
   const Cancellation cancellation(args.cancel, state_->options.save_timeout);
   reporting_failure(state_->options.observer, "save.failed", directory, [&] {
     with_cancellation(cancellation, directory,
-                      [&] { state_->start_save(directory, args, false, args.reuse_from)(); });
+                      [&] { state_->start_own_save(directory, args, false)(); });
   });
 }
 
@@ -355,7 +374,7 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
   const bool copies = state_->copies(directory, state_->bytes_to_copy(args.item));
   auto rest = reporting_failure(observer, "save.failed", directory, [&] {
     return with_cancellation(cancellation, directory, [&] {
-      return now_or_later(copies, state_->start_save(directory, args, copies, args.reuse_from));
+      return now_or_later(copies, state_->start_own_save(directory, args, copies));
     });
   });
   std::shared_future<void> save =
@@ -409,17 +428,18 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
        .group = state->group,
        .prepare =
            [&](const std::string& folder) {
+             auto progress = std::make_shared<orbax::SaveProgress>(args.progress);
              std::vector<std::function<void()>> writes;
              for (const orbax::CompositeTree& tree : args.trees) {
-               if (tree.args->cancel.stop_possible())
-                 invalid_argument(
-                     "PyTreeSaveArgs::cancel is of saves by a handler alone; give "
-                     "CheckpointerSaveOptions::cancel");
+               check_of_checkpoint(*tree.args);
                writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
-                                                  reuse_from(args, tree), tree.without_database));
+                                                  reuse_from(args, tree), *progress,
+                                                  tree.without_database));
              }
-             return now_or_later(copies || !background, [writes = std::move(writes)] {
-               for (const auto& write : writes) write();
+             return now_or_later(copies || !background, [progress, writes = std::move(writes)] {
+               progress->run([&] {
+                 for (const auto& write : writes) write();
+               });
              });
            },
        .finalize =

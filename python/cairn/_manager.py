@@ -7,6 +7,7 @@ import os
 from cairn import _cairn
 from cairn._background import end_before_the_program
 from cairn._load import load
+from cairn._progress import shown_in_background
 from cairn._save import json_text, processes
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
@@ -54,6 +55,7 @@ class CheckpointManager:
         chosen["processes"] = processes(coordinator, timeout)
         self._native = _cairn.Manager(directory, chosen)
         self._warn_of_incomplete_steps()
+        self._bar = shown_in_background(None, "")  # of the last save
         end_before_the_program(self, self.directory)
 
     @property
@@ -70,17 +72,24 @@ class CheckpointManager:
         force: bool = False,
         metadata: dict[str, Any] | None = None,
         item_metadata: Any = None,
+        progress: Any = None,
     ) -> bool:
         """Saves a tree as a step; False if the options do not want the step.
 
         Waits for the save before. metrics need best_metric or best_fn. force saves in any case.
-        metadata and item_metadata are as in cairn.save.
+        metadata, item_metadata and progress are as in cairn.save_async.
         """
-        return bool(
-            self._native.save(
-                step, tree, metrics, force, json_text(metadata), json_text(item_metadata)
-            )
-        )
+        bar = shown_in_background(progress, f"step {step}")
+        texts = json_text(metadata), json_text(item_metadata)
+        try:
+            saved = bool(self._native.save(step, tree, metrics, force, *texts, bar.callback))
+        except BaseException:
+            self._bar.close()  # the error may be that of the save before
+            bar.close()
+            raise
+        if saved:
+            self._bar = bar
+        return saved
 
     def restore(
         self, step: int | None = None, target: Any = None, **options: Unpack[LoadOptions]
@@ -149,7 +158,10 @@ class CheckpointManager:
 
     def wait_until_finished(self) -> None:
         """Waits until the running save is durable. Raises its error."""
-        self._native.wait()
+        try:
+            self._native.wait()
+        finally:
+            self._bar.close()
 
     def check_for_errors(self) -> None:
         """Raises the error of a save that has ended. Does not wait."""
@@ -161,7 +173,10 @@ class CheckpointManager:
 
     def close(self) -> None:
         """Waits for a running save. Nothing can be saved afterwards."""
-        self._native.close()
+        try:
+            self._native.close()
+        finally:
+            self._bar.close()
 
     def __enter__(self) -> CheckpointManager:
         return self

@@ -30,8 +30,9 @@ class shown:
         return self._tqdm() or self._rich()
 
     def __exit__(self, *exception: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(*exception)
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            bar.__exit__(*exception)
 
     def _tqdm(self) -> Callback:
         try:
@@ -56,3 +57,30 @@ class shown:
         self._bar = bar.__enter__()
         task = bar.add_task(self._label, total=None)
         return lambda done, total: bar.update(task, completed=done, total=total)
+
+
+class shown_in_background:
+    """The progress of a save that goes on after the call. Another thread calls `callback`.
+
+    A bar appears when the save begins to write, and goes when everything is written.
+    """
+
+    def __init__(self, progress: Any, label: str) -> None:
+        self._shown = shown(progress, label)
+        self._update: Callback = None
+        self._is_open = True
+        is_bar = progress is True
+        self.callback: Callback = self._call if is_bar else self._shown.__enter__()
+
+    def _call(self, done: int, total: int) -> None:
+        if not self._is_open:
+            return
+        if self._update is None:
+            self._update = self._shown.__enter__() or (lambda done, total: None)
+        self._update(done, total)
+        if done >= total:
+            self.close()
+
+    def close(self) -> None:
+        self._is_open = False
+        self._shown.__exit__(None, None, None)

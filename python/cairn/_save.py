@@ -8,7 +8,7 @@ import sys
 from cairn import _cairn
 from cairn._arguments import check_flag
 from cairn._background import end_before_the_program
-from cairn._progress import shown
+from cairn._progress import shown, shown_in_background
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def save(
         metadata().custom_metadata returns, or of text (safetensors).
       item_metadata: any value for JSON about the tree of an Orbax checkpoint. Orbax's
         metadata().item_metadata.custom_metadata returns it.
-      progress: True (a bar), or a function of bytes done and bytes in total. With one process. An
-        exception of the function ends the save, and nothing is saved; if it came too late for that,
-        the checkpoint is complete, and the exception is a warning.
+      progress: True (a bar), or a function of bytes done and bytes in total. Where several
+        processes save, each counts its own bytes. An exception of the function ends the save, and
+        nothing is saved; if it came too late for that, the checkpoint is complete, and the
+        exception is a warning.
       coordinator: how the processes of a job reach each other. None: by jax.distributed or
         torch.distributed, where one of them has several processes; "jax", "torch"; "none": this
         process saves alone; or an object of your own (docs/python.md). All processes of the job
@@ -109,6 +110,7 @@ def save_async(
     overwrite: bool = False,
     metadata: dict[str, Any] | None = None,
     item_metadata: Any = None,
+    progress: Any = None,
     coordinator: Any = None,
     timeout: float = 300,
     **options: Unpack[AsyncSaveOptions],
@@ -116,7 +118,8 @@ def save_async(
     """Saves an Orbax checkpoint in the background. Returns when the caller may change the arrays.
 
     Arguments as those of save(). The format is "orbax": a path with the extension of a file is a
-    ValueError.
+    ValueError. Another thread calls `progress`, until everything is written; wait() raises its
+    exception.
 
     One more option: background_copy_bytes, the most bytes that are copied before the call returns.
     A save with more copies none, and the call returns when the arrays are written.
@@ -130,7 +133,12 @@ def save_async(
             "format='orbax'"
         )
     native = _options(overwrite, metadata, item_metadata, {**options}, coordinator, timeout)
-    return PendingSave(_cairn.BackgroundSave(path, tree, native), path)
+    bar = shown_in_background(progress, "save")
+    try:
+        return PendingSave(_cairn.BackgroundSave(path, tree, native, bar.callback), path, bar)
+    except BaseException:
+        bar.close()
+        raise
 
 
 def _format(path: str, given: str | None) -> str:
@@ -187,8 +195,9 @@ def json_text(value: Any) -> str:
 class PendingSave:
     """A save that goes on in the background. The program waits for it before it ends."""
 
-    def __init__(self, native: Any, path: str) -> None:
+    def __init__(self, native: Any, path: str, bar: shown_in_background) -> None:
         self._native = native
+        self._bar = bar
         self.path = path
         end_before_the_program(self, path)
 
@@ -202,7 +211,10 @@ class PendingSave:
 
     def wait(self) -> None:
         """Waits until the checkpoint is durable and has its name. Raises its error, once."""
-        self._native.wait()
+        try:
+            self._native.wait()
+        finally:
+            self._bar.close()
 
     def __enter__(self) -> PendingSave:
         return self

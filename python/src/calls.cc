@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -93,6 +94,20 @@ void run_long(nb::handle progress, const std::function<void(const CallControl&)>
   running.get();
   if (!progress.is_none() && counters.total != 0 && raises(progress, counters, raised))
     warn_or_throw(*raised, outcome);
+}
+
+ProgressFn background_progress(nb::handle progress) {
+  if (progress.is_none()) return {};
+  const std::shared_ptr<nb::object> function(new nb::object(nb::borrow(progress)),
+                                             [](const nb::object* owned) {
+                                               const WithGil locked;
+                                               delete owned;
+                                             });
+  return [function](std::uint64_t done, std::uint64_t total) {
+    if (total == 0) return;
+    const WithGil locked;
+    call_python(*function, nb::int_(done), nb::int_(total));
+  };
 }
 
 }  // namespace cairn::python

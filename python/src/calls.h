@@ -27,4 +27,8 @@ enum class Outcome { kValue, kCommit };
 void run_long(nanobind::handle progress, const std::function<void(const CallControl&)>& work,
               Outcome outcome = Outcome::kValue);
 
+// The progress of work that goes on after the call: `progress` is called in another thread. Its
+// exception ends the work, and is the error of it. Null for None.
+ProgressFn background_progress(nanobind::handle progress);
+
 }  // namespace cairn::python

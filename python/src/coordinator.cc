@@ -205,28 +205,32 @@ class Attempt {
 
 }  // namespace
 
-void run_long(const std::optional<Job>& job, const std::function<void(const CallControl&)>& work) {
-  run_long(nb::none(), [&](const CallControl& call) {
+void run_long(const std::optional<Job>& job, const std::function<void(const CallControl&)>& work,
+              nb::handle progress, Outcome outcome) {
+  const auto stoppable = [&](const CallControl& call) {
     const std::stop_callback stop(call.cancel, [&] {
       if (job) job->cancel();
     });
     work(call);
-  });
+  };
+  run_long(progress, stoppable, outcome);
 }
 
 void run_prepared(const std::optional<Job>& job, const std::function<void()>& prepare,
-                  const std::function<void(const CallControl&)>& work) {
+                  const std::function<void(const CallControl&)>& work, nb::handle progress,
+                  Outcome outcome) {
   if (!job) {
     prepare();
-    run_long(job, work);
+    run_long(job, work, progress, outcome);
     return;
   }
   const Attempt attempt(prepare);
+  const auto together = [&](const CallControl& call) {
+    attempt.share(job->options());
+    work(call);
+  };
   try {
-    run_long(job, [&](const CallControl& call) {
-      attempt.share(job->options());
-      work(call);
-    });
+    run_long(job, together, progress, outcome);
   } catch (const Error&) {
     attempt.rethrow();
     throw;

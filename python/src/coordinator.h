@@ -37,10 +37,12 @@ class Job {
 
 // Runs `work` as run_long. An exception that asks it to stop also ends the waiting for other
 // processes.
-void run_long(const std::optional<Job>& job, const std::function<void(const CallControl&)>& work);
+void run_long(const std::optional<Job>& job, const std::function<void(const CallControl&)>& work,
+              nanobind::handle progress = nanobind::none(), Outcome outcome = Outcome::kValue);
 // Runs `prepare` with Python's lock, then `work` as above. In a job, all processes learn between
 // the two whether `prepare` has thrown in one of them.
 void run_prepared(const std::optional<Job>& job, const std::function<void()>& prepare,
-                  const std::function<void(const CallControl&)>& work);
+                  const std::function<void(const CallControl&)>& work,
+                  nanobind::handle progress = nanobind::none(), Outcome outcome = Outcome::kValue);
 
 }  // namespace cairn::python

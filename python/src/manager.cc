@@ -132,7 +132,8 @@ class Manager {
   }
 
   bool save(std::int64_t step, nb::handle tree, std::optional<Metrics> metrics, bool force,
-            const std::string& custom_metadata, const std::string& item_metadata) {
+            const std::string& custom_metadata, const std::string& item_metadata,
+            nb::handle progress) {
     manager_.check_is_here("the manager");
     PyTreeSaveArgs args;
     args.ocdbt_target_data_file_size = target_file_bytes_;
@@ -141,7 +142,11 @@ class Manager {
     run_prepared(
         job_, [&] { args.item = tree_from(tree, &args.key_types); },
         [&](const CallControl&) {
-          saved = manager_->save(step, args, {std::move(metrics), force, custom_metadata});
+          saved = manager_->save(step, args,
+                                 {.metrics = std::move(metrics),
+                                  .force = force,
+                                  .custom_metadata = custom_metadata,
+                                  .progress = background_progress(progress)});
         });
     return saved;
   }
@@ -176,7 +181,7 @@ void define_manager(nb::module_& module) {
       .def(nb::init<const PathText&, nb::dict>(), nb::arg("directory"), nb::arg("options"))
       .def("save", &Manager::save, nb::arg("step"), nb::arg("tree").none(),
            nb::arg("metrics").none(), nb::arg("force"), nb::arg("custom_metadata"),
-           nb::arg("item_metadata"))
+           nb::arg("item_metadata"), nb::arg("progress").none() = nb::none())
       .def("wait", &Manager::wait)
       .def("close", &Manager::close)
       .def("directory", [](Manager& m) { return to_str(m.get().directory()); })

@@ -58,16 +58,18 @@ SaveRequest request_of(nb::handle tree, nb::dict options) {
 
 // Every process of the job calls this with its part of the tree.
 void save_together(const std::string& path, nb::handle tree, nb::dict options,
-                   const std::optional<Job>& job) {
+                   const std::optional<Job>& job, nb::handle progress) {
   SaveRequest request;
   const auto prepare = [&] {
     request = request_of(tree, options);
     request.handler.multiprocessing_options = job->options();
   };
-  run_prepared(job, prepare, [&](const CallControl& call) {
+  const auto work = [&](const CallControl& call) {
+    request.target.progress = call.progress;
     request.target.cancel = call.cancel;
     Checkpointer(std::move(request.handler)).save(path, request.args, request.target);
-  });
+  };
+  run_prepared(job, prepare, work, progress, Outcome::kCommit);
 }
 
 void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle progress) {
@@ -75,9 +77,7 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
     throw Error(Code::kInvalidArgument,
                 "background_copy_bytes: an option of save_async() and CheckpointManager");
   if (const auto job = Job::take(options)) {
-    if (!progress.is_none())
-      throw Error(Code::kInvalidArgument, "progress: not available where several processes save");
-    save_together(path.local(), tree, options, job);
+    save_together(path.local(), tree, options, job, progress);
     return;
   }
   SaveOptions chosen = save_options(options);
@@ -192,11 +192,12 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
 
 class BackgroundSave {
  public:
-  BackgroundSave(const PathText& path, nb::handle tree, nb::dict options)
+  BackgroundSave(const PathText& path, nb::handle tree, nb::dict options, nb::handle progress)
       : job_(Job::take(options)) {
     SaveRequest request;
     const auto prepare = [&] {
       request = request_of(tree, options);
+      request.target.progress = background_progress(progress);
       request.target.cancel = stop_.get_token();
       if (job_) request.handler.multiprocessing_options = job_->options();
       checkpointer_.set(std::make_unique<AsyncCheckpointer>(std::move(request.handler)));
@@ -256,8 +257,8 @@ void define_saver(nb::module_& module) {
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
              nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
-      .def(nb::init<const PathText&, nb::handle, nb::dict>(), nb::arg("path"),
-           nb::arg("tree").none(), nb::arg("options"))
+      .def(nb::init<const PathText&, nb::handle, nb::dict, nb::handle>(), nb::arg("path"),
+           nb::arg("tree").none(), nb::arg("options"), nb::arg("progress").none() = nb::none())
       .def("cancel", &BackgroundSave::cancel)
       .def("is_running", &BackgroundSave::is_running)
       .def("wait", &BackgroundSave::wait);

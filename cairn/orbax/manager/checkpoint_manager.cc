@@ -339,6 +339,7 @@ struct CheckpointManager::State {
     events.waited(step, waiting);
     orbax::CompositeArgs args{.custom_metadata = save.custom_metadata,
                               .if_exists = IfExists::kReplace,
+                              .progress = save.progress,
                               .cancel = save.cancel};
     if (options.handler.reuse == Reuse::kUnchanged && !steps.empty())
       args.reuse_from = folder_of(steps.back().step);

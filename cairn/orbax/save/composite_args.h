@@ -37,6 +37,7 @@ struct CompositeArgs {
   std::string custom_metadata = {};  // a JSON object; "" for none
   IfExists if_exists = IfExists::kFail;
   std::string reuse_from = {};  // an earlier checkpoint of such items; "" for none
+  ProgressFn progress = {};
   std::stop_token cancel = {};
 };
 

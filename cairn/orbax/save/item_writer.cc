@@ -46,9 +46,9 @@ zarr::StoreExpectation expectation_of(const std::string& folder) {
   return {.rate = kNetwork, .is_ceiling = true};
 }
 
-handlers::ArrayWriteOptions array_options(const SaveOptions& options,
-                                          const handlers::DeviceCopies& copies, Executor& executor,
-                                          WorkShare share, SavedFingerprints* fingerprints,
+handlers::ArrayWriteOptions array_options(const SaveOptions& options, const SaveItem& item,
+                                          Executor& executor, WorkShare share,
+                                          SavedFingerprints* fingerprints,
                                           zarr::CompressionChoice* choice) {
   handlers::ArrayWriteOptions out;
   out.zarr_format = options.use_zarr3 ? 3 : 2;
@@ -57,9 +57,9 @@ handlers::ArrayWriteOptions array_options(const SaveOptions& options,
   out.chunk_bytes = options.chunk_bytes;
   if (options.use_ocdbt) out.file_bytes = options.target_file_bytes;
   out.memory = options.resources.memory;
-  out.copies = copies;
+  out.copies = item.copies;
   out.executor = &executor;
-  out.progress = options.progress;
+  out.progress = item.progress;
   out.share = share;
   out.fingerprints = fingerprints;
   return out;
@@ -180,6 +180,7 @@ class ItemWriting {
         when, [&] { return group_.is_primary() ? make_sidecars(item_, options_) : Sidecars(); });
     check_array_names(item_, options_.use_ocdbt);
     place_arrays();
+    if (item_.progress != nullptr) item_.progress->total -= item_.expected_bytes;
     const WorkShare share = item_.dealt ? WorkShare{group_.index(), group_.count()} : WorkShare{};
     for (Destination& to : destinations_) {
       std::vector<const StoreArray*> arrays;
@@ -187,8 +188,8 @@ class ItemWriting {
       if (item_.reuse.known)
         to.fingerprints = std::make_unique<SavedFingerprints>(*item_.reuse.known);
       to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(arrays), array_options(options_, item_.copies, executor_, share,
-                                           to.fingerprints.get(), choice_ ? &*choice_ : nullptr));
+          std::move(arrays), array_options(options_, item_, executor_, share, to.fingerprints.get(),
+                                           choice_ ? &*choice_ : nullptr));
     }
     if (!options_.use_ocdbt)
       check_array_folders(item_, destinations_[0].arrays, *destinations_[0].writer);
@@ -363,6 +364,23 @@ LeafMetadata leaf_metadata(KeyPath path, std::string kind) {
           .value_type = std::move(kind),
           .skip_deserialize = is_empty,
           .write_shape = {}};
+}
+
+std::uint64_t stored_bytes(const SaveItem& item) {
+  std::uint64_t bytes = 0;
+  const auto add = [&](const Shape& shape, DType dtype) {
+    std::uint64_t size = dtype_size(dtype);
+    for (const std::int64_t extent : shape) size *= static_cast<std::uint64_t>(extent);
+    bytes += size;
+  };
+  for (const StoreArray& array : item.arrays) {
+    if (!array.parts) {
+      add(array.shape, array.dtype);
+      continue;
+    }
+    for (const StorePart& part : *array.parts) add(part.box.shape, array.dtype);
+  }
+  return bytes;
 }
 
 bool is_array_kind(std::string_view kind) {

@@ -21,6 +21,7 @@
 #include <cairn/tree.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -49,6 +50,10 @@ struct SaveItem {
   bool dealt = false;
   handlers::DeviceCopies copies = {};  // limits the copies from devices
   ItemReuse reuse = {};
+  // Counts the bytes that this process stores. Its total holds `expected_bytes` of the item until
+  // the item is planned. Null: nothing is counted.
+  Progress* progress = nullptr;
+  std::uint64_t expected_bytes = 0;
   // Called after all values are written and before the tree's metadata is written. May be null.
   std::function<void()> values_written = {};
   // Fills boxes of arrays; `tensor` is the position in `arrays`. Only one thread calls it at a
@@ -58,6 +63,9 @@ struct SaveItem {
 
 // Returns the entry of `_METADATA` for a leaf of a kind (a typestr), without its write_shape.
 LeafMetadata leaf_metadata(KeyPath path, std::string kind);
+// The bytes of the elements that this process seems to store, before the item is planned. Never
+// throws: the shapes are not yet checked.
+std::uint64_t stored_bytes(const SaveItem& item);
 // Whether leaves of the kind are stored as arrays.
 bool is_array_kind(std::string_view kind);
 // Records in the leaf and in its array whether the array is a device array, as the leaf's kind

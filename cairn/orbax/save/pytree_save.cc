@@ -75,24 +75,6 @@ void check_metadata_keys(std::span<const StoreArray> arrays, const SaveContext& 
   }
 }
 
-// The bytes of the elements that this process stores. Never throws: the shapes are not yet checked.
-std::int64_t stored_bytes(const SaveItem& item) {
-  std::uint64_t bytes = 0;
-  const auto add = [&](const Shape& shape, DType dtype) {
-    std::uint64_t size = dtype_size(dtype);
-    for (const std::int64_t extent : shape) size *= static_cast<std::uint64_t>(extent);
-    bytes += size;
-  };
-  for (const StoreArray& array : item.arrays) {
-    if (!array.parts) {
-      add(array.shape, array.dtype);
-      continue;
-    }
-    for (const StorePart& part : *array.parts) add(part.box.shape, array.dtype);
-  }
-  return static_cast<std::int64_t>(bytes);
-}
-
 void report_compression(const Observer& observer, std::string_view path,
                         const CompressionReport& report) {
   if (report.reason.empty()) return;
@@ -153,6 +135,7 @@ class Saver {
     item_.tree.key_types = key_types();
     item_.reuse = context_.reuse;
     if (context_.support_rich_types) item_.tree.rich_types = rich_types();
+    if (context_.progress != nullptr) context_.progress->expect(item_);
     item_.values_written = [collected = collected_, futures = std::move(futures)] {
       collected->set_written();
       for (const auto& future : futures) future.get();
@@ -261,7 +244,7 @@ class Saver {
             observer = context_.observer](const WriteLimits& limits) mutable {
       try {
         const Stopwatch watch;
-        const std::int64_t bytes = stored_bytes(*item);
+        const auto bytes = static_cast<std::int64_t>(stored_bytes(*item));
         options.resources.memory = limits.memory;
         options.observer = observer;
         item->copies = limits.copies;

@@ -9,6 +9,7 @@
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
 #include <cairn/orbax/save/item_writer.h>
+#include <cairn/orbax/save/save_progress.h>
 
 #include <functional>
 #include <memory>
@@ -34,6 +35,7 @@ struct SaveContext {
   std::shared_ptr<StagingPool> staging = {};  // for the copies of a background save; null: none
   Observer observer = {};                     // null: none
   ItemReuse reuse = {};
+  SaveProgress* progress = nullptr;  // of the whole save; null: none
 };
 
 // The memory that a save may use. Equal in all processes, because the chunks depend on it.

@@ -9,6 +9,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
+#include <cairn/orbax/save/save_progress.h>
 
 #include <functional>
 #include <utility>
@@ -40,15 +41,18 @@ CompressionReport save_items(const std::string& path, ItemsSave save, const Save
   const auto folder_of = [&](const std::string& folder, const std::string& item) {
     return save.content.items.empty() ? folder : join(folder, item);
   };
-  const auto prepare = [&](const std::string& folder) {
-    return [&, folder] {
+  SaveProgress progress(options.progress);
+  const auto write = [&](const std::string& folder) {
+    for (SavedTree& tree : save.trees) progress.expect(tree.item);
+    progress.run([&] {
       for (SavedTree& tree : save.trees)
         add(write_pytree_item(folder_of(folder, tree.name), std::move(tree.item), tree.options,
                               workers.executor(), group)
                 .compression,
             report);
-    };
+    });
   };
+  const auto prepare = [&](const std::string& folder) { return [&, folder] { write(folder); }; };
   const auto finalize = [&](const std::string& folder) {
     for (const SavedTree& tree : save.trees)
       if (!group.is_single())
@@ -74,6 +78,7 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
                 "reuse_from is set, but the option reuse is not kUnchanged");
   const distributed::ProcessGroup group({});
   const Workers workers(options.resources.threads);
+  orbax::SaveProgress progress(options.progress);
   const orbax::SaveContext context{.options = options,
                                    .support_rich_types = options.support_rich_types,
                                    .registry = &default_type_handler_registry(),
@@ -82,11 +87,12 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
                                    .observer = options.observer,
                                    .reuse = {.from = options.reuse_from,
                                              .for_later = options.reuse == Reuse::kUnchanged,
-                                             .observer = options.observer}};
+                                             .observer = options.observer},
+                                   .progress = &progress};
   const auto prepare = [&](const std::string& folder) -> std::function<void()> {
     auto prepared = orbax::prepare_save(folder, tree, context);
-    return [write = std::move(prepared.write), &options] {
-      write({.memory = options.resources.memory});
+    return [write = std::move(prepared.write), &progress, &options] {
+      progress.run([&] { write({.memory = options.resources.memory}); });
     };
   };
   const auto finalize = [&](const std::string& folder) {

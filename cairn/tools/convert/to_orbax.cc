@@ -226,27 +226,6 @@ class TreeMaker {
   SaveOptions save_;
 };
 
-// Each tree reports its own progress; together they are one.
-void join_progress(const ProgressFn& progress, orbax::ItemsSave& save) {
-  if (!progress) return;
-  std::vector<std::uint64_t> bytes;
-  std::uint64_t total = 0;
-  for (const orbax::SavedTree& tree : save.trees) {
-    std::uint64_t sum = 0;
-    for (const StoreArray& array : tree.item.arrays) sum += byte_count(array.shape, array.dtype);
-    bytes.push_back(sum);
-    total += sum;
-  }
-  std::uint64_t before = 0;
-  for (std::size_t i = 0; i < save.trees.size(); ++i) {
-    save.trees[i].options.progress = [progress, before, total](std::uint64_t done,
-                                                               std::uint64_t of) {
-      progress(before + done, std::max(total, before + of));
-    };
-    before += bytes[i];
-  }
-}
-
 }  // namespace
 
 void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck& check) {
@@ -266,7 +245,6 @@ CompressionReport write_orbax(const Checkpoint& source, const ConvertPlan& plan,
   distributed::ProcessGroup(options.multiprocessing)
       .step("convert: leaves", distributed::StepKind::kControl,
             [&] { save = plan.items ? maker.make_items() : maker.make_one(); });
-  if (save.trees.size() > 1) join_progress(options.progress, save);
   return orbax::save_items(target, std::move(save), maker.options(), options.multiprocessing);
 }
 
