@@ -25,6 +25,8 @@ struct CheckpointerSaveOptions {
   // checkpoint, in the folder <path>/<item>, where restore() finds it. A step of a
   // CheckpointManager has the item "default". Refused as in SaveOptions.
   std::optional<std::string> item = {};
+  // As SaveOptions::v1, for one tree.
+  bool v1 = false;
   // As SaveOptions::progress, for all items together. AsyncCheckpointer: called until everything is
   // written, also after save() has returned. With several processes, each counts what it writes.
   ProgressFn progress = {};

@@ -5,12 +5,15 @@
 #include <cairn/orbax.h>
 #include <cairn/tree.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
+
+enum class TargetFormat : std::uint8_t;  // convert.h
 
 // The library's version: "0.1.0".
 std::string_view version();
@@ -31,10 +34,21 @@ std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& opt
 // Opens a checkpoint as open() and reads everything into memory, as Checkpoint::load.
 Tree load(const std::string& path, const OpenOptions& options = {});
 
-// Saves a tree as an Orbax checkpoint at a local path, as save_orbax. Throws invalid_argument for a
-// path with the extension of a file (.npz, .pt, ...: see save_format_of), so that no folder gets
-// such a name by mistake.
+// Saves a tree at a local path, in the format of its extension (save_format_of):
+//   *.safetensors, *.npz   the arrays and numbers, under names like "params.dense.kernel"
+//   *.msgpack              the state of flax (MsgpackDialect::kFlaxState)
+//   no known extension     a folder: an Orbax checkpoint, as save_orbax
+// It appears complete or not at all. For a file, only these options count, and others are
+// invalid_argument: if_exists, resources, progress, save_timeout, cancel; for safetensors also
+// custom_metadata, whose entries become those of __metadata__ (a value that is not a string: its
+// JSON). Throws invalid_argument for the extension of a file of another program (.pt, .h5, ...) and
+// for a leaf that the format cannot hold, unimplemented for a TensorFlow checkpoint (.index), and
+// else as save_orbax.
 void save(const std::string& path, const Tree& tree, const SaveOptions& options = {});
+// The same in a given format, whatever the extension. kOrbaxZarr3 sets use_zarr3, kOrbaxFiles
+// clears use_ocdbt.
+void save_as(TargetFormat format, const std::string& path, const Tree& tree,
+             const SaveOptions& options = {});
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

@@ -48,7 +48,7 @@ INSIDE = {
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "source": ["report"], "inspect": ["report", "source"], "diff": ["report", "source"],
               "convert": ["report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
-              "steps": ["report"]},
+              "steps": ["report"], "save": ["report", "source"]},
 }
 # public header -> the folder that implements it, whose row it obeys.
 OWNER = {

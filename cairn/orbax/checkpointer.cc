@@ -38,6 +38,7 @@ void check_finished(const std::string& path, orbax::CommitRule rule) {
 orbax::CompositeArgs args_of(const CheckpointerSaveOptions& options) {
   return {.custom_metadata = options.custom_metadata,
           .if_exists = options.if_exists,
+          .v1 = options.v1,
           .progress = options.progress,
           .cancel = options.cancel};
 }
@@ -58,6 +59,7 @@ orbax::CompositeArgs composite(const CheckpointItems& items,
                                const CheckpointerSaveOptions& options) {
   if (options.item)
     invalid_argument("the option 'item' names one tree; the items have names of their own");
+  if (options.v1) invalid_argument("the option 'v1' is for one tree, as its item");
   if (items.empty()) invalid_argument("there are no items to save");
   orbax::CompositeArgs args = args_of(options);
   for (const auto& [name, item] : items) orbax::add_item(name, item, args);

@@ -406,6 +406,7 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
   State* state = state_.get();
   SaveOptions directory;
   directory.if_exists = args.if_exists;
+  directory.v1 = args.v1;
   directory.commit_protocol = state->options.commit_protocol;
   directory.durability = state->options.durability;
   directory.observer = state->options.observer;

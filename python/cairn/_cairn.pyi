@@ -224,7 +224,7 @@ def save_file(
     tree: object,
     format: str,
     replace: bool,
-    metadata: dict[str, str],
+    metadata: str,
     progress: _Progress = None,
 ) -> None: ...
 

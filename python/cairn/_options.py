@@ -27,6 +27,7 @@ class SaveOptions(StorageOptions, total=False):
     """Of cairn.save."""
 
     item: str | None
+    v1: bool
     reuse_from: str | os.PathLike[str]
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cairn._options import AsyncSaveOptions, SaveOptions
 
 
+_FORMATS = ("orbax", "safetensors", "npz", "msgpack")
+
+
 def save(
     path: str | os.PathLike[str],
     tree: Any,
@@ -62,13 +65,14 @@ def save(
         structure. Orbax checkpoints only.
       timeout: seconds to wait for the other processes; four times that while they write.
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
-        as in the steps of a manager), compression ("auto", "reproducible", "smallest", "none",
-        "zstd:3", "blosc"), chunk_bytes, target_file_bytes, durability ("synced", "unsynced"),
-        support_rich_types (True: tuples and named tuples come back as such), commit_protocol
-        ("atomic_rename", "commit_file": written at its path, complete with commit_success.txt; for
-        file systems that cannot rename a directory), reuse_from (the path of an earlier checkpoint,
-        whose files unchanged arrays share), save_timeout (seconds; a save that takes longer is
-        stopped and removed, and is a TimeoutError), threads, memory (bytes).
+        as in the steps of a manager), v1 (True: with the marker that version 1 of Orbax's API looks
+        for; needs `item`, where that API takes "state"), compression ("auto", "reproducible",
+        "smallest", "none", "zstd:3", "blosc"), chunk_bytes, target_file_bytes, durability
+        ("synced", "unsynced"), support_rich_types (True: tuples and named tuples come back as
+        such), commit_protocol ("atomic_rename", "commit_file": written at its path, complete with
+        commit_success.txt; for file systems that cannot rename a directory), reuse_from (the path
+        of an earlier checkpoint, whose files unchanged arrays share), save_timeout (seconds; a save
+        that takes longer is stopped and removed, and is a TimeoutError), threads, memory (bytes).
 
     Raises:
       FileExistsError: the path exists, and overwrite is False, or it is a folder that is not a
@@ -98,8 +102,8 @@ def save(
             raise ValueError(f"{chosen} has no items; give metadata")
         if metadata and chosen != "safetensors":
             raise ValueError(f"{chosen} holds no metadata")
-        text = {str(key): str(value) for key, value in (metadata or {}).items()}
-        _cairn.save_file(path, tree, chosen, overwrite, text, callback)
+        texts = {str(key): str(value) for key, value in (metadata or {}).items()}
+        _cairn.save_file(path, tree, chosen, overwrite, json_text(texts or None), callback)
 
 
 def save_async(
@@ -144,6 +148,8 @@ def save_async(
 def _format(path: str, given: str | None) -> str:
     """The format to write: the given one, or that of the path's extension."""
     if given is not None:
+        if given not in (*_FORMATS, "dcp", "torch"):
+            raise ValueError(f"unknown format '{given}'; known are {', '.join(_FORMATS)}")
         return given
     found = _cairn.save_format(path)
     if found == "tensorflow":

@@ -3,6 +3,8 @@
 
 #include "gil.h"
 
+#include <cairn/error.h>
+
 #include <nanobind/stl/string.h>
 
 #include <atomic>
@@ -69,6 +71,8 @@ void run_long(nb::handle progress, const std::function<void(const CallControl&)>
   const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
     counters.done = done;
     counters.total = total;
+    // Work that has no other way to be stopped ends by this exception.
+    if (stop.stop_requested()) throw Error(Code::kCancelled, "the caller asked to stop");
   };
   std::optional<Raised> raised;
   std::future<void> running;

@@ -46,8 +46,9 @@ void take(nb::dict options, const char* name, T& into) {
 }
 
 // Options of a single save that a manager does not have, and what it has in their place.
-constexpr std::array<std::pair<const char*, const char*>, 5> kOfOneSave = {
-    {{"reuse_from", "a manager shares with its latest step; give reuse_unchanged"},
+constexpr std::array<std::pair<const char*, const char*>, 6> kOfOneSave = {
+    {{"v1", "a manager's steps are those of version 0; cairn.orbax.v1.training has version 1"},
+     {"reuse_from", "a manager shares with its latest step; give reuse_unchanged"},
      {"item", "a manager saves a tree as the item 'default' of its step"},
      {"custom_metadata", "give metadata to save()"},
      {"item_metadata", "give it to save()"},

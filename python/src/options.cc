@@ -148,9 +148,6 @@ SaveChoices save_options(nb::dict options) {
 }
 
 PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options) {
-  if (options.v1)
-    throw Error(Code::kInvalidArgument,
-                "v1: a save in the background or by several processes has no such option");
   PyTreeCheckpointHandlerOptions result;
   result.use_ocdbt = options.use_ocdbt;
   result.use_zarr3 = options.use_zarr3;

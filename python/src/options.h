@@ -32,7 +32,7 @@ struct SaveChoices : SaveOptions {
 SaveChoices save_options(nanobind::dict options);
 // The options of the same names for a save in the background or by several processes. The caller
 // passes on those that belong to one save: if_exists, item, custom_metadata, item_metadata,
-// target_file_bytes, reuse_from. Throws invalid_argument for v1.
+// target_file_bytes, reuse_from, v1.
 PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options);
 
 }  // namespace cairn::python

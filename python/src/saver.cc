@@ -11,19 +11,14 @@
 
 #include <cairn/checkpointer.h>
 #include <cairn/convert.h>
-#include <cairn/msgpack.h>
-#include <cairn/npz.h>
+#include <cairn/open.h>
 #include <cairn/orbax.h>
-#include <cairn/safetensors.h>
 
-#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -45,9 +40,10 @@ struct SaveRequest {
 
 SaveRequest request_of(nb::handle tree, nb::dict options) {
   const SaveChoices chosen = save_options(options);
-  SaveRequest request{.handler = handler_options(chosen),
-                      .args = {},
-                      .target = {.if_exists = chosen.if_exists, .item = chosen.item}};
+  SaveRequest request{
+      .handler = handler_options(chosen),
+      .args = {},
+      .target = {.if_exists = chosen.if_exists, .item = chosen.item, .v1 = chosen.v1}};
   request.args.item = tree_from(tree, &request.args.key_types);
   request.args.ocdbt_target_data_file_size = chosen.target_file_bytes;
   request.args.reuse_from = chosen.reuse_from;
@@ -92,50 +88,6 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
 
 // ---- files of other formats ----
 
-template <class T>
-Array array_of(T value) {
-  return Array::from<T>({value}, {});
-}
-
-// The values of a leaf. A number becomes an array of rank 0, as numpy.asarray makes it.
-Array array_leaf(const Tree& leaf) {
-  if (const auto* array = leaf.array()) return *array;
-  if (const auto* sharded = leaf.custom<ShardedArray>()) return gather_shards(*sharded);
-  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) {
-    Array array = Array::allocate(scalar->dtype, {});
-    std::memcpy(array.mutable_view().data, scalar->value.data(), array.bytes().size());
-    return array;
-  }
-  if (const auto* value = std::get_if<bool>(&leaf.value())) return array_of(*value);
-  if (const auto* value = std::get_if<std::int64_t>(&leaf.value())) return array_of(*value);
-  if (const auto* value = std::get_if<std::uint64_t>(&leaf.value())) return array_of(*value);
-  if (const auto* value = std::get_if<double>(&leaf.value())) return array_of(*value);
-  throw Error(Code::kInvalidArgument,
-              "the format holds arrays and numbers; leave this leaf out, or save as Orbax");
-}
-
-// The arrays of a tree under their names, "params.dense.kernel". Empty containers have none.
-struct NamedArrays {
-  std::vector<TensorSource> sources;
-  std::vector<Array> arrays;
-
-  explicit NamedArrays(const Tree& tree) {
-    for (const TreeEntry& entry : flatten(tree)) {
-      const auto* empty = std::get_if<EmptyNode>(&entry.value.value());
-      if (empty != nullptr && *empty != EmptyNode::kNone) continue;
-      const std::string name = param_name(entry.path);
-      arrays.push_back(with_context([&] { return name; }, [&] { return array_leaf(entry.value); }));
-      sources.push_back(
-          {.name = name, .dtype = arrays.back().dtype(), .shape = arrays.back().shape()});
-    }
-  }
-  [[nodiscard]] FetchFn fetch() const {
-    std::vector<ArrayView> views;
-    for (const Array& array : arrays) views.push_back(array.view());
-    return fetch_from(std::move(views));
-  }
-};
-
 // The files hold names, as Orbax does, and no more.
 void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes>& key_types) {
   const auto is_lost = [](const DictKeyTypes& entry) { return entry.type != "str"; };
@@ -154,36 +106,16 @@ void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes
 }
 
 void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
-               const std::map<std::string, std::string>& metadata, nb::handle progress) {
+               const std::string& metadata, nb::handle progress) {
   std::vector<DictKeyTypes> key_types;
   const Tree read = tree_from(tree, &key_types);
   warn_of_lost_keys(format, key_types);
-  const IfExists if_exists = replace ? IfExists::kReplace : IfExists::kFail;
-  const std::string target = path.local();
   const auto work = [&](const CallControl& call) {
-    // The writers have no other way to be stopped. They remove what they have written.
-    const ProgressFn count = [&](std::uint64_t done, std::uint64_t total) {
-      if (call.cancel.stop_requested()) throw Error(Code::kCancelled, "the caller asked to stop");
-      call.progress(done, total);
-    };
-    if (format == "msgpack") {
-      write_msgpack(target, read,
-                    {.encoding = {.dialect = MsgpackDialect::kFlaxState},
-                     .if_exists = if_exists,
-                     .progress = count});
-      return;
-    }
-    const NamedArrays named(read);
-    if (format == "safetensors")
-      write_safetensors(target, named.sources, named.fetch(),
-                        {.metadata = {metadata.begin(), metadata.end()},
-                         .if_exists = if_exists,
-                         .progress = count});
-    else if (format == "npz")
-      write_npz(target, named.sources, named.fetch(), {.if_exists = if_exists, .progress = count});
-    else
-      throw Error(Code::kInvalidArgument,
-                  "unknown format '" + format + "'; known are orbax, safetensors, npz and msgpack");
+    save_as(parse_target_format(format), path.local(), read,
+            {.custom_metadata = metadata,
+             .if_exists = replace ? IfExists::kReplace : IfExists::kFail,
+             .progress = call.progress,
+             .cancel = call.cancel});
   };
   run_long(progress, work, Outcome::kCommit);
 }

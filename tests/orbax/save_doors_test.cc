@@ -1,6 +1,7 @@
 // save_doors_test.cc -- every door to the save path (save, Checkpointer, AsyncCheckpointer,
 // convert) takes the same leaves and stores the same bytes.
 #include <cairn/cairn.h>
+#include <cairn/checkpoint_manager.h>
 #include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <gmock/gmock.h>
@@ -176,6 +177,112 @@ TEST(SaveDoors, SaveTakesTheDefaultRegistrysTypes) {
     registry.add(typeid(Celsius), std::make_shared<CelsiusHandler>());
   save(dir / "a", Tree(Tree::Dict{{"t", Tree(CustomLeaf::of(Celsius{21.5}))}}));
   EXPECT_EQ(Checkpointer().restore(dir / "a").find("t")->custom<Celsius>()->degrees, 21.5);
+}
+
+// Every door reports the same bytes, of all items together, and ends with the total.
+TEST(SaveDoors, ReportTheProgress) {
+  const TempDir dir;
+  struct Seen {
+    std::uint64_t done = 0, total = 0, calls = 0;
+    ProgressFn fn() {
+      return [this](std::uint64_t now, std::uint64_t of) {
+        EXPECT_LE(done, now);
+        EXPECT_LE(now, of);
+        done = now;
+        total = of;
+        ++calls;
+      };
+    }
+  };
+  const auto seen_by = [](const std::function<void(const ProgressFn&)>& save) {
+    Seen seen;
+    save(seen.fn());
+    EXPECT_GE(seen.calls, 1U);
+    EXPECT_EQ(seen.done, seen.total);
+    return seen.total;
+  };
+  const std::uint64_t bytes =
+      seen_by([&](const ProgressFn& fn) { save(dir / "save", mixed_tree(), {.progress = fn}); });
+  EXPECT_GT(bytes, 192U);
+  EXPECT_EQ(bytes, seen_by([&](const ProgressFn& fn) {
+              Checkpointer().save(dir / "a", {.item = mixed_tree()}, {.progress = fn});
+            }));
+  EXPECT_EQ(bytes, seen_by([&](const ProgressFn& fn) {
+              AsyncCheckpointer background;
+              background.save(dir / "b", {.item = mixed_tree()}, {.progress = fn});
+              background.wait_until_finished();
+            }));
+  EXPECT_EQ(bytes, seen_by([&](const ProgressFn& fn) {
+              CheckpointManager manager(dir / "run");
+              manager.save(1, {.item = mixed_tree()}, {.progress = fn});
+              manager.close();
+            }));
+  for (const bool background : {false, true})
+    EXPECT_EQ(bytes, seen_by([&](const ProgressFn& fn) {
+                PyTreeCheckpointHandler handler;
+                const PyTreeSaveArgs args{.item = mixed_tree(), .progress = fn};
+                const std::string path = dir / (background ? "c" : "d");
+                if (!background) return handler.save(path, args);
+                for (const auto& future : handler.async_save(path, args)) future.get();
+              }));
+  EXPECT_EQ(2 * bytes, seen_by([&](const ProgressFn& fn) {
+              const PyTreeSaveArgs tree{.item = mixed_tree()};
+              Checkpointer().save_items(dir / "e", {{"x", tree}, {"y", tree}}, {.progress = fn});
+            }));
+  EXPECT_EQ(2 * bytes, seen_by([&](const ProgressFn& fn) {
+              ConvertOptions options;
+              options.format = TargetFormat::kOrbax;
+              options.progress = fn;
+              convert(*open(dir / "e"), dir / "f", options);
+            }));
+  EXPECT_THAT(
+      [&] {
+        Checkpointer().save(dir / "g", {.item = mixed_tree(), .progress = [](auto, auto) {}});
+      },
+      FailsWith(Code::kInvalidArgument, "CheckpointerSaveOptions::progress"));
+}
+
+// An exception of the callback ends the save; nothing is committed.
+TEST(SaveDoors, ProgressThatThrowsEndsTheSave) {
+  const TempDir dir;
+  struct Stop {};
+  const ProgressFn stop = [](auto, auto) { throw Stop(); };
+  EXPECT_THROW(save(dir / "a", mixed_tree(), {.progress = stop}), Stop);
+  EXPECT_THROW(Checkpointer().save(dir / "b", {.item = mixed_tree()}, {.progress = stop}), Stop);
+  AsyncCheckpointer background;
+  background.save(dir / "c", {.item = mixed_tree()}, {.progress = stop});
+  EXPECT_THROW(background.wait_until_finished(), Stop);
+  background.save(dir / "c", {.item = mixed_tree()});  // it works on
+  background.wait_until_finished();
+  CheckpointManager manager(dir / "run");
+  manager.save(1, {.item = mixed_tree()}, {.progress = stop});
+  EXPECT_THROW(manager.wait_until_finished(), Stop);
+  EXPECT_TRUE(manager.all_steps().empty());
+  for (const char* name : {"a", "b", "run/1"}) EXPECT_FALSE(file_exists(dir / name)) << name;
+  // While the work goes on, the request to stop ends it: nothing else would.
+  const SaveOptions slow{.compression = Compression::zstd(19), .progress = stop};
+  Array noise = Array::allocate(DType::kUint8, {16 << 20});
+  for (std::size_t i = 0; i < noise.bytes().size(); ++i)
+    noise.mutable_view().data[i] = static_cast<std::byte>((i * 2654435761U) >> 13U);
+  EXPECT_THROW(save(dir / "d", Tree(Tree::Dict{{"n", Tree(noise)}}), slow), Stop);
+  EXPECT_FALSE(file_exists(dir / "d"));
+}
+
+TEST(SaveDoors, ACheckpointerWritesVersion1) {
+  const TempDir dir;
+  Checkpointer().save(dir / "a", {.item = mixed_tree()}, {.item = "state", .v1 = true});
+  save(dir / "b", mixed_tree(), {.item = "state", .v1 = true});
+  EXPECT_TRUE(file_exists(dir / "a/orbax.checkpoint"));
+  EXPECT_EQ(files_of(dir / "a/state"), files_of(dir / "b/state"));
+  EXPECT_EQ(open(dir / "a")->info().item_metadata, open(dir / "b")->info().item_metadata);
+  EXPECT_THAT([&] { Checkpointer().save(dir / "c", {.item = mixed_tree()}, {.v1 = true}); },
+              FailsWith(Code::kInvalidArgument, "give the item's name"));
+  EXPECT_THAT(
+      [&] {
+        Checkpointer().save_items(dir / "c", {{"x", PyTreeSaveArgs{.item = mixed_tree()}}},
+                                  {.v1 = true});
+      },
+      FailsWith(Code::kInvalidArgument, "'v1' is for one tree"));
 }
 
 // cairn::load gives back what was saved; a checkpointer records what Orbax records.

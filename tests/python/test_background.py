@@ -80,8 +80,19 @@ def test_its_error_is_raised_once_by_wait(tmp_path):
     (tmp_path / "c" / "mine").write_text("x")
     with pytest.raises(FileExistsError):
         cairn.save_async(tmp_path / "c", {"a": np.ones(2)}).wait()
-    with pytest.raises(ValueError, match="no such option"):
-        cairn.save_async(tmp_path / "d", {"a": np.ones(2)}, v1=True, item="state")
+    with pytest.raises(ValueError, match="give the item's name"):
+        cairn.save_async(tmp_path / "d", {"a": np.ones(2)}, v1=True)
+
+
+def test_it_writes_checkpoints_of_version_1(tmp_path):
+    tree = {"a": np.arange(5.0)}
+    cairn.save(tmp_path / "c", tree, v1=True, item="state", use_zarr3=True)
+    cairn.save_async(tmp_path / "d", tree, v1=True, item="state", use_zarr3=True).wait()
+    files = [sorted(str(f.relative_to(top)) for f in top.rglob("*") if f.is_file() and "/d/" not in str(f.relative_to(top.parent))[1:])
+             for top in (tmp_path / "c", tmp_path / "d")]
+    assert files[0] == files[1] and any("orbax.checkpoint" in name for name in files[0]), files
+    with pytest.raises(ValueError, match="v1: a manager's steps"):
+        cairn.CheckpointManager(tmp_path / "run", v1=True)
 
 
 def test_it_has_the_options_of_a_save(tmp_path):
@@ -352,3 +363,67 @@ def test_a_thread_removes_the_steps_of_the_manager(tmp_path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["2"]
     with pytest.raises(ValueError, match="enable_background_delete"):
         cairn.CheckpointManager(tmp_path / "run", enable_background_delete="yes")
+
+
+class Stop(Exception):
+    """Raised by a progress callback."""
+
+
+def stops(done, total):
+    raise Stop
+
+
+def seen(calls):
+    """The last call; the calls never go back, and end with everything."""
+    assert calls and calls == sorted(calls) and calls[-1][0] == calls[-1][1]
+    return calls[-1]
+
+
+def test_progress_of_saves_in_the_background(tmp_path):
+    tree = {"a": np.arange(1 << 20), "b": {"c": np.ones(100)}}
+    nbytes = tree["a"].nbytes + tree["b"]["c"].nbytes
+    calls = []
+    cairn.save_async(tmp_path / "c", tree, progress=lambda *bytes: calls.append(bytes)).wait()
+    assert seen(calls) == (nbytes, nbytes)
+    with cairn.CheckpointManager(tmp_path / "run") as manager:
+        for step in (1, 2):
+            calls = []
+            manager.save(step, tree, progress=lambda *bytes: calls.append(bytes))  # noqa: B023
+            manager.wait_until_finished()
+            assert seen(calls) == (nbytes, nbytes)
+
+
+def test_an_exception_of_progress_ends_a_save_in_the_background(tmp_path):
+    tree = {"a": np.random.default_rng(0).random(1 << 21)}
+    pending = cairn.save_async(tmp_path / "c", tree, progress=stops, compression="zstd:19")
+    with pytest.raises(Stop):
+        pending.wait()
+    pending.wait()  # raised once
+    with cairn.CheckpointManager(tmp_path / "run", compression="zstd:19") as manager:
+        manager.save(1, tree, progress=stops)
+        with pytest.raises(Stop):
+            manager.wait_until_finished()
+        assert manager.all_steps() == []
+        manager.save(2, {"a": np.ones(3)})
+    assert sorted(os.listdir(tmp_path)) == ["run"] and os.listdir(tmp_path / "run") == ["2"]
+
+
+BARS = """
+import sys, cairn, numpy as np
+tree = {"a": np.ones(1 << 20)}
+with cairn.CheckpointManager(sys.argv[1] + "/run") as manager:
+    for step in (1, 2, 3):
+        manager.save(step, tree, progress=True)
+cairn.save_async(sys.argv[1] + "/c", tree, progress=True).wait()
+try:
+    cairn.save_async(sys.argv[1] + "/c", tree, progress=True).wait()
+except FileExistsError:
+    print("exists")
+"""
+
+
+def test_bars_of_saves_in_the_background(tmp_path):
+    ended = run(BARS, tmp_path)
+    assert ended.returncode == 0 and "exists" in ended.stdout, ended.stderr
+    shown = ended.stdout + ended.stderr
+    assert all(label in shown for label in ("step 1", "step 2", "step 3", "save")), shown

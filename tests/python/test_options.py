@@ -17,7 +17,6 @@ ROOT = Path(__file__).resolve().parents[2]
 # Members of the structs of options, and under which name Python has them ("": the same).
 NAMES = {
     "SaveOptions": {
-        "v1": None,  # cairn.orbax.v1
         "reuse": "reuse_from",
         "resources": "threads",
         "observer": None,  # exceptions and progress say what happens
@@ -165,7 +164,8 @@ def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
     for i, option in enumerate(known):
         sample = SAMPLES.get(option, True if known[option] is bool else None)
         if (name, option) != ("LoadOptions", "item"):
-            call(tmp_path / str(i), **{option: sample})
+            needed = {"item": "state"} if option == "v1" else {}
+            call(tmp_path / str(i), **{option: sample}, **needed)
         if option not in ("coordinator", "timeout"):  # only where there are several processes
             with pytest.raises((ValueError, TypeError)):
                 call(tmp_path / f"{i}.wrong", **{option: object()})
@@ -176,4 +176,4 @@ def test_type_checkers_know_all_options():
     text = (ROOT / "python/src/options.cc").read_text() + (ROOT / "python/src/manager.cc").read_text()
     names = set(re.findall(r'^      {"(\w+)",', text, re.M)) | set(re.findall(r'take\(options, "(\w+)"', text))
     typed = set(typing.get_type_hints(_options.AsyncSaveOptions)) | set(typing.get_type_hints(_options.ManagerOptions))
-    assert names - typed == {"if_exists", "custom_metadata", "item_metadata", "v1"} and typed - names <= {"coordinator", "timeout"}
+    assert names - typed == {"if_exists", "custom_metadata", "item_metadata"} and typed - names <= {"coordinator", "timeout"}

@@ -145,7 +145,7 @@ void add_item(const std::string& name, const CheckpointItem& item, CompositeArgs
 }
 
 void add_tree(const std::string& name, const PyTreeSaveArgs& tree, CompositeArgs& args) {
-  args.folders.emplace_back(name, pytree_handler_name(false));
+  args.folders.emplace_back(name, pytree_handler_name(args.v1));
   args.trees.push_back({.folder = name, .args = borrowed(tree)});
 }
 

@@ -36,6 +36,7 @@ struct CompositeArgs {
   std::vector<std::pair<std::string, std::string>> folders = {};
   std::string custom_metadata = {};  // a JSON object; "" for none
   IfExists if_exists = IfExists::kFail;
+  bool v1 = false;              // as SaveOptions::v1
   std::string reuse_from = {};  // an earlier checkpoint of such items; "" for none
   ProgressFn progress = {};
   std::stop_token cancel = {};

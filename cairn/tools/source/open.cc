@@ -13,6 +13,7 @@
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/kvstore/local_path.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/orbax/layout/layout.h>
@@ -20,7 +21,6 @@
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
-#include <cairn/tools/source/endings.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 
@@ -34,8 +34,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-constexpr std::string_view kFilePrefix = "file://";
 
 [[noreturn]] void refuse(const std::string& path) {
   throw Error(Code::kInvalidArgument,
@@ -78,15 +76,6 @@ void refuse_special_file(const std::string& path) {
     throw Error(Code::kInvalidArgument,
                 path + ": is not a regular file (it is " + kind_at(path) +
                     "); a checkpoint is a file or a directory, so write the bytes to a file first");
-}
-
-std::string local_path(const std::string& path) {
-  if (path.starts_with(kFilePrefix)) return path.substr(kFilePrefix.size());
-  const std::size_t scheme = path.find("://");
-  if (scheme != std::string::npos && path.find('/') > scheme)
-    throw Error(Code::kUnimplemented, path + ": URLs of scheme '" + path.substr(0, scheme) +
-                                          "' are not supported, only local paths");
-  return path;
 }
 
 // Opens one step of a flax folder.
@@ -308,20 +297,6 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& where,
 
 Tree load(const std::string& path, const OpenOptions& options) {
   return open(path, options)->load();
-}
-
-void save(const std::string& path, const Tree& tree, const SaveOptions& options) {
-  const std::string where = local_path(path);
-  if (const TargetFormat format = save_format_of(where); format != TargetFormat::kOrbax)
-    throw Error(Code::kInvalidArgument,
-                path +
-                    ": save writes the folder of an Orbax checkpoint, and this is the name of a " +
-                    std::string(find_ending(where)->text) +
-                    " file: call the writer of that format (write_safetensors, write_npz, "
-                    "write_msgpack, convert), or save_orbax for a folder of this name");
-  SaveOptions local = options;
-  local.reuse_from = local_path(options.reuse_from);
-  save_orbax(where, tree, local);
 }
 
 }  // namespace cairn::inline v0
