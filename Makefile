@@ -52,20 +52,21 @@ demo: cli  ## open, verify and convert a checkpoint that Orbax wrote; try the Py
 	@scripts/python-package.sh build/demo-venv
 	@scripts/demo.sh $(CAIRN) build/demo-venv/bin/python
 
+test: export CAIRN_WHEELS ?= 3.11
 test: lint docs test-layering test-unit test-asan test-asan-py test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
 	@echo "All tests passed."
 
-test-long:  ## before a release: make test with a new seed and ten minutes of fuzzing
+test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, and all wheels
 	@seed=$$(python3 -c 'import secrets; print(secrets.randbelow(2**31))') && echo "CAIRN_SEED=$$seed repeats this run" && \
-	CAIRN_SEED=$$seed $(MAKE) test FUZZ_SECONDS=600
+	CAIRN_SEED=$$seed $(MAKE) test FUZZ_SECONDS=600 CAIRN_WHEELS=
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
 	@scripts/check.sh $(VENV) $(JOBS)
 
-test-unit: build  ## unit tests, examples and fuzz replays
+test-unit: build  ## unit tests and examples
 	@ctest --test-dir build/release --output-on-failure --timeout 600 -j $$((3 * $(JOBS)))  # many of them wait
 
-test-asan: deps  ## unit tests under AddressSanitizer and UBSan
+test-asan: deps  ## unit tests and fuzz replays under AddressSanitizer and UBSan
 	@scripts/sanitized.sh asan $(JOBS)
 
 test-asan-py: python  ## the Python package with its native part under AddressSanitizer

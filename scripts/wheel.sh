@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the package's sdist and wheels into build/dist: wheel.sh [VERSION...]. Without versions, as
-# 3.11, for every CPython that scripts/pythons.sh lists. 3.10 and 3.11 have a wheel each; one of the
+# 3.11, for those of CAIRN_WHEELS, or for every CPython that scripts/pythons.sh lists. 3.10 and 3.11 have a wheel each; one of the
 # stable ABI serves 3.12 and everything after it. auditwheel copies the shared libraries into them.
 #
 # The library and the command are those that make build has built, as in python-package.sh. Does
@@ -10,6 +10,8 @@ dist=build/dist
 requirements=scripts/wheel-requirements.txt
 prefix=build/python/prefix
 
+# shellcheck disable=SC2086  # a list of words
+[ $# -gt 0 ] || set -- ${CAIRN_WHEELS:-}
 pythons=$(scripts/pythons.sh)
 [ $# -eq 0 ] || pythons=$(awk -v wanted=" $* " 'index(wanted, " " $1 " ")' <<<"$pythons")
 if [ -z "$pythons" ]; then
