@@ -10,13 +10,14 @@
 #include <cairn/distributed/consistency.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/byte_limits.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>
+#include <cairn/orbax/device_copy_limit.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/restore/pytree_restore.h>
 #include <cairn/orbax/save/background_copy.h>
 #include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
-#include <cairn/orbax/save/memory_regulator.h>
 #include <cairn/orbax/save/pytree_save.h>
 #include <cairn/pytree_checkpoint_handler.h>
 
@@ -28,35 +29,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::int64_t kGigabyte = 1'000'000'000;
-constexpr std::int64_t kDefaultGigabytes = 96;
 constexpr std::int64_t kDefaultFileBytes = std::int64_t{2} << 30U;
-constexpr double kGib = 1024.0 * 1024 * 1024;
-
-[[noreturn]] void refuse_limit(const std::string& what, std::int64_t number) {
-  throw Error(Code::kInvalidArgument,
-              what + " is " + std::to_string(number) + "; it must be positive");
-}
-
-[[noreturn]] void refuse_two_limits(const std::string& what) {
-  throw Error(Code::kInvalidArgument,
-              what + "_gb and " + what + "_bytes set the same limit; give only one");
-}
-
-std::int64_t limit_bytes(std::int64_t gigabytes, const std::string& what) {
-  if (gigabytes <= 0 || gigabytes > INT64_MAX / kGigabyte) refuse_limit(what, gigabytes);
-  return gigabytes * kGigabyte;
-}
-
-// A limit that the caller may state in either unit: `what` + "_gb", or `what` + "_bytes".
-std::int64_t limit_bytes(const std::optional<std::int64_t>& gigabytes,
-                         const std::optional<std::int64_t>& bytes, const std::string& what) {
-  if (!bytes) return limit_bytes(gigabytes.value_or(kDefaultGigabytes), what + "_gb");
-  if (gigabytes) refuse_two_limits(what);
-  if (*bytes <= 0) refuse_limit(what + "_bytes", *bytes);
-  return *bytes;
-}
-
 // Returns the least number that any process offers, at a position of its message.
 std::uint64_t least(const std::vector<Bytes>& messages, std::size_t position) {
   std::uint64_t out = UINT64_MAX;
@@ -66,15 +39,6 @@ std::uint64_t least(const std::vector<Bytes>& messages, std::size_t position) {
     out = std::min(out, in.u64());
   }
   return out;
-}
-
-constexpr std::uint64_t kNoLimit = UINT64_MAX;
-
-// The most bytes of a batch that the limiter admits, in whole units of its buffer.
-std::uint64_t batch_bytes(const std::shared_ptr<ByteLimiter>& limiter) {
-  if (limiter == nullptr) return kNoLimit;
-  const auto most = static_cast<std::uint64_t>(*limiter->limit() - 1);
-  return std::max<std::uint64_t>(1, most / kArrayAlignment * kArrayAlignment);
 }
 
 // Whether the tree is a container without children, or None.
@@ -143,17 +107,47 @@ std::function<void()> now_or_later(bool later, std::function<void()> work) {
 
 }  // namespace
 
+namespace {
+
+// The saves of async_save() that have not ended. Safe for concurrent use.
+class BackgroundSaves {
+ public:
+  void add(std::shared_future<void> save) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(saves_, [](const auto& one) {
+      return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
+    saves_.push_back(std::move(save));
+  }
+  void wait() {
+    std::vector<std::shared_future<void>> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      waiting.swap(saves_);
+    }
+    for (const auto& save : waiting) save.wait();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_future<void>> saves_;
+};
+
+}  // namespace
+
 struct PyTreeCheckpointHandler::State {
   explicit State(PyTreeCheckpointHandlerOptions with)
-      : options(std::move(with)), group(options.multiprocessing_options, options.observer) {
-    save_limit =
-        limit_bytes(options.save_concurrent_gb, options.save_concurrent_bytes, "save_concurrent");
-    restore_limit = limit_bytes(options.restore_concurrent_gb, options.restore_concurrent_bytes,
-                                "restore_concurrent");
+      : options(std::move(with)),
+        group(options.multiprocessing_options, options.observer),
+        device_copies(options) {
+    save_limit = orbax::limit_bytes(options.save_concurrent_gb, options.save_concurrent_bytes,
+                                    "save_concurrent");
+    restore_limit = orbax::limit_bytes(options.restore_concurrent_gb,
+                                       options.restore_concurrent_bytes, "restore_concurrent");
     if (options.resources.memory == 0)
       throw Error(Code::kInvalidArgument, "'memory' is 0 bytes; it must be positive");
     if (options.chunk_bytes && *options.chunk_bytes <= 0)
-      refuse_limit("chunk_bytes", *options.chunk_bytes);
+      orbax::refuse_limit("chunk_bytes", *options.chunk_bytes);
     if (options.aggregate_filename.empty() ||
         options.aggregate_filename.find('/') != std::string::npos)
       throw Error(Code::kInvalidArgument,
@@ -163,53 +157,8 @@ struct PyTreeCheckpointHandler::State {
     if (options.resources.threads != 0)
       executor = std::make_unique<Executor>(options.resources.threads);
     staging = std::make_shared<StagingPool>(options.resources.memory);
-    set_device_limit();
     if (!registry().has(typeid(ShardedArray)))
       observe(options.observer, EventLevel::kWarning, "registry.no_array_handler", {});
-  }
-
-  void set_device_limit() {
-    const std::string what = "save_device_host_concurrent";
-    const auto& given = options.save_device_host_concurrent_gb;
-    if (!given && !options.save_device_host_concurrent_bytes) return;
-    const auto* gigabytes = given ? std::get_if<std::int64_t>(&*given) : nullptr;
-    if (!given || gigabytes != nullptr) {
-      limit_device_copies(
-          limit_bytes(gigabytes != nullptr ? std::optional<std::int64_t>(*gigabytes) : std::nullopt,
-                      options.save_device_host_concurrent_bytes, what));
-      return;
-    }
-    if (options.save_device_host_concurrent_bytes) refuse_two_limits(what);
-    const auto& most = options.memory_limit_options.max_transfer_concurrent_gb;
-    if (!most)
-      throw Error(Code::kInvalidArgument,
-                  "save_device_host_concurrent_gb is 'auto', which needs "
-                  "memory_limit_options.max_transfer_concurrent_gb");
-    regulator.emplace(*most * static_cast<double>(kGigabyte) / kGib);
-    limit_device_copies(static_cast<std::int64_t>(regulator->min_gib() * kGib));
-  }
-
-  void limit_device_copies(std::int64_t bytes) {
-    device_limiter = std::make_shared<ByteLimiter>(bytes);
-  }
-
-  // Adapts the device-to-host limit to the use of memory. Saves that are under way keep theirs.
-  void regulate_device_limit() {
-    const auto& readings = options.memory_limit_options;
-    if (!regulator || !readings.read_memory) return;
-    const std::int64_t current = *device_limiter->limit();
-    const double surge = readings.expected_surge_gib ? readings.expected_surge_gib() : 0;
-    const MemoryReading reading = readings.read_memory();
-    const auto next = static_cast<std::int64_t>(
-        regulator->next_limit(static_cast<double>(current) / kGib, reading, surge) * kGib);
-    const bool used = MemoryRegulator::can_use(reading, surge);
-    observe(options.observer, used ? EventLevel::kInfo : EventLevel::kWarning,
-            used ? "save.device_limit_set" : "save.device_limit_kept",
-            {{"bytes", next},
-             {"peak_gib", reading.peak},
-             {"total_gib", reading.total},
-             {"expected_surge_gib", surge}});
-    if (next != current) limit_device_copies(next);
   }
 
   [[nodiscard]] const TypeHandlerRegistry& registry() const {
@@ -228,7 +177,7 @@ struct PyTreeCheckpointHandler::State {
     const auto messages = group.gather("save: prepare", distributed::StepKind::kControl, [&] {
       if (closed)
         throw Error(Code::kFailedPrecondition, "the checkpoint handler is closed and cannot save");
-      regulate_device_limit();
+      device_copies.regulate();
       check(args);
       if (!args.reuse_from.empty() && known == nullptr)
         throw Error(Code::kInvalidArgument,
@@ -243,14 +192,15 @@ struct PyTreeCheckpointHandler::State {
       return std::move(ByteWriter()
                            .u64(consistency.digest())
                            .u64(memory)
-                           .u64(batch_bytes(device_limiter)))
+                           .u64(device_copies.batch_bytes()))
           .take();
     });
     consistency.check(messages, group, "save: other layouts");
     // The chunk layout depends on the limits, and must be equal in all processes.
     const std::uint64_t batch = least(messages, 2);
-    const orbax::WriteLimits limits{least(messages, 1),
-                                    {batch == kNoLimit ? 0 : batch, device_limiter}};
+    const orbax::WriteLimits limits{
+        least(messages, 1),
+        {batch == orbax::DeviceCopyLimit::kNone ? 0 : batch, device_copies.limiter()}};
     return [write = std::move(prepared.write), limits] { write(limits); };
   }
 
@@ -327,27 +277,17 @@ struct PyTreeCheckpointHandler::State {
     return context;
   }
 
-  void wait() {
-    std::vector<std::shared_future<void>> waiting;
-    {
-      const std::lock_guard lock(mutex);
-      waiting.swap(saves);
-    }
-    for (const auto& save : waiting) save.wait();
-  }
-
   PyTreeCheckpointHandlerOptions options;
   distributed::ProcessGroup group;
   std::int64_t save_limit = 0;
   std::int64_t restore_limit = 0;
-  std::shared_ptr<ByteLimiter> device_limiter;  // null: no limit
-  std::optional<MemoryRegulator> regulator;
+  orbax::DeviceCopyLimit device_copies;
   std::shared_ptr<ValueFingerprints> known;  // of stored values; null: saves reuse nothing
   std::shared_ptr<StagingPool> staging;      // of background saves
   std::unique_ptr<Executor> executor;        // null: the default executor of the process
   std::mutex mutex;
   bool closed = false;
-  std::vector<std::shared_future<void>> saves;  // in the background
+  BackgroundSaves saves;
 };
 
 PyTreeCheckpointHandler::PyTreeCheckpointHandler()
@@ -356,7 +296,7 @@ PyTreeCheckpointHandler::PyTreeCheckpointHandler()
 PyTreeCheckpointHandler::PyTreeCheckpointHandler(PyTreeCheckpointHandlerOptions options)
     : state_(std::make_unique<State>(std::move(options))) {}
 
-PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->wait(); }
+PyTreeCheckpointHandler::~PyTreeCheckpointHandler() { state_->saves.wait(); }
 
 void PyTreeCheckpointHandler::save(const std::string& directory, const PyTreeSaveArgs& args) {
   const Cancellation cancellation(args.cancel, state_->options.save_timeout);
@@ -383,11 +323,7 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
                           [&] { with_cancellation(cancellation, directory, rest); });
       }).share();
   observe(observer, EventLevel::kInfo, "save.blocked", {{"path", directory}}, watch.elapsed());
-  const std::lock_guard lock(state_->mutex);
-  std::erase_if(state_->saves, [](const auto& one) {
-    return one.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  });
-  state_->saves.push_back(save);
+  state_->saves.add(save);
   return {save};
 }
 
@@ -479,7 +415,7 @@ void PyTreeCheckpointHandler::close() {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;
   }
-  state_->wait();
+  state_->saves.wait();
   state_->staging->close();
 }
 
