@@ -21,6 +21,18 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
+// ---- memory ----
+
+// How a program that opens a checkpoint and writes it again divides its working memory.
+struct MemoryShares {
+  std::uint64_t reading = 0;       // for OpenOptions::resources
+  std::uint64_t transforming = 0;  // for transform_checkpoint(); 0 if nothing is transformed
+  std::uint64_t writing = 0;       // for ConvertOptions::resources and ReshardOptions::resources
+};
+// The shares of `total` bytes: a quarter for reading and a half for the work on what was read. The
+// rest is for the process itself. A total of less than 64 MiB counts as 64 MiB.
+MemoryShares divide_memory(std::uint64_t total, bool transforms = false);
+
 // ---- transforming ----
 
 // The report of transform_checkpoint().

@@ -64,8 +64,7 @@ void finish_arguments(ConvertArguments& arguments) {
   }
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
   finish_orbax_target(arguments.orbax, options.orbax);
-  options.resources = {.threads = arguments.source.options.resources.threads,
-                       .memory = buffer_memory(arguments.source)};
+  options.resources.threads = arguments.source.options.resources.threads;
 }
 
 std::string list_text(std::string_view label,
@@ -144,11 +143,13 @@ int run_convert(ConvertArguments& arguments) {
   finish_arguments(arguments);
   Transformed source{open_source(arguments.source, MissingParts::kLeave), {}};
   const bool transformed = !arguments.transform.empty();
+  const MemoryShares memory = divide_memory(parse_size(arguments.source.memory), transformed);
+  arguments.options.resources.memory = memory.writing;
   if (transformed) {
-    arguments.options.resources.memory /= 2;  // one half for the values that the rules compute
     do_together(job(), "cairn: transform", [&] {
-      source = transform_checkpoint_by_file(std::move(source.checkpoint), arguments.transform,
-                                            arguments.options.resources);
+      source = transform_checkpoint_by_file(
+          std::move(source.checkpoint), arguments.transform,
+          {.threads = arguments.options.resources.threads, .memory = memory.transforming});
       return Bytes();
     });
   }

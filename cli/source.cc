@@ -17,7 +17,6 @@
 namespace cairn::cli {
 namespace {
 
-constexpr std::uint64_t kLeastMemory = std::uint64_t{64} << 20U;
 constexpr const char* kReading = "Reading";
 
 bool parse_digits(std::string_view text, std::uint64_t& value) {
@@ -174,13 +173,11 @@ void add_reading_options(CLI::App& command, Source& source) {
 }
 
 std::uint64_t buffer_memory(const Source& source) {
-  return std::max(parse_size(source.memory), kLeastMemory) / 2;
+  return divide_memory(parse_size(source.memory)).writing;
 }
 
 void finish_options(Source& source) {
-  // A quarter goes to the readers, half to the command's buffers, and the rest to the process
-  // itself.
-  source.options.resources.memory = std::max(parse_size(source.memory), kLeastMemory) / 4;
+  source.options.resources.memory = divide_memory(parse_size(source.memory)).reading;
   if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
 }
 

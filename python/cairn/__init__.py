@@ -16,9 +16,10 @@ from cairn._cairn import CorruptionError
 from cairn._cairn import version as __version__
 from cairn._checkpoint import Checkpoint, Group, Tensor, open
 from cairn._load import load
+from cairn._maintenance import clean, compact, convert, prune, reshard
 from cairn._manager import CheckpointManager
 from cairn._save import PendingSave, save, save_async
-from cairn._tools import DiffReport, VerifyReport, convert, diff, stats, steps, verify
+from cairn._tools import DiffReport, VerifyReport, diff, du, stats, steps, verify
 
 __all__ = [
     "Checkpoint",
@@ -30,10 +31,15 @@ __all__ = [
     "Tensor",
     "VerifyReport",
     "__version__",
+    "clean",
+    "compact",
     "convert",
     "diff",
+    "du",
     "load",
     "open",
+    "prune",
+    "reshard",
     "save",
     "save_async",
     "stats",

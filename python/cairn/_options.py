@@ -89,3 +89,33 @@ class LoadBelowOptions(TypedDict, total=False):
     sharding: Any
     casting: Literal["checked", "unsafe"]
     progress: Any
+
+
+class ReadOptions(TypedDict, total=False):
+    """Of functions that open a checkpoint and write it again."""
+
+    allow_uncommitted: bool
+    metadata_key: str
+    generation: int | None
+    commit_time_ns: int | None
+    threads: int
+    memory: int | None
+
+
+class ReshardOptions(ReadOptions, total=False):
+    """Of cairn.reshard: how the new Orbax checkpoint is stored."""
+
+    compression: str
+    chunk_bytes: int | None
+    target_file_bytes: int | None
+    as_item: str | None
+    follow_links: bool
+
+
+class ConvertOptions(ReshardOptions, total=False):
+    """Of cairn.convert."""
+
+    shard_bytes: int | None
+    dialect: Literal["flax", "orbax"] | None
+    object_graph: bool
+    latest: bool

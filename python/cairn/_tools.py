@@ -1,11 +1,11 @@
-"""verify, diff, convert, stats and steps. Reports are those of `--json` (docs/cli.md)."""
+"""verify, diff, stats, du and steps. Reports are those of `--json` (docs/cli.md)."""
 
 from __future__ import annotations
 
 import os
 
 from cairn import _cairn
-from cairn._arguments import check_flag, excluded, included
+from cairn._arguments import excluded, included
 from cairn._checkpoint import Checkpoint, open
 from cairn._progress import shown
 
@@ -70,7 +70,7 @@ def verify(
     """
     with shown(progress, "verify") as callback:
         text = _cairn.verify_json(path, step, item, strict, callback)
-    return VerifyReport(_parsed(text))
+    return VerifyReport(parsed(text))
 
 
 def diff(
@@ -102,72 +102,7 @@ def diff(
             allow_missing,
             callback,
         )
-    return DiffReport(_parsed(text))
-
-
-def convert(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    *,
-    to: str = "",
-    step: int | None = None,
-    item: str | None = None,
-    include: str | list[str] | None = None,
-    exclude: str | list[str] | None = None,
-    rename: list[tuple[str, str]] | None = None,
-    nest: str = "",
-    dtype: str | None = None,
-    skip_unsupported: bool = False,
-    follow_links: bool = False,
-    overwrite: bool = False,
-    dry_run: bool = False,
-    allow_missing: bool = False,
-    progress: Any = None,
-) -> dict[str, Any]:
-    """Writes a checkpoint in another format, in bounded memory; returns what was written.
-
-    Args:
-      source: a checkpoint of any format.
-      target: the path to write.
-      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
-        "": by the end of the target's name.
-      step: the step to read below a directory of steps; None: the latest.
-      item: the item to read of a checkpoint that has several.
-      include: globs of the names to write, or one glob; None: all. An empty list is a KeyError.
-      exclude: globs of the names to leave out, or one.
-      rename: pairs of a regular expression and its replacement, as re.sub takes them.
-      nest: a separator at which flat names become a nested tree.
-      dtype: a type to which floating-point arrays are converted.
-      skip_unsupported: leave out what the format cannot hold, and list it.
-      follow_links: copy what symbolic links in items lead to, even out of the checkpoint. By
-        default, such a link is a RuntimeError.
-      overwrite: replace an older checkpoint, once the new one is complete.
-      dry_run: decide and report, but write nothing.
-      allow_missing: write what is left of a checkpoint that lacks a part it records; "left_out"
-        names the part. False: that is a CorruptionError.
-      progress: True (a bar), or a function of bytes done and bytes in total.
-    """
-    check_flag("overwrite", overwrite)
-    with shown(progress, "convert") as callback:
-        text = _cairn.convert_json(
-            source,
-            target,
-            step,
-            item,
-            to,
-            included(include) or [],
-            excluded(exclude),
-            rename or [],
-            nest,
-            dtype,
-            skip_unsupported,
-            follow_links,
-            overwrite,
-            dry_run,
-            allow_missing,
-            callback,
-        )
-    return dict(_parsed(text))
+    return DiffReport(parsed(text))
 
 
 def stats(checkpoint: Checkpoint | str | os.PathLike[str], *globs: str) -> list[dict[str, Any]]:
@@ -176,15 +111,51 @@ def stats(checkpoint: Checkpoint | str | os.PathLike[str], *globs: str) -> list[
     reader = opened.reader
     chosen = reader.select(list(globs)) if globs else range(len(reader))
     arrays = [i for i in chosen if reader.tensor(i).kind == "array"]
-    return list(_parsed(reader.stats_json(arrays)))
+    return list(parsed(reader.stats_json(arrays)))
+
+
+def du(
+    checkpoint: Checkpoint | str | os.PathLike[str],
+    *,
+    include: str | list[str] | None = None,
+    exclude: str | list[str] | None = None,
+    depth: int = 2,
+) -> dict[str, Any]:
+    """Sums of elements and bytes by module and by element type. Reads metadata only.
+
+    Returns a dict with "parameters" and "optimizer" (sums over the leaves of each kind),
+    "unreadable" (a number of leaves), "dtypes" (sums for each element type) and "modules" (sums of
+    the whole, and "children": those of each module, the largest first). Sums are "name", "leaves",
+    "elements", "nbytes" (bytes in memory) and "stored_nbytes" (bytes in the store).
+
+    Args:
+      checkpoint: a path, or what cairn.open returned, also for a step, an item or a version.
+      include: globs of the names to count, or one glob; None: all. An empty list is a KeyError.
+      exclude: globs of the names to leave out, or one.
+      depth: the most levels of modules, up to 64. 0: only the sums.
+
+    Raises:
+      KeyError: include and exclude select nothing of a checkpoint that has leaves.
+      ValueError: depth is negative. Others as cairn.open.
+    """
+    if not isinstance(depth, int) or depth < 0:
+        raise ValueError(f"depth: expected an int that is not negative, not {depth!r}")
+    opened = checkpoint if isinstance(checkpoint, Checkpoint) else open(checkpoint)
+    reader = opened.reader
+    wanted, unwanted = included(include) or [], excluded(exclude)
+    chosen = reader.select(wanted, unwanted)
+    if not chosen and len(reader) and (wanted or unwanted):
+        raise KeyError(f"no leaf is selected by include={wanted!r}, exclude={unwanted!r}")
+    return dict(parsed(reader.usage_json(chosen, depth)))
 
 
 def steps(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
-    return list(_parsed(_cairn.steps_json(directory)))
+    return list(parsed(_cairn.steps_json(directory)))
 
 
-def _parsed(text: str) -> Any:
+def parsed(text: str) -> Any:
+    """The value of a JSON text."""
     import json
 
     return json.loads(text)

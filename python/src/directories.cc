@@ -1,11 +1,10 @@
-// directories.cc -- binds checkpoint_directory.h, and the removal of leftovers.
+// directories.cc -- binds checkpoint_directory.h.
 #include "directories.h"
 
 #include "gil.h"
 #include "values/text.h"
 
 #include <cairn/checkpoint_directory.h>
-#include <cairn/maintain.h>
 
 #include <optional>
 #include <string>
@@ -71,13 +70,6 @@ void define_directories(nb::module_& module) {
         set_checkpoint_aside(path.local(), subdirectory, kForeign);
       },
       nb::arg("path"), nb::arg("subdirectory"), Unlocked());
-  module.def(
-      "clean_json",
-      [](const PathText& path, bool dry_run) {
-        return clean_json(clean_leftovers(
-            path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove, kForeign));
-      },
-      nb::arg("path"), nb::arg("dry_run"), Unlocked());
 }
 
 }  // namespace cairn::python

@@ -1,4 +1,5 @@
 // module.cc -- cairn._cairn, the part of the Python package that is native.
+#include "conversions.h"
 #include "directories.h"
 #include "errors.h"
 #include "handlers.h"
@@ -29,6 +30,7 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_handlers(module);
   cairn::python::define_manager(module);
   cairn::python::define_tools(module);
+  cairn::python::define_conversions(module);
   cairn::python::define_directories(module);
   cairn::python::define_specs(module);
   cairn::python::define_tensorflow(module);

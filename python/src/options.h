@@ -12,11 +12,10 @@
 
 namespace cairn::python {
 
-// As compression_from_text(). An error names the option.
 // Working memory in bytes. Throws invalid_argument for less than 1 MiB: the number is not one of
 // gigabytes.
 std::uint64_t working_memory(std::uint64_t bytes);
-
+// As compression_from_text(). An error names the option.
 Compression parse_compression(const std::string& text);
 
 // SaveOptions, and what only a save in the background has.

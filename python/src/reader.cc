@@ -80,6 +80,12 @@ void check_readable(const TensorInfo& tensor) {
   throw nb::python_error();
 }
 
+std::vector<std::string> texts_of(const std::vector<NameText>& names) {
+  std::vector<std::string> texts;
+  for (const NameText& name : names) texts.push_back(name.text);
+  return texts;
+}
+
 class Reader {
  public:
   explicit Reader(std::shared_ptr<const Checkpoint> checkpoint)
@@ -99,10 +105,9 @@ class Reader {
       throw;
     }
   }
-  [[nodiscard]] std::vector<std::size_t> select(const std::vector<NameText>& globs) const {
-    std::vector<std::string> texts;
-    for (const NameText& glob : globs) texts.push_back(glob.text);
-    return select_tensors(*checkpoint_, texts);
+  [[nodiscard]] std::vector<std::size_t> select(const std::vector<NameText>& globs,
+                                                const std::vector<NameText>& exclude) const {
+    return select_tensors(*checkpoint_, texts_of(globs), texts_of(exclude));
   }
   // Nested containers with the number of the tensor in place of each leaf. `typed_keys`: keys of
   // dicts have the types that are recorded; else they are str.
@@ -246,6 +251,11 @@ class Reader {
     });
     return cairn::stats_json(stats);
   }
+  // The sums of tensors; modules have at most `depth` levels.
+  [[nodiscard]] std::string usage_json(const std::vector<std::size_t>& indices,
+                                       std::size_t depth) const {
+    return cairn::usage_json(usage(*checkpoint_, indices, depth));
+  }
   [[nodiscard]] nb::object json_item(const NameText& name) const {
     std::optional<std::string> text;
     {
@@ -347,7 +357,7 @@ void define_reader(nb::module_& module) {
       .def("__len__", &Reader::size)
       .def("tensor", &Reader::tensor, nb::arg("index"), nb::rv_policy::reference_internal)
       .def("index", &Reader::index, nb::arg("name"))
-      .def("select", &Reader::select, nb::arg("globs"))
+      .def("select", &Reader::select, nb::arg("globs"), nb::arg("exclude") = nb::tuple())
       .def("structure", &Reader::structure, nb::arg("typed_keys") = false)
       .def("lost_keys", &Reader::lost_keys, nb::arg("indices").none() = nb::none())
       .def("warnings", &Reader::warnings)
@@ -366,6 +376,8 @@ void define_reader(nb::module_& module) {
       .def("drawn", &Reader::drawn, nb::call_guard<WithoutGil>())
       .def("preview", &Reader::preview, nb::arg("index"), nb::call_guard<WithoutGil>())
       .def("stats_json", &Reader::stats_json, nb::arg("indices"))
+      .def("usage_json", &Reader::usage_json, nb::arg("indices"), nb::arg("depth"),
+           nb::call_guard<WithoutGil>())
       .def("json_item", &Reader::json_item, nb::arg("name"));
   module.def(
       "is_number_type",

@@ -3,17 +3,16 @@
 
 #include "calls.h"
 #include "gil.h"
-#include "options.h"
+#include "option_values.h"
 #include "values/text.h"
 
-#include <cairn/convert.h>
 #include <cairn/diff.h>
 #include <cairn/inspect.h>
+#include <cairn/maintain.h>
 #include <cairn/open.h>
 #include <cairn/steps.h>
 
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -60,43 +59,47 @@ std::string diff(const PathText& a, const PathText& b, const Globs& include, con
   return json;
 }
 
-// Options of a conversion that Python passes by position.
-struct Conversion {
-  std::string format;
-  Globs include, exclude;
-  std::vector<std::pair<std::string, std::string>> rename;
-  std::string nest;
-  std::optional<std::string> dtype;
-  bool skip_unsupported = false, follow_links = false, replace = false, dry_run = false,
-       allow_missing = false;
-};
-
-std::string convert(const PathText& source, const PathText& target, Step step, Item item,
-                    const Conversion& chosen, nb::handle progress) {
-  ConvertOptions options{.include = chosen.include,
-                         .exclude = chosen.exclude,
-                         .rename = chosen.rename,
-                         .nest = chosen.nest,
-                         .skip_unsupported = chosen.skip_unsupported,
-                         .if_exists = chosen.replace ? IfExists::kReplace : IfExists::kFail,
-                         .dry_run = chosen.dry_run};
-  options.orbax.follow_links = chosen.follow_links;
-  if (!chosen.format.empty()) options.format = parse_target_format(chosen.format);
-  if (chosen.dtype) {
-    options.dtype = dtype_from_name(*chosen.dtype);
-    if (!options.dtype)
-      throw Error(Code::kInvalidArgument, "unknown element type '" + *chosen.dtype + "'");
-  }
-  std::string json;
-  const auto work = [&](const CallControl& call) {
-    options.progress = call.progress;
-    const auto opened =
-        cairn::open(source.local(),
-                    {.step = step, .item = std::move(item), .allow_missing = chosen.allow_missing});
-    json = convert_json(cairn::convert(*opened, target.local(), options));
+std::string prune(const PathText& path, nb::dict options) {
+  static const Setters<PruneOptions> kSetters{
+      {"keep_last", [](PruneOptions& o, const std::string& n,
+                       nb::handle v) { o.keep_last = number_option<std::size_t>(n, v); }},
+      {"keep_every", [](PruneOptions& o, const std::string& n,
+                        nb::handle v) { o.keep_every = number_option<std::int64_t>(n, v); }},
+      {"best",
+       [](PruneOptions& o, const std::string& n, nb::handle v) { o.best = text_option(n, v); }},
+      {"best_mode",
+       [](PruneOptions& o, const std::string& n, nb::handle v) {
+         o.best_mode =
+             choice_option<BestMode>(n, v, {{"max", BestMode::kMax}, {"min", BestMode::kMin}});
+       }},
+      {"dry_run",
+       [](PruneOptions& o, const std::string& n, nb::handle v) { o.dry_run = bool_option(n, v); }},
   };
-  run_long(progress, work, Outcome::kCommit);
-  return json;
+  PruneOptions chosen;
+  set_options(options, {&kSetters}, chosen);
+  const WithoutGil unlocked;
+  return prune_json(prune_steps(path.local(), chosen));
+}
+
+std::string clean(const PathText& path, bool dry_run, bool foreign) {
+  const WithoutGil unlocked;
+  return clean_json(clean_leftovers(path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove,
+                                    foreign ? ForeignFiles::kRemove : ForeignFiles::kRefuse));
+}
+
+std::string compact(const PathText& path, nb::dict options) {
+  static const Setters<CompactOptions> kSetters{
+      {"step", [](CompactOptions& o, const std::string& n,
+                  nb::handle v) { o.step = cast_option<std::int64_t>(n, v, "an int"); }},
+      {"item",
+       [](CompactOptions& o, const std::string& n, nb::handle v) { o.item = text_option(n, v); }},
+      {"remove_orphans", [](CompactOptions& o, const std::string& n,
+                            nb::handle v) { o.remove_orphans = bool_option(n, v); }},
+  };
+  CompactOptions chosen;
+  set_options(options, {&kSetters}, chosen);
+  const WithoutGil unlocked;
+  return compact_json(compact_databases(path.local(), chosen));
 }
 
 }  // namespace
@@ -107,22 +110,9 @@ void define_tools(nb::module_& module) {
   module.def("diff_json", diff, nb::arg("a"), nb::arg("b"), nb::arg("include"), nb::arg("exclude"),
              nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("allow_missing"),
              nb::arg("progress").none());
-  module.def(
-      "convert_json",
-      [](const PathText& source, const PathText& target, Step step, Item item, std::string format,
-         Globs include, Globs exclude, std::vector<std::pair<std::string, std::string>> rename,
-         std::string nest, std::optional<std::string> dtype, bool skip_unsupported,
-         bool follow_links, bool replace, bool dry_run, bool allow_missing, nb::handle progress) {
-        return convert(source, target, step, std::move(item),
-                       {std::move(format), std::move(include), std::move(exclude),
-                        std::move(rename), std::move(nest), std::move(dtype), skip_unsupported,
-                        follow_links, replace, dry_run, allow_missing},
-                       progress);
-      },
-      nb::arg("source"), nb::arg("target"), nb::arg("step").none(), nb::arg("item").none(),
-      nb::arg("format"), nb::arg("include"), nb::arg("exclude"), nb::arg("rename"), nb::arg("nest"),
-      nb::arg("dtype").none(), nb::arg("skip_unsupported"), nb::arg("follow_links"),
-      nb::arg("replace"), nb::arg("dry_run"), nb::arg("allow_missing"), nb::arg("progress").none());
+  module.def("prune_json", prune, nb::arg("path"), nb::arg("options"));
+  module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"));
+  module.def("compact_json", compact, nb::arg("path"), nb::arg("options"));
   module.def(
       "steps_json",
       [](const PathText& path) {

@@ -210,6 +210,14 @@ std::vector<std::string> write_files(const PlannedSource& from, const std::strin
 
 }  // namespace
 
+MemoryShares divide_memory(std::uint64_t total, bool transforms) {
+  constexpr std::uint64_t kLeast = std::uint64_t{64} << 20U;
+  const std::uint64_t most = std::max(total, kLeast);
+  const std::uint64_t work = most / 2;
+  const std::uint64_t transforming = transforms ? work / 2 : 0;
+  return {.reading = most / 4, .transforming = transforming, .writing = work - transforming};
+}
+
 ConvertReport convert(const Checkpoint& source, const std::string& target,
                       const ConvertOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);

@@ -32,7 +32,8 @@ def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bo
 
 def remove_unfinished(directory: Any) -> None:
     """Removes what interrupted saves have left, unless a save is in progress."""
-    _cairn.clean_json(os.fspath(directory), False)
+    # The directory is the manager's, so files of others go with what is removed, as in Orbax.
+    _cairn.clean_json(os.fspath(directory), dry_run=False, foreign=True)
 
 
 class StepRemoval:

@@ -1,0 +1,290 @@
+"""convert, reshard, prune, clean and compact. Reports are those of `--json` (docs/cli.md)."""
+
+from __future__ import annotations
+
+import os
+
+from cairn import _cairn
+from cairn._arguments import check_flag, excluded, included
+from cairn._progress import shown
+from cairn._tools import parsed
+
+TYPE_CHECKING = False  # typing takes longer to import than all of this package
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Literal
+
+    from typing_extensions import Unpack
+
+    from cairn._options import ConvertOptions, ReshardOptions
+
+
+def convert(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    to: str = "",
+    step: int | None = None,
+    item: str | None = None,
+    include: str | list[str] | None = None,
+    exclude: str | list[str] | None = None,
+    rename: list[tuple[str, str]] | None = None,
+    nest: str = "",
+    transform: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    dtype: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    skip_unsupported: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    allow_missing: bool = False,
+    progress: Any = None,
+    **options: Unpack[ConvertOptions],
+) -> dict[str, Any]:
+    """Writes a checkpoint in another format, in bounded memory; returns what was written.
+
+    The target appears complete or not at all. An option that its format does not have is a
+    ValueError.
+
+    Args:
+      source: a checkpoint of any format.
+      target: the path to write.
+      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
+        "": by the end of the target's name.
+      step: the step to read below a directory of steps; None: the latest.
+      item: the item to read of a checkpoint that has several.
+      include: globs of the names to write, or one glob; None: all. An empty list is a KeyError.
+      exclude: globs of the names to leave out, or one.
+      rename: pairs of a regular expression and its replacement, as re.sub takes them.
+      nest: a separator at which flat names become a nested tree.
+      transform: rules that rename, drop, cast, stack, split, ... leaves (docs/transforms.md): the
+        path of a JSON file, or the rules as a dict. The other options apply to their output.
+      dtype: a type to which floating-point arrays are converted.
+      metadata: entries of a safetensors file's __metadata__, as text: {"format": "pt"}. They are
+        added to those of the source.
+      skip_unsupported: leave out what the format cannot hold, and list it.
+      overwrite: replace an older checkpoint, once the new one is complete.
+      dry_run: decide and report, but write nothing.
+      allow_missing: write what is left of a checkpoint that lacks a part it records; "left_out"
+        names the part. False: that is a CorruptionError.
+      progress: True (a bar), or a function of bytes done and bytes in total. An exception of the
+        function is raised when the work has ended; if the target is then complete, it is a warning.
+      **options: of safetensors and TensorFlow: shard_bytes (the largest size of a file in bytes).
+        Of msgpack: dialect ("flax", "orbax"). Of TensorFlow: object_graph and latest, as in
+        cairn.tensorflow.save (True). Of Orbax: compression, chunk_bytes, target_file_bytes, as in
+        save(); as_item (a name: the tree becomes this item); follow_links (False: a symbolic link
+        in an item is a RuntimeError; True: what it leads to is copied, even from outside). Of the
+        source: allow_uncommitted, metadata_key, generation, commit_time_ns, as in open(). threads
+        (0: one for each core), memory (bytes for the whole call; None: 1 GiB; at least 64 MiB are
+        used).
+
+    Returns:
+      a dict with "format", "files", "tensors" (a number), "bytes" and the rest of what
+      `cairn convert --json` prints.
+
+    Raises:
+      FileNotFoundError: no source, step or item; include and exclude select nothing.
+      FileExistsError: the target exists, and overwrite is False or does not allow it.
+      ValueError: the target cannot hold a leaf, named; names collide; a wrong option or rule.
+      CorruptionError: the source is damaged, or lacks a part that it records.
+    """
+    check_flag("overwrite", overwrite)
+    chosen: dict[str, Any] = {
+        "to": to,
+        "step": step,
+        "item": item,
+        "include": included(include),
+        "exclude": excluded(exclude),
+        "rename": rename,
+        "nest": nest,
+        "dtype": dtype,
+        "skip_unsupported": skip_unsupported,
+        "overwrite": bool(overwrite),
+        "dry_run": dry_run,
+        "allow_missing": allow_missing,
+        **_rules(transform),
+        **options,
+    }
+    if metadata is not None:
+        chosen["metadata"] = [(str(key), str(value)) for key, value in metadata.items()]
+    with shown(progress, "convert") as callback:
+        text = _cairn.convert_json(source, target, chosen, callback)
+    return dict(parsed(text))
+
+
+def reshard(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    mesh: Mapping[str, int] | None = None,
+    specs: Mapping[str, Sequence[str | Sequence[str] | None]] | None = None,
+    to: str = "",
+    step: int | None = None,
+    item: str | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    allow_missing: bool = False,
+    progress: Any = None,
+    **options: Unpack[ReshardOptions],
+) -> dict[str, Any]:
+    """Writes an Orbax checkpoint again, in the pieces that other devices will read.
+
+    Values, tree and metadata stay the same. Each chunk of the new checkpoint is what one device
+    holds, or a divisor of it, and the new shardings are recorded. The target appears complete or
+    not at all.
+
+    Args:
+      source: a checkpoint of any format.
+      target: the folder to write.
+      mesh: the devices that will read it: the number of devices along each axis, {"x": 4, "y": 2}
+        for devices 0 to 7. A jax.sharding.Mesh has it as `dict(mesh.shape)`. None: only the chunks
+        change, and chunk_bytes is required.
+      specs: for globs of names, the mesh axis of each dimension: None, a name, or several names:
+        {"*.kernel": (None, "x")}. A jax.sharding.PartitionSpec is one, too. The first glob that
+        matches an array counts, and each must match one. Other device arrays are replicated.
+      to: "orbax", "orbax-zarr3" or "orbax-files"; "": as the source is stored.
+      step: as in convert(). So are item, overwrite, allow_missing and progress.
+      dry_run: decide and report the box of each array that a device reads, but write nothing.
+      **options: as in convert(): compression, chunk_bytes (the largest size of a chunk, in bytes),
+        target_file_bytes, as_item, follow_links, allow_uncommitted, metadata_key, generation,
+        commit_time_ns, threads, memory.
+
+    Returns:
+      a dict with "arrays" (each with name, dtype, shape, "box" and sharding), "device_bytes" (what
+      each device reads) and the rest of what `cairn reshard --json` prints.
+
+    Raises:
+      ValueError: neither mesh nor chunk_bytes is given; specs without a mesh; a glob that matches
+        no array; an axis that does not divide an array, named. Others as convert().
+    """
+    check_flag("overwrite", overwrite)
+    chosen: dict[str, Any] = {
+        "to": to,
+        "step": step,
+        "item": item,
+        "mesh": None if mesh is None else list(mesh.items()),
+        "specs": [(glob, _axes(glob, spec)) for glob, spec in (specs or {}).items()],
+        "overwrite": bool(overwrite),
+        "dry_run": dry_run,
+        "allow_missing": allow_missing,
+        **options,
+    }
+    with shown(progress, "reshard") as callback:
+        text = _cairn.reshard_json(source, target, chosen, callback)
+    return dict(parsed(text))
+
+
+def prune(
+    directory: str | os.PathLike[str],
+    *,
+    keep_last: int | None = None,
+    keep_every: int | None = None,
+    best: str | None = None,
+    best_mode: Literal["max", "min"] = "max",
+    dry_run: bool = False,
+) -> list[dict[str, Any]]:
+    """Removes the complete steps of a training run that no option keeps, the oldest first.
+
+    At least one of keep_last, keep_every and best must be given. The newest complete step is always
+    kept, and so is a step to which a symbolic link leads. Incomplete steps stay; clean() removes
+    those of interrupted saves. Do not prune a directory while a training run saves to it, unless
+    its own policy keeps more.
+
+    Args:
+      directory: of a CheckpointManager, Orbax's or Cairn's.
+      keep_last: keep the last steps, this many.
+      keep_every: keep the steps that are multiples of this number.
+      best: keep the step with the best metric of this name.
+      best_mode: "max": the largest metric is the best; "min": the smallest.
+      dry_run: report what would be removed, and remove nothing.
+
+    Returns:
+      a list with a dict for each step: "step", "path", "nbytes" (that its removal frees),
+      "outcome" ("kept", "removed", "refused"; in a dry run the expected one) and "why" (it is kept
+      or refused, or None). A step is refused, and stays, if its folder holds something besides a
+      checkpoint or cannot be removed.
+
+    Raises:
+      FileNotFoundError: there is no such directory, or no step has the metric.
+      ValueError: nothing says what to keep, a number makes no sense, or the directory has no steps.
+    """
+    chosen = {
+        "keep_last": keep_last,
+        "keep_every": keep_every,
+        "best": best,
+        "best_mode": best_mode,
+        "dry_run": dry_run,
+    }
+    return list(parsed(_cairn.prune_json(directory, chosen)))
+
+
+def clean(directory: str | os.PathLike[str], *, dry_run: bool = False) -> list[dict[str, Any]]:
+    """Removes what interrupted saves have left in a directory of checkpoints, and beside it.
+
+    A leftover that is complete, and lacks only its name, gets its name back. Saves and deletions of
+    Cairn that are in progress are detected. Those of Orbax are not: do not clean while Orbax saves
+    or deletes there.
+
+    Args:
+      directory: of checkpoints or steps, or the path of one checkpoint.
+      dry_run: report what would be done, and do nothing.
+
+    Returns:
+      a list with a dict for each leftover: "path", "bytes", "outcome" ("removed", "restored",
+      "in use", "refused"; in a dry run the expected one), "restored" (a bool) and "why". A leftover
+      that holds something besides a checkpoint is refused, and stays.
+
+    Raises:
+      FileNotFoundError: neither the directory nor a leftover of it is there.
+    """
+    check_flag("dry_run", dry_run)
+    return list(parsed(_cairn.clean_json(directory, bool(dry_run), foreign=False)))
+
+
+def compact(
+    path: str | os.PathLike[str],
+    *,
+    step: int | None = None,
+    item: str | None = None,
+    remove_orphans: bool = False,
+) -> list[dict[str, Any]]:
+    """Rewrites the OCDBT databases of a checkpoint into few files with the newest version only.
+
+    Each database is replaced completely or stays unchanged. A process that reads an older version
+    loses it. A damaged database is not compacted.
+
+    Args:
+      path: an Orbax checkpoint, a directory of steps, or an OCDBT database.
+      step: the step to compact below a directory of steps; None: the latest.
+      item: the item to compact; None: all of them.
+      remove_orphans: also remove data files that no version refers to. Safe only while no program
+        writes to the checkpoint.
+
+    Returns:
+      a list with a dict for each database: "path", "keys", "files_before", "bytes_before",
+      "files_after" and "bytes_after".
+
+    Raises:
+      FileNotFoundError: there is no such checkpoint, step or item.
+      RuntimeError: the checkpoint has no OCDBT database. Others as open().
+    """
+    chosen = {"step": step, "item": item, "remove_orphans": remove_orphans}
+    return list(parsed(_cairn.compact_json(path, chosen)))
+
+
+def _rules(transform: Any) -> dict[str, Any]:
+    """The native option for rules: a path, or their JSON."""
+    if transform is None or isinstance(transform, (str, bytes, os.PathLike)):
+        return {"transform": transform}
+    import json
+
+    return {"rules": json.dumps(transform)}
+
+
+def _axes(glob: str, spec: Any) -> list[list[str]]:
+    """The mesh axes of each dimension, outermost first."""
+    if isinstance(spec, str):
+        raise ValueError(
+            f"specs: {glob!r}: expected the mesh axis of each dimension, such as ('x', None), not "
+            f"{spec!r}"
+        )
+    return [[] if one is None else [one] if isinstance(one, str) else list(one) for one in spec]

@@ -1,0 +1,252 @@
+// conversions.cc -- binds convert() and reshard(), which write a checkpoint again.
+#include "conversions.h"
+
+#include "calls.h"
+#include "option_values.h"
+#include "options.h"
+#include "values/text.h"
+
+#include <cairn/convert.h>
+#include <cairn/inspect.h>
+#include <cairn/open.h>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nb = nanobind;
+
+namespace cairn::python {
+namespace {
+
+using TextPairs = std::vector<std::pair<std::string, std::string>>;
+
+// The options of both calls. What reshard() shares with convert() is in `convert`.
+struct Conversion {
+  OpenOptions open;
+  std::uint64_t memory = Resources().memory;  // of the whole call
+  ConvertOptions convert;
+  std::optional<std::uint64_t> shard_bytes;
+  std::optional<std::string> rules;       // JSON text
+  std::optional<std::string> rules_path;  // of a file with that text
+  std::optional<Mesh> mesh;
+  std::vector<std::pair<std::string, PartitionSpec>> specs;
+};
+
+const Setters<Conversion>& reading_options() {
+  static const Setters<Conversion> all{
+      {"step", [](Conversion& o, const std::string& n,
+                  nb::handle v) { o.open.step = cast_option<std::int64_t>(n, v, "an int"); }},
+      {"item",
+       [](Conversion& o, const std::string& n, nb::handle v) { o.open.item = text_option(n, v); }},
+      {"allow_uncommitted", [](Conversion& o, const std::string& n,
+                               nb::handle v) { o.open.allow_uncommitted = bool_option(n, v); }},
+      {"allow_missing", [](Conversion& o, const std::string& n,
+                           nb::handle v) { o.open.allow_missing = bool_option(n, v); }},
+      {"metadata_key", [](Conversion& o, const std::string& n,
+                          nb::handle v) { o.open.metadata_key = text_option(n, v); }},
+      {"generation",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.open.version.generation = number_option<std::uint64_t>(n, v);
+       }},
+      {"commit_time_ns",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.open.version.commit_time_ns = number_option<std::uint64_t>(n, v);
+       }},
+      {"threads",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.open.resources.threads = number_option<std::size_t>(n, v);
+       }},
+      {"memory",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.memory = working_memory(number_option<std::uint64_t>(n, v));
+       }},
+  };
+  return all;
+}
+
+// What a target is, and the options of an Orbax checkpoint.
+const Setters<Conversion>& writing_options() {
+  static const Setters<Conversion> all{
+      {"to",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         const std::string name = text_option(n, v);
+         if (!name.empty()) o.convert.format = parse_target_format(name);
+       }},
+      {"overwrite",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.if_exists = bool_option(n, v) ? IfExists::kReplace : IfExists::kFail;
+       }},
+      {"dry_run", [](Conversion& o, const std::string& n,
+                     nb::handle v) { o.convert.dry_run = bool_option(n, v); }},
+      {"compression",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.orbax.compression = parse_compression(text_option(n, v));
+       }},
+      {"chunk_bytes",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.orbax.chunk_bytes = number_option<std::int64_t>(n, v);
+       }},
+      {"target_file_bytes",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.orbax.target_file_bytes = number_option<std::int64_t>(n, v);
+       }},
+      {"as_item", [](Conversion& o, const std::string& n,
+                     nb::handle v) { o.convert.orbax.item = text_option(n, v); }},
+      {"follow_links", [](Conversion& o, const std::string& n,
+                          nb::handle v) { o.convert.orbax.follow_links = bool_option(n, v); }},
+  };
+  return all;
+}
+
+const Setters<Conversion>& convert_options() {
+  constexpr const char* kGlobs = "a glob or a list of globs";
+  static const Setters<Conversion> all{
+      {"include",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.include = cast_option<std::vector<std::string>>(n, v, kGlobs);
+       }},
+      {"exclude",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.exclude = cast_option<std::vector<std::string>>(n, v, kGlobs);
+       }},
+      {"rename",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.rename = cast_option<TextPairs>(n, v, "pairs of a regular expression and a str");
+       }},
+      {"nest", [](Conversion& o, const std::string& n,
+                  nb::handle v) { o.convert.nest = text_option(n, v); }},
+      {"rules",
+       [](Conversion& o, const std::string& n, nb::handle v) { o.rules = text_option(n, v); }},
+      {"transform",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.rules_path = cast_option<PathText>(n, v, "a path or a dict of rules").local();
+       }},
+      {"dtype",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         const std::string name = text_option(n, v);
+         o.convert.dtype = with_context([&] { return n; }, [&] { return parse_dtype(name); });
+       }},
+      {"metadata",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.safetensors.metadata = cast_option<TextPairs>(n, v, "a dict");
+       }},
+      {"shard_bytes", [](Conversion& o, const std::string& n,
+                         nb::handle v) { o.shard_bytes = number_option<std::uint64_t>(n, v); }},
+      {"dialect",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.msgpack.dialect = choice_option<MsgpackDialect>(
+             n, v, {{"flax", MsgpackDialect::kFlaxState}, {"orbax", MsgpackDialect::kOrbax}});
+       }},
+      {"object_graph", [](Conversion& o, const std::string& n,
+                          nb::handle v) { o.convert.tensorflow.plain_names = !bool_option(n, v); }},
+      {"latest", [](Conversion& o, const std::string& n,
+                    nb::handle v) { o.convert.tensorflow.name_latest = bool_option(n, v); }},
+      {"skip_unsupported", [](Conversion& o, const std::string& n,
+                              nb::handle v) { o.convert.skip_unsupported = bool_option(n, v); }},
+  };
+  return all;
+}
+
+const Setters<Conversion>& reshard_options() {
+  static const Setters<Conversion> all{
+      {"mesh",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         Shape shape;
+         std::vector<std::string> names;
+         for (auto& [axis, size] : cast_option<std::vector<std::pair<std::string, std::int64_t>>>(
+                  n, v, "a dict of the axes and their numbers of devices")) {
+           names.push_back(std::move(axis));
+           shape.push_back(size);
+         }
+         o.mesh = with_context([&] { return n; },
+                               [&] { return make_mesh(std::move(shape), std::move(names)); });
+       }},
+      {"specs",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.specs = cast_option<std::vector<std::pair<std::string, PartitionSpec>>>(
+             n, v, "a dict of globs and the mesh axes of each dimension");
+       }},
+  };
+  return all;
+}
+
+// Sets what depends on several options.
+void complete(Conversion& o, const std::string& target) {
+  const MemoryShares memory = divide_memory(o.memory, o.rules || o.rules_path);
+  o.open.resources.memory = memory.reading;
+  o.convert.resources = {.threads = o.open.resources.threads, .memory = memory.writing};
+  if (!o.shard_bytes) return;
+  const TargetFormat format = o.convert.format ? *o.convert.format : target_format_of(target);
+  (format == TargetFormat::kTensorFlow ? o.convert.tensorflow.max_shard_bytes
+                                       : o.convert.safetensors.max_shard_bytes) = o.shard_bytes;
+}
+
+std::unique_ptr<Checkpoint> transformed(std::unique_ptr<Checkpoint> source, const Conversion& o) {
+  if (!o.rules && !o.rules_path) return source;
+  const Resources resources{.threads = o.open.resources.threads,
+                            .memory = divide_memory(o.memory, true).transforming};
+  if (o.rules_path)
+    return transform_checkpoint_by_file(std::move(source), *o.rules_path, resources).checkpoint;
+  return with_context(
+      [] { return std::string("transform"); },
+      [&] { return transform_checkpoint(std::move(source), *o.rules, resources).checkpoint; });
+}
+
+std::string convert_to_json(const PathText& source, const PathText& target, nb::dict options,
+                            nb::handle progress) {
+  Conversion chosen;
+  set_options(options, {&reading_options(), &writing_options(), &convert_options()}, chosen);
+  const std::string from = source.local(), to = target.local();
+  complete(chosen, to);
+  std::string json;
+  const auto work = [&](const CallControl& call) {
+    chosen.convert.progress = call.progress;
+    const auto opened = transformed(cairn::open(from, chosen.open), chosen);
+    json = convert_json(cairn::convert(*opened, to, chosen.convert));
+  };
+  run_long(progress, work, Outcome::kCommit);
+  return json;
+}
+
+std::string reshard_to_json(const PathText& source, const PathText& target, nb::dict options,
+                            nb::handle progress) {
+  Conversion chosen;
+  set_options(options, {&reading_options(), &writing_options(), &reshard_options()}, chosen);
+  const std::string from = source.local(), to = target.local();
+  complete(chosen, to);
+  ReshardOptions reshard{.mesh = chosen.mesh,
+                         .specs = chosen.specs,
+                         .format = chosen.convert.format,
+                         .orbax = chosen.convert.orbax,
+                         .if_exists = chosen.convert.if_exists,
+                         .dry_run = chosen.convert.dry_run,
+                         .resources = chosen.convert.resources};
+  std::string json;
+  const auto work = [&](const CallControl& call) {
+    reshard.progress = call.progress;
+    const auto opened = cairn::open(from, chosen.open);
+    json = reshard_json(cairn::reshard(*opened, to, reshard));
+  };
+  run_long(progress, work, Outcome::kCommit);
+  return json;
+}
+
+}  // namespace
+
+void define_conversions(nb::module_& module) {
+  module.def("convert_json", convert_to_json, nb::arg("source"), nb::arg("target"),
+             nb::arg("options"), nb::arg("progress").none());
+  module.def("reshard_json", reshard_to_json, nb::arg("source"), nb::arg("target"),
+             nb::arg("options"), nb::arg("progress").none());
+}
+
+}  // namespace cairn::python
