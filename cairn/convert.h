@@ -121,6 +121,10 @@ struct OrbaxTarget {
   // of the source checkpoint, and what they lead to is copied. False: such a link is
   // failed_precondition.
   bool follow_links = false;
+  Durability durability = Durability::kSynced;
+  // With kCommitMarker and IfExists::kReplace, the old checkpoint is removed before the new one is
+  // written. So a target that holds a part of the source is then invalid_argument.
+  CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   bool operator==(const OrbaxTarget&) const = default;
 };
 

@@ -1,6 +1,7 @@
 // orbax_target.cc -- parses the options of an Orbax checkpoint that a command writes.
 #include "arguments/orbax_target.h"
 
+#include "arguments/choices.h"
 #include "source.h"
 
 #include <cstdint>
@@ -31,12 +32,29 @@ void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxT
       "--follow-links", target.follow_links,
       "Copy what symbolic links in items lead to, even out of the\ncheckpoint (Orbax); "
       "by default, such a link is an error");
+  check_choice(command.add_option("--durability", arguments.durability,
+                                  "synced (the default: survives a power failure) or\nunsynced, "
+                                  "for a checkpoint that need not (Orbax)"),
+               {"synced", "unsynced"})
+      ->type_name("WORD");
+  check_choice(
+      command.add_option("--commit-protocol", arguments.commit_protocol,
+                         "atomic_rename (the default) or commit_file: written at its\npath "
+                         "and complete with commit_success.txt, for file systems\nthat "
+                         "cannot rename a folder (Orbax)"),
+      {"atomic_rename", "commit_file"})
+      ->type_name("WORD");
 }
 
 void finish_orbax_target(const OrbaxTargetArguments& arguments, OrbaxTarget& target) {
   target.compression = parse_compression(arguments.compression);
   if (!arguments.chunk_bytes.empty())
     target.chunk_bytes = static_cast<std::int64_t>(parse_size(arguments.chunk_bytes));
+  target.durability =
+      arguments.durability == "unsynced" ? Durability::kUnsynced : Durability::kSynced;
+  target.commit_protocol = arguments.commit_protocol == "commit_file"
+                               ? CommitProtocol::kCommitMarker
+                               : CommitProtocol::kAtomicRename;
   if (!arguments.target_file_bytes.empty())
     target.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
 }

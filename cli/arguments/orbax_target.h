@@ -14,10 +14,12 @@ struct OrbaxTargetArguments {
   std::string compression = "auto";
   std::string chunk_bytes;
   std::string target_file_bytes;
+  std::string durability = "synced";
+  std::string commit_protocol = "atomic_rename";
 };
 
-// Adds --compression, --chunk-bytes (whose help the command gives), --target-file-bytes and
-// --as-item, --follow-links.
+// Adds --compression, --chunk-bytes (whose help the command gives), --target-file-bytes, --as-item,
+// --follow-links, --durability and --commit-protocol.
 void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxTarget& target,
                       const std::string& chunk_bytes_help);
 // Parses the values into `target`. Throws UsageError.

@@ -39,6 +39,7 @@ std::string section_of(const CLI::Option& option) {
       {"to", "Writing"},          {"compression", "Writing"},
       {"chunk-bytes", "Writing"}, {"target-file-bytes", "Writing"},
       {"as-item", "Writing"},     {"follow-links", "Writing"},
+      {"durability", "Writing"},  {"commit-protocol", "Writing"},
       {"shard-bytes", "Writing"}, {"dialect", "Writing"},
       {"no-latest", "Writing"},   {"force", "Writing"},
       {"dry-run", "Writing"},     {"help", "General"},

@@ -70,8 +70,8 @@ def convert(
         function is raised when the work has ended; if the target is then complete, it is a warning.
       **options: of safetensors and TensorFlow: shard_bytes (the largest size of a file in bytes).
         Of msgpack: dialect ("flax", "orbax"). Of TensorFlow: object_graph and latest, as in
-        cairn.tensorflow.save (True). Of Orbax: compression, chunk_bytes, target_file_bytes, as in
-        save(); as_item (a name: the tree becomes this item); follow_links (False: a symbolic link
+        cairn.tensorflow.save (True). Of Orbax: compression, chunk_bytes, target_file_bytes, durability,
+        commit_protocol, as in save(); as_item (a name: the tree becomes this item); follow_links (False: a symbolic link
         in an item is a RuntimeError; True: what it leads to is copied, even from outside). Of the
         source: allow_uncommitted, metadata_key, generation, commit_time_ns, as in open(). threads
         (0: one for each core), memory (bytes for the whole call; None: 1 GiB; at least 64 MiB are
@@ -105,7 +105,7 @@ def convert(
         **options,
     }
     if metadata is not None:
-        chosen["metadata"] = [(str(key), str(value)) for key, value in metadata.items()]
+        chosen["metadata"] = [(str(key), str(value)) for key, value in _pairs("metadata", metadata)]
     with shown(progress, "convert") as callback:
         text = _cairn.convert_json(source, target, chosen, callback)
     return dict(parsed(text))
@@ -145,8 +145,8 @@ def reshard(
       step: as in convert(). So are item, overwrite, allow_missing and progress.
       dry_run: decide and report the box of each array that a device reads, but write nothing.
       **options: as in convert(): compression, chunk_bytes (the largest size of a chunk, in bytes),
-        target_file_bytes, as_item, follow_links, allow_uncommitted, metadata_key, generation,
-        commit_time_ns, threads, memory.
+        target_file_bytes, as_item, follow_links, durability, commit_protocol, allow_uncommitted,
+        metadata_key, generation, commit_time_ns, threads, memory.
 
     Returns:
       a dict with "arrays" (each with name, dtype, shape, "box" and sharding), "device_bytes" (what
@@ -161,8 +161,8 @@ def reshard(
         "to": to,
         "step": step,
         "item": item,
-        "mesh": None if mesh is None else list(mesh.items()),
-        "specs": [(glob, _axes(glob, spec)) for glob, spec in (specs or {}).items()],
+        "mesh": None if mesh is None else _pairs("mesh", mesh),
+        "specs": [(glob, _axes(glob, spec)) for glob, spec in _pairs("specs", specs or {})],
         "overwrite": bool(overwrite),
         "dry_run": dry_run,
         "allow_missing": allow_missing,
@@ -280,11 +280,21 @@ def _rules(transform: Any) -> dict[str, Any]:
     return {"rules": json.dumps(transform)}
 
 
+def _pairs(name: str, mapping: Any) -> list[tuple[Any, Any]]:
+    """The items of an argument that is a mapping."""
+    if not hasattr(mapping, "items"):
+        raise ValueError(f"{name}: expected a dict, not {mapping!r}")
+    return list(mapping.items())
+
+
 def _axes(glob: str, spec: Any) -> list[list[str]]:
     """The mesh axes of each dimension, outermost first."""
-    if isinstance(spec, str):
+    try:
+        if isinstance(spec, str):
+            raise TypeError
+        return [[] if one is None else [one] if isinstance(one, str) else list(one) for one in spec]
+    except TypeError:
         raise ValueError(
             f"specs: {glob!r}: expected the mesh axis of each dimension, such as ('x', None), not "
             f"{spec!r}"
-        )
-    return [[] if one is None else [one] if isinstance(one, str) else list(one) for one in spec]
+        ) from None

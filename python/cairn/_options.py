@@ -110,6 +110,8 @@ class ReshardOptions(ReadOptions, total=False):
     target_file_bytes: int | None
     as_item: str | None
     follow_links: bool
+    durability: Literal["synced", "unsynced"]
+    commit_protocol: Literal["atomic_rename", "commit_file"]
 
 
 class ConvertOptions(ReshardOptions, total=False):

@@ -101,6 +101,12 @@ const Setters<Conversion>& writing_options() {
        }},
       {"as_item", [](Conversion& o, const std::string& n,
                      nb::handle v) { o.convert.orbax.item = text_option(n, v); }},
+      {"durability", [](Conversion& o, const std::string& n,
+                        nb::handle v) { o.convert.orbax.durability = durability_option(n, v); }},
+      {"commit_protocol",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.orbax.commit_protocol = commit_protocol_option(n, v);
+       }},
       {"follow_links", [](Conversion& o, const std::string& n,
                           nb::handle v) { o.convert.orbax.follow_links = bool_option(n, v); }},
   };

@@ -34,11 +34,8 @@ const Setters<SaveChoices>& setters() {
          o.if_exists = choice_option<IfExists>(
              n, v, {{"fail", IfExists::kFail}, {"replace", IfExists::kReplace}});
        }},
-      {"durability",
-       [](SaveChoices& o, const std::string& n, nb::handle v) {
-         o.durability = choice_option<Durability>(
-             n, v, {{"synced", Durability::kSynced}, {"unsynced", Durability::kUnsynced}});
-       }},
+      {"durability", [](SaveChoices& o, const std::string& n,
+                        nb::handle v) { o.durability = durability_option(n, v); }},
       {"compression", [](SaveChoices& o, const std::string& n,
                          nb::handle v) { o.compression = parse_compression(text_option(n, v)); }},
       {"use_ocdbt",
@@ -60,13 +57,8 @@ const Setters<SaveChoices>& setters() {
        [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.target_file_bytes = number_option<std::int64_t>(n, v);
        }},
-      {"commit_protocol",
-       [](SaveChoices& o, const std::string& n, nb::handle v) {
-         o.commit_protocol =
-             choice_option<CommitProtocol>(n, v,
-                                           {{"atomic_rename", CommitProtocol::kAtomicRename},
-                                            {"commit_file", CommitProtocol::kCommitMarker}});
-       }},
+      {"commit_protocol", [](SaveChoices& o, const std::string& n,
+                             nb::handle v) { o.commit_protocol = commit_protocol_option(n, v); }},
       {"reuse_from",
        [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.reuse = Reuse::kUnchanged;
@@ -89,6 +81,17 @@ const Setters<SaveChoices>& setters() {
 }
 
 }  // namespace
+
+Durability durability_option(const std::string& name, nb::handle value) {
+  return choice_option<Durability>(
+      name, value, {{"synced", Durability::kSynced}, {"unsynced", Durability::kUnsynced}});
+}
+
+CommitProtocol commit_protocol_option(const std::string& name, nb::handle value) {
+  return choice_option<CommitProtocol>(name, value,
+                                       {{"atomic_rename", CommitProtocol::kAtomicRename},
+                                        {"commit_file", CommitProtocol::kCommitMarker}});
+}
 
 std::uint64_t working_memory(std::uint64_t bytes) {
   constexpr std::uint64_t kLeast = std::uint64_t{1} << 20U;

@@ -18,6 +18,11 @@ std::uint64_t working_memory(std::uint64_t bytes);
 // As compression_from_text(). An error names the option.
 Compression parse_compression(const std::string& text);
 
+// "synced" or "unsynced".
+Durability durability_option(const std::string& name, nanobind::handle value);
+// "atomic_rename" or "commit_file".
+CommitProtocol commit_protocol_option(const std::string& name, nanobind::handle value);
+
 // SaveOptions, and what only a save in the background has.
 struct SaveChoices : SaveOptions {
   std::optional<std::uint64_t> background_copy_bytes = {};

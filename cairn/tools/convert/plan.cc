@@ -263,6 +263,9 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   check_outside_source(source, target);
   const TargetFormat format = options.format ? *options.format : target_format_of(target);
   check_options(options, format);
+  if (options.if_exists == IfExists::kReplace &&
+      options.orbax.commit_protocol == CommitProtocol::kCommitMarker)
+    check_not_in(source, target);
   return Planner(source, format, options).plan();
 }
 

@@ -69,6 +69,8 @@ void check_options(const ConvertOptions& options, TargetFormat format) {
       format == TargetFormat::kSafetensors || format == TargetFormat::kTensorFlow;
   if (!has_shards && (options.safetensors.max_shard_bytes || options.tensorflow.max_shard_bytes))
     invalid_argument(name + " files cannot be split into shards");
+  if (options.safetensors.max_shard_bytes == 0U || options.tensorflow.max_shard_bytes == 0U)
+    invalid_argument("the largest size of a shard is 0 bytes; it must be positive");
   if (options.tensorflow != TensorFlowTarget() && format != TargetFormat::kTensorFlow)
     invalid_argument(
         "plain names, naming the latest checkpoint and tensorflow.max_shard_bytes are options of "
@@ -85,7 +87,8 @@ void check_options(const ConvertOptions& options, TargetFormat format) {
     invalid_argument("a dialect is an option of msgpack files, not of " + name);
   if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
     invalid_argument(
-        "compression, chunks, data files and items are options of Orbax checkpoints, not of " +
+        "compression, chunks, data files, items, durability and the commit protocol are options of "
+        "Orbax checkpoints, not of " +
         name);
 }
 

@@ -87,6 +87,8 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
   save.compression = options.orbax.compression;
   save.chunk_bytes = options.orbax.chunk_bytes;
   if (options.orbax.target_file_bytes) save.target_file_bytes = *options.orbax.target_file_bytes;
+  save.durability = options.orbax.durability;
+  save.commit_protocol = options.orbax.commit_protocol;
   save.if_exists = options.if_exists;
   save.resources = options.resources;
   save.progress = options.progress;
@@ -236,6 +238,8 @@ void add_orbax_options(const OrbaxTarget& options, distributed::ConsistencyCheck
   check.add("target_file_bytes", option_text(options.target_file_bytes));
   check.add("item", option_text(options.item));
   check.add("follow_links", option_text(options.follow_links));
+  check.add("unsynced", option_text(options.durability == Durability::kUnsynced));
+  check.add("commit_file", option_text(options.commit_protocol == CommitProtocol::kCommitMarker));
 }
 
 CompressionReport write_orbax(const Checkpoint& source, const ConvertPlan& plan,

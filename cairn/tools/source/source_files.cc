@@ -102,6 +102,24 @@ void check_outside_source(const Checkpoint& checkpoint, const std::string& path)
                                           "; choose a path outside of it");
 }
 
+void check_not_in(const Checkpoint& checkpoint, const std::string& path) {
+  const std::string& from = checkpoint.info().path;
+  const bool is_folder = directory_exists(from) && checkpoint.info().format != "tensorflow";
+  bool lies_in = is_below(real_path(is_folder ? fs::path(from) : fs::path(parent_of(from))), path);
+  std::error_code error;
+  fs::recursive_directory_iterator it;
+  if (is_folder) it = fs::recursive_directory_iterator(from, error);
+  for (; !lies_in && !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    std::error_code ignored;
+    lies_in = it->is_symlink(ignored) && is_below(real_path(it->path()), path);
+  }
+  if (lies_in)
+    throw Error(Code::kInvalidArgument,
+                path +
+                    ": holds a part of the source checkpoint, and would be removed before that "
+                    "is read, because the commit protocol is a commit file; choose another path");
+}
+
 void check_not_source(const Checkpoint& checkpoint, const std::string& path) {
   if (role_of_file(checkpoint, path) != FileRole::kNone)
     throw Error(Code::kAlreadyExists,
