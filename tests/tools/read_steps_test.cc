@@ -1,5 +1,6 @@
 // read_steps_test.cc -- the steps of a directory in which a training job goes on.
 #include <cairn/checkpoint_manager.h>
+#include <cairn/orbax.h>
 #include <cairn/steps.h>
 #include <gmock/gmock.h>
 
@@ -38,6 +39,27 @@ TEST(ReadSteps, WhileAManagerSavesAndRemoves) {
     EXPECT_TRUE(record.complete) << record.reason;
     EXPECT_GT(record.unique_nbytes, 0U);
   }
+}
+
+// The folders of one checkpoint may have names like steps. Pruning them would lose its data.
+TEST(ReadSteps, FoldersOfOneCheckpointAreNotSteps) {
+  const TempDir dir = TempDir::in_memory();
+  const Tree tree{{"x", 1}};
+  save_orbax(dir / "c", tree, {.item = "params_1"});
+  for (const char* item : {"params_2", "params_3"})
+    std::filesystem::copy(dir / "c/params_1", dir / "c" / item,
+                          std::filesystem::copy_options::recursive);
+  save_orbax(dir / "d", tree);
+  for (const char* process : {"ocdbt.process_0", "ocdbt.process_1"}) {
+    std::filesystem::create_directory(dir / "d" / process);
+    std::filesystem::copy(dir / "d/manifest.ocdbt", dir / "d" / process / "manifest.ocdbt");
+  }
+  for (const char* name : {"c", "d"}) {
+    EXPECT_THROW((void)read_steps(dir / name), Error) << name;
+    EXPECT_THROW((void)prune_steps(dir / name, {.keep_last = 1}), Error) << name;
+  }
+  for (const char* name : {"c/params_1", "c/params_2", "d/ocdbt.process_0", "d/ocdbt.process_1"})
+    EXPECT_TRUE(std::filesystem::exists(dir / name)) << name;
 }
 
 // Orbax's manager counts a step that a symbolic link leads to, and cannot remove it.

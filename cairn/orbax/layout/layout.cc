@@ -677,6 +677,11 @@ std::string why_incomplete(const FolderPtr& folder) {
   return why == kNoCheckpoint && has_other_items(listing) ? "" : why;
 }
 
+bool has_checkpoint_markers(const std::string& path) {
+  Layout ignored;
+  return look_at_marked(list_directory(absolute_path(path)), ignored);
+}
+
 std::string root_metadata_file(const std::string& root) {
   for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
     std::string file = join(join(root, kRootMetadataFolder), name);

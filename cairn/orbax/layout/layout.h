@@ -169,6 +169,10 @@ std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions
 std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::string& path,
                                       const OpenOptions& options);
 
+// Returns true if files of the directory itself mark it as a checkpoint. Its folders are then parts
+// of it, also where their names end with numbers (`ocdbt.process_0`, an item `params_1`).
+bool has_checkpoint_markers(const std::string& path);
+
 // Returns the path of the file with the metadata of a root; "" if there is none.
 std::string root_metadata_file(const std::string& root);
 

@@ -177,14 +177,17 @@ std::vector<StepRecord> read_steps(const std::string& path) {
     steps.push_back({.step = *step, .path = root.path_of(entry.name)});
     names.push_back(entry.name);
   }
+  const auto is_one = [&] {
+    return steps.empty() ? find_unnamed_steps(path).empty() &&
+                               orbax::try_find_layout(path, {.allow_uncommitted = true})
+                         : orbax::has_checkpoint_markers(path);
+  };
+  if (steps.empty())
+    if (std::vector<StepRecord> bundles = read_bundle_steps(path); !bundles.empty()) return bundles;
+  if (is_one()) invalid_argument(path + ": is one checkpoint, not a directory of steps");
   std::vector<StepFiles> files(steps.size());
   default_executor().for_each(
       steps.size(), [&](std::size_t i) { read_step(root, names[i], steps[i], files[i]); });
-  if (steps.empty())
-    if (std::vector<StepRecord> bundles = read_bundle_steps(path); !bundles.empty()) return bundles;
-  if (steps.empty() && find_unnamed_steps(path).empty() &&
-      orbax::try_find_layout(path, {.allow_uncommitted = true}))
-    invalid_argument(path + ": is one checkpoint, not a directory of steps");
   set_sizes(files, steps);
   std::erase_if(steps, [](const StepRecord& record) { return record.path.empty(); });
   std::ranges::stable_sort(steps, {}, &StepRecord::step);
