@@ -70,12 +70,12 @@ def convert(
         function is raised when the work has ended; if the target is then complete, it is a warning.
       **options: of safetensors and TensorFlow: shard_bytes (the largest size of a file in bytes).
         Of msgpack: dialect ("flax", "orbax"). Of TensorFlow: object_graph and latest, as in
-        cairn.tensorflow.save (True). Of Orbax: compression, chunk_bytes, target_file_bytes, durability,
-        commit_protocol, as in save(); as_item (a name: the tree becomes this item); follow_links (False: a symbolic link
-        in an item is a RuntimeError; True: what it leads to is copied, even from outside). Of the
-        source: allow_uncommitted, metadata_key, generation, commit_time_ns, as in open(). threads
-        (0: one for each core), memory (bytes for the whole call; None: 1 GiB; at least 64 MiB are
-        used).
+        cairn.tensorflow.save (True). Of Orbax: compression, chunk_bytes, target_file_bytes,
+        durability, commit_protocol, as in save(); as_item (a name: the tree becomes this item);
+        follow_links (False: a symbolic link in an item is a RuntimeError; True: what it leads to is
+        copied, even from outside). Of the source: allow_uncommitted, metadata_key, generation,
+        commit_time_ns, as in open(). threads (0: one for each core), memory (bytes for the whole
+        call; None: 1 GiB; at least 64 MiB are used).
 
     Returns:
       a dict with "format", "files", "tensors" (a number), "bytes" and the rest of what

@@ -33,17 +33,45 @@ NAMES = {
         "step_name_format": "step_prefix",
         "handler": None,  # the options of saves
     },
+    "ConvertOptions": {
+        "format": "to",
+        "rename_fn": None,  # rename
+        "if_exists": "overwrite",
+        "safetensors": "metadata",
+        "msgpack": "dialect",
+        "tensorflow": "object_graph",
+        "orbax": "compression",
+        "resources": "threads",
+        "multiprocessing": None,  # the command, in a job of several processes
+    },
+    "OrbaxTarget": {"item": "as_item"},
+    "SafetensorsTarget": {"max_shard_bytes": "shard_bytes"},
+    "TensorFlowTarget": {"plain_names": "object_graph", "name_latest": "latest", "max_shard_bytes": "shard_bytes"},
+    "ReshardOptions": {
+        "format": "to",
+        "if_exists": "overwrite",
+        "orbax": "compression",
+        "resources": "threads",
+        "multiprocessing": None,  # the command, in a job of several processes
+    },
+    "PruneOptions": {},
+    "CompactOptions": {},
 }
-HEADERS = {"SaveOptions": "orbax.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h"}
-FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager}
+HEADERS = {"SaveOptions": "orbax.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
+           "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
+           "ReshardOptions": "convert.h", "PruneOptions": "steps.h", "CompactOptions": "maintain.h"}
+FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
+             "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
+             "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard, "PruneOptions": cairn.prune, "CompactOptions": cairn.compact}
 
 
 @pytest.mark.parametrize("struct", HEADERS)
 def test_every_member_has_a_name_in_python(struct):
     text = (ROOT / "cairn" / HEADERS[struct]).read_text()
     body = re.search(rf"^struct {struct} {{\n(.*?)^}};", text, re.M | re.S)[1]
-    members = re.findall(r"^  [\w:<>, ]+ (\w+)(?: = .*)?;", body, re.M)
-    assert len(members) > 5 and set(NAMES[struct]) <= set(members)
+    lines = re.findall(r"^  [\w:<>, ()]+ (\w+)( = .*)?;", body, re.M)
+    members = [name for first, value in lines for name in (first, *re.findall(r", (\w+) = ", value))]
+    assert len(members) > 1 and set(NAMES[struct]) <= set(members)
     described = FUNCTIONS[struct].__doc__
     for member in members:
         name = NAMES[struct].get(member, member)
@@ -142,7 +170,9 @@ def test_the_name_of_the_metadata(tmp_path):
     assert cairn.open(tmp_path / "c", metadata_key="meta")["a"].numpy().tolist() == [1, 1, 1]
 
 
+TARGETS = {"shard_bytes": "safetensors", "dialect": "msgpack", "object_graph": "tensorflow", "latest": "tensorflow"}
 SAMPLES = {
+    "shard_bytes": 5, "dialect": "orbax", "as_item": "default", "object_graph": False, "generation": None, "commit_time_ns": 1 << 62, "metadata_key": "",
     "compression": "zstd:3", "chunk_bytes": 4096, "target_file_bytes": 0, "durability": "unsynced", "commit_protocol": "commit_file",
     "save_timeout": 60.0, "threads": 2, "memory": 1 << 24, "item": "state", "reuse_from": "", "background_copy_bytes": 1, "coordinator": "none",
     "timeout": 9.0, "save_interval_steps": 2, "save_on_steps": {1}, "is_preempted": lambda step: False, "max_to_keep": 3, "keep_period": 2,
@@ -151,7 +181,7 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions"])
+@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions", "ConvertOptions", "ReshardOptions"])
 def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
     cairn.save(tmp_path / "c", {"a": np.ones(3)})
     known = typing.get_type_hints(getattr(_options, name))
@@ -160,7 +190,9 @@ def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
             "AsyncSaveOptions": lambda path, **options: cairn.save_async(path, {"a": 1}, **options).wait(),
             "ManagerOptions": lambda path, **options: cairn.CheckpointManager(path, **options).close(),
             "LoadOptions": lambda path, **options: cairn.load(tmp_path / "c", **options),
-            "LoadBelowOptions": lambda path, **options: cairn.open(tmp_path / "c").load(**options)}[name]
+            "LoadBelowOptions": lambda path, **options: cairn.open(tmp_path / "c").load(**options),
+            "ConvertOptions": lambda path, **options: cairn.convert(tmp_path / "c", path, to=TARGETS.get(next(iter(options)), "orbax"), **options),
+            "ReshardOptions": lambda path, **options: cairn.reshard(tmp_path / "c", path, mesh={"x": 1}, **options)}[name]
     for i, option in enumerate(known):
         sample = SAMPLES.get(option, True if known[option] is bool else None)
         if (name, option) != ("LoadOptions", "item"):

@@ -25,6 +25,14 @@ def restore(path: pathlib.Path) -> tuple[str, int | None]:
         saved: bool = manager.save(1, {"a": 1}, metrics={"loss": 0.5})
         latest = manager.latest_step()
         manager.restore(latest, framework="torch", casting="unsafe")
+    report = cairn.convert(path, path, to="orbax", transform={"rules": []}, metadata={"format": "pt"}, shard_bytes=1 << 30, compression="none",
+                           dialect="flax", object_graph=True, latest=False, as_item="a", threads=2, memory=None, durability="unsynced")
+    cairn.reshard(path, path, mesh={"x": 2}, specs={"*": (None, "x", ("y", "z"))}, chunk_bytes=5, generation=3, commit_protocol="commit_file")
+    files: list[str] = report["files"] + [step["path"] for step in cairn.prune(path, keep_last=2, best="loss", best_mode="min", dry_run=True)]
+    cairn.clean(path, dry_run=True)
+    cairn.compact(path, step=3, item=None, remove_orphans=True)
+    if cairn.du(checkpoint, include="a*", exclude=["b"], depth=3)["unreadable"] == len(files):
+        raise ValueError
     if not cairn.verify(path) or shape == () or not saved:
         raise cairn.CorruptionError("damaged")
     return checkpoint.tree(), latest
@@ -43,8 +51,20 @@ cairn.CheckpointManager("c", max_to_keep="2")
 cairn.CheckpointManager("c", item="state")
 cairn.CheckpointManager("c").restore(1, framework="numppy")
 cairn.open("c").load(nonsense=1)
+cairn.convert("c", "d", compression=3)
+cairn.convert("c", "d", reuse_from="c")
+cairn.convert("c", "d", transform=5)
+cairn.convert("c", "d", dialect="json")
+cairn.reshard("c", "d", mesh={"x": "2"})
+cairn.reshard("c", "d", shard_bytes=5)
+cairn.reshard("c", "d", specs={"*": (3,)})
+cairn.prune("c", keep_last="2")
+cairn.prune("c", keep_last=2, best_mode="mean")
+cairn.clean("c", True)
+cairn.compact("c", orphans=True)
+cairn.du("c", depth="2")
 """
-LINES_OF_WRONG = range(4, 15)
+LINES_OF_WRONG = range(4, 27)
 
 
 def check(tool, text, tmp_path):

@@ -46,13 +46,13 @@ TEST(ReadSteps, FoldersOfOneCheckpointAreNotSteps) {
   const TempDir dir = TempDir::in_memory();
   const Tree tree{{"x", 1}};
   save_orbax(dir / "c", tree, {.item = "params_1"});
-  for (const char* item : {"params_2", "params_3"})
-    std::filesystem::copy(dir / "c/params_1", dir / "c" / item,
-                          std::filesystem::copy_options::recursive);
+  for (const char* item : {"c/params_2", "c/params_3"})
+    std::filesystem::copy(dir / "c/params_1", dir / item, std::filesystem::copy_options::recursive);
   save_orbax(dir / "d", tree);
-  for (const char* process : {"ocdbt.process_0", "ocdbt.process_1"}) {
-    std::filesystem::create_directory(dir / "d" / process);
-    std::filesystem::copy(dir / "d/manifest.ocdbt", dir / "d" / process / "manifest.ocdbt");
+  for (const char* process : {"d/ocdbt.process_0", "d/ocdbt.process_1"}) {
+    std::filesystem::create_directory(dir / process);
+    std::filesystem::copy(dir / "d/manifest.ocdbt",
+                          dir / (std::string(process) + "/manifest.ocdbt"));
   }
   for (const char* name : {"c", "d"}) {
     EXPECT_THROW((void)read_steps(dir / name), Error) << name;
