@@ -11,6 +11,7 @@ from stored import (FAILURE, USAGE, command, contents, files, folder_without_per
 
 import cairn
 
+ORPHAN = "0123456789abcdef" * 2  # named as the data files of a database
 LOSSES = [0.5, 0.1, 0.4, 0.3, 0.2]
 
 
@@ -191,7 +192,7 @@ def fragmented(path):
     chunk = store["params.dense.bias/0"]
     for _ in range(5):
         store["params.dense.bias/0"] = chunk
-    (path / "d/orphan").write_bytes(b"x" * 100)
+    (path / "d" / ORPHAN).write_bytes(b"x" * 100)
     return path
 
 
@@ -209,7 +210,7 @@ def test_compact_does_what_the_command_does(tmp_path, remove_orphans):
     # The databases of processes go, once their values are copied.
     kept = {name: value for name, value in before.items() if not name.startswith("ocdbt.process_")}
     assert contents(source) == contents(tmp_path / "command") == kept != before
-    assert (source / "d/orphan").exists() == (not remove_orphans)
+    assert (source / "d" / ORPHAN).exists() == (not remove_orphans)
     assert (restore_with_orbax(source)["params"]["embedding"] == tree()["params"]["embedding"]).all()
 
 
@@ -241,7 +242,7 @@ def test_compact_leaves_a_damaged_database(tmp_path):
     source = fragmented(tmp_path / "c")
     for file in (source / "d").iterdir():
         data = bytearray(file.read_bytes())
-        if file.name != "orphan":
+        if file.name != ORPHAN:
             data[len(data) // 2] ^= 1
             file.write_bytes(data)
     before = files(tmp_path)

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -287,6 +288,13 @@ def test_only_a_synced_save_asks_the_system_to_sync(tmp_path, counter):
         assert counts["synced"] > 2 and counts["unsynced"] == 0, (call.__name__, counts)
 
 
+def watch(folder, seen, ended):
+    """Collects the names in a folder until the event."""
+    while not ended.is_set():
+        seen.update(os.listdir(folder))
+        ended.wait(0.001)
+
+
 def test_a_commit_file_needs_no_rename(tmp_path):
     """With it, the checkpoint is written at its path: no temporary folder is ever beside it."""
     for function, options in ((cairn.save, {}), (cairn.convert, {"to": "orbax"}), (cairn.reshard, {"chunk_bytes": 1 << 16})):
@@ -295,9 +303,13 @@ def test_a_commit_file_needs_no_rename(tmp_path):
             big = {"w": np.random.default_rng(0).random(1 << 23)}
             if not (tmp_path / "big").exists():
                 cairn.save(tmp_path / "big", big, compression="none")
-            seen = set()
+            seen, ended = set(), threading.Event()
+            watcher = threading.Thread(target=watch, args=(tmp_path, seen, ended))
+            watcher.start()
             given = (path, big) if function is cairn.save else (tmp_path / "big", path)
-            function(*given, commit_protocol=protocol, progress=lambda done, total: seen.update(os.listdir(tmp_path)), compression="zstd:9", **options)
+            function(*given, commit_protocol=protocol, compression="zstd:9", **options)
+            ended.set()
+            watcher.join()
             temporary = {name for name in seen if "orbax-checkpoint-tmp" in name}
             assert bool(temporary) == (protocol == "atomic_rename"), (function.__name__, protocol, seen)
             assert (path / "commit_success.txt").exists()
