@@ -67,7 +67,8 @@ def convert(
       allow_missing: write what is left of a checkpoint that lacks a part it records; "left_out"
         names the part. False: that is a CorruptionError.
       progress: True (a bar), or a function of bytes done and bytes in total. An exception of the
-        function is raised when the work has ended; if the target is then complete, it is a warning.
+        function stops the work, and nothing is written; if it came too late for that, the target is
+        complete, and the exception is a warning.
       **options: of safetensors and TensorFlow: shard_bytes (the largest size of a file in bytes).
         Of msgpack: dialect ("flax", "orbax"). Of TensorFlow: object_graph and latest, as in
         cairn.tensorflow.save (True). Of Orbax: compression, chunk_bytes, target_file_bytes,
