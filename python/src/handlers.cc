@@ -219,9 +219,9 @@ class TreeHandler {
   PendingWrite async_save(const PathText& directory, nb::handle tree, nb::list leaf_args,
                           std::optional<std::int64_t> target_file_bytes,
                           const std::string& custom_metadata, nb::object processes,
-                          std::optional<double> time_limit,
-                          const std::optional<nb::dict>& handlers) {
-    join(std::move(processes), time_limit, handlers);
+                          std::optional<double> time_limit, const std::optional<nb::dict>& handlers,
+                          bool waits) {
+    join(std::move(processes), time_limit, handlers, waits);
     PyTreeSaveArgs args;
     const std::stop_source stop;
     args.cancel = stop.get_token();
@@ -233,7 +233,10 @@ class TreeHandler {
       args.custom_metadata = custom_metadata;
     };
     std::vector<std::shared_future<void>> futures;
-    run_prepared(job_, prepare, [&](const CallControl&) {
+    run_prepared(job_, prepare, [&](const CallControl& call) {
+      const std::stop_callback interrupted(call.cancel, [&] {
+        if (waits) stop.request_stop();
+      });
       futures = handler_->async_save(directory.local(), args);
       if (!job_) running_writes().add(directory.local(), futures, stop);
     });
@@ -248,17 +251,22 @@ class TreeHandler {
   nb::list take_events() { return events_->take(); }
 
  private:
-  // Each save has a job, a time limit in seconds, and options of leaves' handlers of its own.
+  // Each save has a job, a time limit in seconds, and options of leaves' handlers of its own. If the
+  // caller waits, everything is written before async_save() returns, and nothing is copied.
   void join(nb::object processes, std::optional<double> time_limit,
-            const std::optional<nb::dict>& handlers) {
+            const std::optional<nb::dict>& handlers, bool waits) {
     std::optional<std::chrono::milliseconds> limit;
     if (time_limit)
       limit = std::chrono::ceil<std::chrono::milliseconds>(
           std::chrono::duration<double>(std::min(*time_limit, kLongestLimit)));
     job_ = Job::of(std::move(processes));
     const bool is_plain = !handlers && options_.type_handler_registry == nullptr;
-    if (!job_ && limit == options_.save_timeout && is_plain) return;
+    const std::optional<std::uint64_t> copied =
+        waits ? std::optional<std::uint64_t>(0) : std::nullopt;
+    const bool is_same = limit == options_.save_timeout && copied == options_.background_copy_bytes;
+    if (!job_ && is_same && is_plain) return;
     options_.save_timeout = limit;
+    options_.background_copy_bytes = copied;
     options_.type_handler_registry = handlers ? leaf_handlers(*handlers) : nullptr;
     if (job_) options_.multiprocessing_options = job_->options();
     const WithoutGil unlocked;
@@ -317,7 +325,7 @@ void define_handlers(nb::module_& module) {
       .def("async_save", &TreeHandler::async_save, nb::arg("directory"), nb::arg("tree").none(),
            nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"),
            nb::arg("processes").none() = nb::none(), nb::arg("time_limit").none() = nb::none(),
-           nb::arg("handlers").none() = nb::none())
+           nb::arg("handlers").none() = nb::none(), nb::arg("waits") = false)
       .def_static(
           "stop_writes",
           [](const PathText& directory) {

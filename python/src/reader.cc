@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -134,8 +135,9 @@ class Reader {
   [[nodiscard]] nb::tuple leaf_paths() const {
     nb::list paths;
     nb::list empty;
-    for (std::size_t i = 0; i < size(); ++i) {
-      const TensorInfo& leaf = all()[i];
+    const TensorList leaves = all();
+    for (std::size_t i = 0; i < leaves.size(); ++i) {
+      const TensorInfo& leaf = leaves[i];
       nb::list keys;
       if (leaf.item) keys.append(to_str(*leaf.item));
       for (const Key& key : leaf.path) keys.append(to_str(key.text));
@@ -143,6 +145,35 @@ class Reader {
       if (leaf.kind == LeafKind::kEmpty) empty.append(i);
     }
     return nb::make_tuple(paths, empty);
+  }
+  // (kind, typestr, dtype) of all leaves. Equal ones are one object, so that a caller can decide
+  // for a few types, not for each leaf.
+  [[nodiscard]] nb::list leaf_types() const {
+    nb::list types;
+    std::map<std::tuple<LeafKind, std::string_view, std::string_view>, nb::object> made;
+    for (const TensorInfo& leaf : all()) {
+      nb::object& type = made[{leaf.kind, leaf.typestr, leaf.dtype_name}];
+      if (!type.is_valid())
+        type = nb::make_tuple(std::string(kind_name(leaf.kind)), to_str(leaf.typestr),
+                              to_str(leaf.dtype_name));
+      types.append(type);
+    }
+    return types;
+  }
+  // The implementations of the arrays of random keys, by number.
+  [[nodiscard]] nb::dict random_keys() const {
+    nb::dict found;
+    for (std::size_t i = 0; i < size(); ++i) {
+      const std::string implementation = checkpoint_->random_key_impl(i);
+      if (!implementation.empty()) found[nb::int_(i)] = to_str(implementation);
+    }
+    return found;
+  }
+  // The bytes of all chunks in the store.
+  [[nodiscard]] std::uint64_t stored_nbytes() const {
+    std::uint64_t total = 0;
+    for (const TensorInfo& leaf : all()) total += leaf.stored_nbytes;
+    return total;
   }
 
   // Reads boxes (number of the tensor, origin, shape) and whole arrays (only the number) to new
@@ -363,6 +394,9 @@ void define_reader(nb::module_& module) {
       .def("warnings", &Reader::warnings)
       .def("check_complete", &Reader::check_complete)
       .def("leaf_paths", &Reader::leaf_paths)
+      .def("leaf_types", &Reader::leaf_types)
+      .def("random_keys", &Reader::random_keys)
+      .def("stored_nbytes", &Reader::stored_nbytes)
       .def("read", &Reader::read, nb::arg("boxes"), nb::arg("progress").none() = nb::none(),
            nb::arg("dtypes").none() = nb::none(), nb::arg("checked") = false)
       .def("read_into", &Reader::read_into, nb::arg("destinations"),

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from cairn import _cairn
-from cairn.orbax._impl.base import monitoring, options, processes, time_limits
+from cairn.orbax._impl.base import monitoring, options, processes, time_limits, waiting
 from cairn.orbax._impl.handlers import pytree_restore
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
 from cairn.orbax._impl.handlers.handler import NativeHandler
@@ -153,6 +153,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
                 processes.job(),
                 time_limits.current(),
                 handlers,
+                waits=waiting.does_caller_wait(),
             )
         except TypeError as error:  # a leaf of an unknown type, which is a ValueError in Orbax
             raise ValueError(f"TypeHandler lookup failed: {error}") from error
@@ -184,7 +185,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         self._check_names(args.item)
         begin, stored = time.time(), self._stored(directory)
         restored = pytree_restore.restore_stored(stored, args)
-        size = sum(info.stored_nbytes for info in stored.infos)
+        size = stored.reader.stored_nbytes()
         monitoring.tree_restored(restored, time.time() - begin, size)
         return restored
 

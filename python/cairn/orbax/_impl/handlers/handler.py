@@ -3,7 +3,7 @@
 import abc
 from typing import Any, ClassVar
 
-from cairn.orbax._impl.base import asyncs
+from cairn.orbax._impl.base import asyncs, waiting
 
 
 class CheckpointHandler(abc.ABC):
@@ -55,4 +55,5 @@ class NativeHandler(AsyncCheckpointHandler):
 
     def save(self, directory: Any, *args: Any, **kwargs: Any) -> None:
         """Writes the item and waits until that is done."""
-        asyncs.run(save_and_wait(self, directory, *args, **kwargs))
+        with waiting.for_the_save():
+            asyncs.run(save_and_wait(self, directory, *args, **kwargs))

@@ -152,7 +152,7 @@ class PyTreeCheckpointHandler(AsyncCheckpointHandler):
             restored = legacy_restore.restore_into(stored, args.item, args.restore_args)
         else:
             restored = restore_by_names(stored, args.item, args.restore_args)
-        size = sum(info.stored_nbytes for info in stored.infos)
+        size = stored.reader.stored_nbytes()
         monitoring.tree_restored(restored, time.time() - begin, size, is_old=True)
         return restored
 

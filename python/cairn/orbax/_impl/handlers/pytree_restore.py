@@ -3,9 +3,14 @@
 import dataclasses
 from typing import Any
 
-from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
+from cairn.orbax._impl.handlers.as_placed import AsPlaced, args_as_placed
+from cairn.orbax._impl.leaves.leaf_args import (
+    DEFAULT_RESTORE_ARGS,
+    ArrayRestoreArgs,
+    RestoreArgs,
+)
 from cairn.orbax._impl.leaves.leaf_reads import LeafReads, is_key_dtype
-from cairn.orbax._impl.leaves.matching_args import arguments_like, check_parts, trimmed
+from cairn.orbax._impl.leaves.matching_args import check_parts, leaf_arguments, trimmed
 from cairn.orbax._impl.stored.stored_tree import StoredTree, fill
 from cairn.orbax._impl.trees import pytrees
 from cairn.orbax._impl.trees.pytrees import Path
@@ -23,19 +28,23 @@ def read_leaves(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> "dict[i
     """The values of leaves, with arguments each, in one plan of reads."""
     native, values = restore_own(stored, wanted)
     reads = LeafReads(stored)
-    finishers = {index: reads.add(index, args) for index, args in native.items()}
-    arrays = reads.run()
-    return values | {index: finish(arrays) for index, finish in finishers.items()}
+    for index, args in native.items():
+        reads.add(index, args)
+    values.update(zip(native, reads.run(), strict=True))
+    return values
 
 
 def _as_stored(stored: StoredTree, given: Any) -> Any:
-    if not stored.infos:
+    if not stored.types:
         raise ValueError(f"{stored.directory}: the stored tree is empty")
     structure = stored.structure()
-    restore_args = arguments_like(structure, given)
-    wanted = {
-        index: restore_args.get(path) or RestoreArgs() for path, index in stored.by_path.items()
-    }
+    wanted = dict.fromkeys(range(len(stored.types)), DEFAULT_RESTORE_ARGS)
+    if isinstance(given, AsPlaced):
+        wanted.update(args_as_placed(stored, given))
+    elif given is not None:
+        _, indices, treedef = pytrees.flatten(structure)
+        arguments = leaf_arguments(treedef, structure, given)
+        wanted.update(zip(indices, arguments, strict=True))
     return fill(structure, read_leaves(stored, wanted))
 
 
@@ -46,28 +55,24 @@ def _like(stored: StoredTree, target: Any, given: Any, partial: bool) -> Any:
         given = trimmed(target, given)
     else:
         _check_structure(stored, paths, leaves)
-    restore_args = arguments_like(target, given)
+    arguments = leaf_arguments(treedef, target, given)
+    indices = [stored.by_path.get(path, -1) for path in paths]
     wanted: dict[int, RestoreArgs] = {}
-    for path, leaf in zip(paths, leaves, strict=True):
-        index = stored.by_path.get(path)
+    for index, leaf, args in zip(indices, leaves, arguments, strict=True):
         # With partial_restore, `...` stands for a value that the target does not have yet.
         is_wanted = partial or leaf is not ...
-        if index is not None and is_wanted and not pytrees.is_empty(leaf):
-            wanted[index] = args_for(restore_args.get(path), leaf)
+        if index >= 0 and is_wanted and not pytrees.is_empty(leaf):
+            wanted[index] = _args_for(args, leaf)
     values = read_leaves(stored, wanted)
-    result = []
-    for path, leaf in zip(paths, leaves, strict=True):
-        index = stored.by_path.get(path)
-        result.append(values.get(index, leaf))  # type: ignore[arg-type]
+    result = [values.get(index, leaf) for index, leaf in zip(indices, leaves, strict=True)]
     return treedef.unflatten(result)
 
 
-def args_for(args: "RestoreArgs | None", leaf: Any) -> RestoreArgs:
+def _args_for(args: RestoreArgs, leaf: Any) -> RestoreArgs:
     """The arguments of a leaf. Those of an array take the shape and dtype of the target's array.
 
     As in Orbax, they do not with strict=False, nor from an array without dimensions.
     """
-    args = args or RestoreArgs()
     if not isinstance(args, ArrayRestoreArgs) or not args.strict or isinstance(leaf, type):
         return args
     if not getattr(leaf, "shape", ()) or not hasattr(leaf, "dtype") or is_key_dtype(leaf.dtype):
@@ -82,8 +87,10 @@ def args_for(args: "RestoreArgs | None", leaf: Any) -> RestoreArgs:
 
 def _check_structure(stored: StoredTree, paths: "list[Path]", leaves: "list[Any]") -> None:
     """Raises ValueError if the target and the stored tree differ."""
-    lines = []
     wanted = dict(zip(paths, leaves, strict=True))
+    if wanted.keys() == stored.by_path.keys():
+        return
+    lines = []
     for path in paths:
         if path not in stored.by_path:
             lines.append(f"{pytrees.dotted(path)}:\n    - Source: present\n    - Target: MISSING")

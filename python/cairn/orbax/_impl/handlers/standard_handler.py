@@ -8,6 +8,7 @@ from typing import Any
 
 from cairn.orbax._impl.base import options
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
+from cairn.orbax._impl.handlers.as_placed import AsPlaced, stored_sharding
 from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.handlers.pytree_handler import (
     PyTreeCheckpointHandler,
@@ -15,8 +16,7 @@ from cairn.orbax._impl.handlers.pytree_handler import (
     PyTreeSaveArgs,
 )
 from cairn.orbax._impl.leaves import restore_args as construction
-from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs
-from cairn.orbax._impl.leaves.tree_metadata import ArrayMetadata, TreeMetadata
+from cairn.orbax._impl.leaves.tree_metadata import TreeMetadata
 from cairn.orbax._impl.trees import pytrees
 
 _ORBAX = "orbax.checkpoint._src.handlers.standard_checkpoint_handler"
@@ -80,10 +80,6 @@ class StandardCheckpointHandler(NativeHandler):
         if args is None:
             args = StandardRestoreArgs(item=item)
         restore_args = _restore_args(args, functools.partial(self.metadata, directory))
-        if not args.strict:
-            import jax
-
-            restore_args = jax.tree.map(_not_strict, restore_args)
         return self._impl.restore(
             directory, args=PyTreeRestoreArgs(item=args.item, restore_args=restore_args)
         )
@@ -99,10 +95,6 @@ class StandardCheckpointHandler(NativeHandler):
     def close(self) -> None:
         """Waits for writes."""
         self._impl.close()
-
-
-def _not_strict(args: Any) -> Any:
-    return dataclasses.replace(args, strict=False) if isinstance(args, ArrayRestoreArgs) else args
 
 
 def _checked(item: Any, save_args: Any) -> Any:
@@ -138,22 +130,8 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
     """
     import jax
 
-    def stored_sharding(leaf: Any) -> Any:
-        if not isinstance(leaf, ArrayMetadata) or leaf.sharding is None:
-            return None
-        try:
-            return leaf.sharding.to_jax_sharding()
-        except ValueError as error:
-            if args.fallback_sharding is not None:
-                return args.fallback_sharding
-            raise ValueError(
-                f"{leaf.name}: Topology mismatch detected: it was saved on devices that are not "
-                f"here ({error}); give a target with shardings, or fallback_sharding"
-            ) from error
-
     if args.item is None:
-        tree = metadata().tree
-        return construction.construct_restore_args(tree, jax.tree.map(stored_sharding, tree))
+        return AsPlaced(args.fallback_sharding, args.strict)
     paths, leaves, treedef = pytrees.flatten(args.item, None)
     stored: dict[Any, Any] | None = None
     shardings = []
@@ -169,10 +147,10 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
                     f"Structure mismatch: Target path {path} not found in the checkpoint, which "
                     f"has {list(stored)}"
                 )
-            sharding = stored_sharding(stored[path])
+            sharding = stored_sharding(stored[path], args.fallback_sharding)
         shardings.append(sharding)
     made = [
-        construction.leaf_restore_args(leaf, sharding)
+        construction.leaf_restore_args(leaf, sharding, strict=args.strict)
         for leaf, sharding in zip(leaves, shardings, strict=True)
     ]
     return treedef.unflatten(made)

@@ -46,6 +46,10 @@ class RestoreArgs:
     dtype: Any = None
 
 
+# Of leaves without arguments: an object for each of them takes time.
+DEFAULT_RESTORE_ARGS = RestoreArgs()
+
+
 def _jax_array() -> Any:
     import jax
 

@@ -1,5 +1,6 @@
 """Reads of leaves: as Python numbers, arrays of NumPy, arrays of JAX, or text."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,10 @@ from cairn.orbax._impl.leaves.shardings import (
 )
 from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST
 from cairn.orbax._impl.stored.stored_tree import StoredTree
+
+# The type to which an array is converted while it is read, or ""; and what then makes the value of
+# it and of the leaf's number (None: the array is the value).
+_Plan = tuple[str, "Callable[[Any, int], Any] | None"]
 
 _KINDS = ("scalar", "np.ndarray", "jax.Array", "string", "placeholder")
 
@@ -43,7 +48,9 @@ def numpy_dtype(dtype: Any) -> Any:
 
 def is_key_dtype(dtype: Any) -> bool:
     """Whether a type is that of JAX's random keys."""
-    if dtype is None:
+    import numpy as np
+
+    if dtype is None or isinstance(dtype, np.dtype):
         return False
     import jax
 
@@ -83,84 +90,144 @@ def _kind(args: RestoreArgs, typestr: str) -> str:
 
 
 class LeafReads:
-    """Collects reads of many leaves, which run() does together."""
+    """Collects reads of many leaves, which run() does together.
+
+    A decision for a leaf holds for all leaves of its type with equal arguments: objects for each
+    leaf take more time than reading a small array.
+    """
 
     def __init__(self, stored: StoredTree) -> None:
         self._stored = stored
-        self._boxes: list[tuple[int, list[int], list[int]]] = []
+        # Numbers of whole arrays, or (number, origin, shape).
+        self._boxes: list[int | tuple[int, list[int], list[int]]] = []
         self._dtypes: list[str] = []  # of the boxes: the type to which they are converted, or ""
+        self._values: list[Any] = []  # of the leaves; None until run() makes them
+        # Of leaves that are arrays as they are read: their places in _values and in _boxes.
+        self._plain: list[tuple[int, int]] = []
+        # Of other leaves: the place in _values, and what makes the value of the arrays.
+        self._finishers: list[tuple[int, Callable[[list[Any]], Any]]] = []
+        self._plans: dict[Any, _Plan] = {}
+        self._shardings: dict[str, Any] = {}  # by their stored text
+        self._device_boxes: dict[Any, list[tuple[Any, list[int], list[int]]]] = {}
 
     def run(self) -> "list[Any]":
-        """The arrays of all boxes."""
-        if not self._boxes:
-            return []
-        return list(self._stored.reader.read(self._boxes, None, self._dtypes))
+        """The values of the leaves, in the order in which they were added."""
+        arrays: list[Any] = []
+        if self._boxes:
+            dtypes = self._dtypes if any(self._dtypes) else None
+            arrays = self._stored.reader.read(self._boxes, None, dtypes)
+        values = self._values
+        for place, at in self._plain:
+            values[place] = arrays[at]
+        for place, finish in self._finishers:
+            values[place] = finish(arrays)
+        return values
 
     def _has_database(self) -> bool:
         """Whether the arrays are in an OCDBT database, if there are any."""
         known = self._stored.tree_metadata().get("use_ocdbt")
         return bool((self._stored.directory / OCDBT_MANIFEST).exists() if known is None else known)
 
-    def add(
-        self, index: int, args: RestoreArgs, keeps_metadata: "bool | None" = None
-    ) -> "Callable[[list[Any]], Any]":
-        """Plans a leaf. The function that is returned makes its value of the arrays.
+    def add(self, index: int, args: RestoreArgs, keeps_metadata: "bool | None" = None) -> None:
+        """Plans a leaf.
 
         keeps_metadata: whether a random key is restored as such; None: as the registry says.
         """
-        if keeps_metadata is None:
-            keeps_metadata = self._stored.keeps_array_metadata
-        info = self._stored.infos[index]
-        if info.kind in ("empty", "placeholder"):
-            value = item_value(self._stored.reader, index)
-            return lambda arrays: value
-        kind = _kind(args, info.typestr)
+        # The other arguments have no effect on what is an array of NumPy or a number.
+        is_of_jax = isinstance(args, ArrayRestoreArgs)
+        key = (self._stored.types[index], args.restore_type, args.dtype, is_of_jax)
+        try:
+            plan = self._plans.get(key)
+        except TypeError:  # a list of fields is a type of NumPy, too
+            plan = None
+        if plan is None:
+            plan = self._plan(index, args, keeps_metadata)
+            if plan is None:
+                return
+            with contextlib.suppress(TypeError):
+                self._plans[key] = plan
+        dtype, finish = plan
+        at, place = len(self._boxes), len(self._values)
+        self._boxes.append(index)
+        self._dtypes.append(dtype)
+        self._values.append(None)
+        if finish is None:
+            self._plain.append((place, at))
+        else:
+            self._finishers.append((place, lambda arrays: finish(arrays[at], index)))
+
+    def _plan(
+        self, index: int, args: RestoreArgs, keeps_metadata: "bool | None"
+    ) -> "_Plan | None":
+        """How all leaves of this type are restored with these arguments.
+
+        Plans a leaf that needs a plan of its own, and returns None.
+        """
+        leaf_kind, typestr, stored_dtype = self._stored.types[index]
+        if leaf_kind in ("empty", "placeholder"):
+            self._values.append(item_value(self._stored.reader, index))
+            return None
+        kind = _kind(args, typestr)
         if kind == "placeholder":
-            return lambda arrays: ...
-        if (kind == "string") != (info.kind == "string"):
-            stored = "a string" if info.kind == "string" else "an array or a number"
-            message = f"{info.name}: NOT_FOUND: {stored} is stored, not {args.restore_type}"
+            self._values.append(...)
+            return None
+        if (kind == "string") != (leaf_kind == "string"):
+            stored = "a string" if leaf_kind == "string" else "an array or a number"
+            name = self._stored.infos[index].name
+            message = f"{name}: NOT_FOUND: {stored} is stored, not {args.restore_type}"
             if kind != "string" and not self._has_database():
                 raise FileNotFoundError(message)  # the directory that an array would have
             raise ValueError(message)
         if kind == "string":
-            text = str(item_value(self._stored.reader, index))
-            return lambda arrays: text
+            self._values.append(str(item_value(self._stored.reader, index)))
+            return None
         if kind == "jax.Array":
-            return self._jax(index, args, keeps_metadata)
+            self._finishers.append((len(self._values), self._jax(index, args, keeps_metadata)))
+            self._values.append(None)
+            return None
         dtype = None if args.dtype is None or is_key_dtype(args.dtype) else numpy_dtype(args.dtype)
-        at = self._whole(index, None if kind in ("complex", "bytes") else dtype)
+        converted = conversion(stored_dtype, None if kind in ("complex", "bytes") else dtype)
+        return converted, self._finisher(kind, args.restore_type, stored_dtype, dtype)
 
-        def finish(arrays: "list[Any]") -> Any:
-            if kind in ("complex", "bytes"):  # a dtype has no effect on them, as in Orbax
-                return arrays[at].item() if kind == "complex" else arrays[at].tobytes()
-            array = _cast(arrays[at], dtype)
-            if kind == "np.generic":  # with a dtype, a Python number, as in Orbax
-                return array[()] if dtype is None else array.item()
-            if kind != "scalar":
-                return array
+    def _finisher(
+        self, kind: str, restore_type: Any, stored_dtype: str, dtype: Any
+    ) -> "Callable[[Any, int], Any] | None":
+        """What makes the value of an array and of the leaf's number; None: the array is it."""
+        if kind == "complex":  # a dtype has no effect on it and on bytes, as in Orbax
+            return lambda array, _: array.item()
+        if kind == "bytes":
+            return lambda array, _: array.tobytes()
+        if kind == "np.generic":  # with a dtype, a Python number, as in Orbax
+            if dtype is None:
+                return lambda array, _: array[()]
+            return lambda array, _: _cast(array, dtype).item()
+        if kind != "scalar":
+            is_same = dtype is None or dtype.name in (stored_dtype, conversion(stored_dtype, dtype))
+            return None if is_same else lambda array, _: _cast(array, dtype)
+
+        def number(array: Any, index: int) -> Any:
+            array = _cast(array, dtype)
             if array.ndim != 0:
-                raise ValueError(f"{info.name}: an array of shape {array.shape} is not a scalar")
+                name = self._stored.infos[index].name
+                raise ValueError(f"{name}: an array of shape {array.shape} is not a scalar")
             value = array[()].item()
-            return args.restore_type(value) if isinstance(args.restore_type, type) else value
+            return restore_type(value) if isinstance(restore_type, type) else value
 
-        return finish
-
-    def _whole(self, index: int, dtype: Any = None) -> int:
-        shape = list(self._stored.infos[index].shape)
-        return self._add(index, [0] * len(shape), shape, dtype)
+        return number
 
     def _add(self, index: int, origin: "list[int]", extents: "list[int]", dtype: Any) -> int:
         """Reads a box, and converts it to the type if it can; returns its number."""
         self._boxes.append((index, origin, extents))
-        self._dtypes.append(conversion(self._stored.infos[index].dtype, dtype))
+        self._dtypes.append(conversion(self._stored.types[index][2], dtype))
         return len(self._boxes) - 1
 
     def _jax(
-        self, index: int, args: RestoreArgs, keeps_metadata: bool
+        self, index: int, args: RestoreArgs, keeps_metadata: "bool | None"
     ) -> "Callable[[list[Any]], Any]":
         import jax
 
+        if keeps_metadata is None:
+            keeps_metadata = self._stored.keeps_array_metadata
         info = self._stored.infos[index]
         sharding = self._sharding(index, args)
         given = getattr(args, "sharding", None)
@@ -204,7 +271,10 @@ class LeafReads:
             )
         monitoring.warn_of_stored_sharding()
         try:
-            return from_serialized_string(info.sharding).to_jax_sharding()
+            if info.sharding not in self._shardings:
+                stored = from_serialized_string(info.sharding)
+                self._shardings[info.sharding] = stored.to_jax_sharding()
+            return self._shardings[info.sharding]
         except ValueError as error:
             raise ValueError(
                 f"{info.name}: Sharding of jax.Array should be specified, concrete: the stored one "
@@ -216,10 +286,13 @@ class LeafReads:
         shape = tuple(self._stored.infos[index].shape)
         slots: dict[Any, int] = {}
         parts = []
-        for device, origin, extents in _jax.boxes(sharding, shape):
+        boxes = self._device_boxes.get((sharding, shape))
+        if boxes is None:
+            boxes = self._device_boxes[sharding, shape] = _jax.boxes(sharding, shape)
+        for device, origin, extents in boxes:
             key = (tuple(origin), tuple(extents))
             if key not in slots:
-                slots[key] = self._add(index, list(origin), list(extents), dtype)
+                slots[key] = self._add(index, origin, extents, dtype)
             parts.append((device, slots[key]))
 
         def finish(arrays: "list[Any]") -> Any:

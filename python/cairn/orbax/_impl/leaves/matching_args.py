@@ -1,8 +1,11 @@
 """SaveArgs and RestoreArgs of a caller, matched with a tree. The errors are Orbax's."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import (
+    DEFAULT_RESTORE_ARGS,
     RestoreArgs,
     SaveArgs,
     restore_args_of,
@@ -12,6 +15,8 @@ from cairn.orbax._impl.trees import pytrees
 from cairn.orbax._impl.trees.plain import serialize_tree
 from cairn.orbax._impl.trees.pytrees import Path
 from cairn.orbax._impl.trees.trim import tree_trim
+
+_RESTORE_ARGS_DIFFER = "restore_args do not have the structure of the restored tree"
 
 
 def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
@@ -27,8 +32,25 @@ def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
     """
     if given is None:
         return {}
-    _check_containers(target, given, "restore_args do not have the structure of the restored tree")
+    _check_containers(target, given, _RESTORE_ARGS_DIFFER)
     return arguments_by_path(given)
+
+
+def leaf_arguments(treedef: Any, target: Any, given: Any) -> "list[RestoreArgs]":
+    """As arguments_like(), but a list for the leaves of the target.
+
+    treedef: that of pytrees.flatten(target).
+    """
+    if given is None:
+        return [DEFAULT_RESTORE_ARGS] * int(treedef.num_leaves)
+    with _named_mismatch(_RESTORE_ARGS_DIFFER):
+        parts = treedef.flatten_up_to(given)
+    made = [None if part is None else restore_args_of(part) for part in parts]
+    if all(args is not None or part is None for args, part in zip(made, parts, strict=True)):
+        return [args or DEFAULT_RESTORE_ARGS for args in made]
+    by_path = arguments_by_path(given)  # raises, unless it is a container: its leaves do not count
+    paths, _, _ = pytrees.flatten(target)
+    return [by_path.get(path, DEFAULT_RESTORE_ARGS) for path in paths]
 
 
 def save_arguments_like(tree: Any, given: Any) -> "dict[Path, SaveArgs]":
@@ -42,8 +64,15 @@ def save_arguments_like(tree: Any, given: Any) -> "dict[Path, SaveArgs]":
 def _check_containers(tree: Any, given: Any, message: str) -> None:
     import jax
 
+    treedef: Any = jax.tree_util.tree_structure(tree, is_leaf=pytrees.is_empty)
+    with _named_mismatch(message):
+        treedef.flatten_up_to(given)
+
+
+@contextlib.contextmanager
+def _named_mismatch(message: str) -> "Iterator[None]":
     try:
-        jax.tree_util.tree_map(lambda _, __: 0, tree, given, is_leaf=pytrees.is_empty_or_leaf)
+        yield
     except ValueError as error:
         raise ValueError(f"{message}: {error}") from error
 

@@ -1,7 +1,7 @@
 """The metadata of a stored tree: a tree with ArrayMetadata and the like as leaves."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cairn._leaves import item_value
@@ -226,6 +226,26 @@ def leaf_metadata(
     stored: StoredTree, index: int, typestr: "str | None" = None, write_shape: Any = None
 ) -> Any:
     """The metadata of a leaf, as of a type (None: the stored one)."""
+    leaf = leaf_description(stored, index, typestr)
+    if type(leaf) is ArrayMetadata:
+        leaf.storage = StorageMetadata(
+            chunk_shape=tuple(stored.infos[index].chunk_shape),
+            write_shape=write_shape,
+            zarr_metadata=from_native(stored.reader.zarr_metadata(index)),
+        )
+    return leaf
+
+
+def leaf_description(
+    stored: StoredTree,
+    index: int,
+    typestr: "str | None" = None,
+    sharding_of: "Callable[[str], Any]" = from_serialized_string,
+) -> Any:
+    """The metadata of a leaf without those of its storage.
+
+    sharding_of: makes the sharding of its stored text.
+    """
     info = stored.infos[index]
     if info.kind in ("empty", "placeholder"):
         return item_value(stored.reader, index)
@@ -240,11 +260,6 @@ def leaf_metadata(
         info.name,
         stored.directory,
         shape=tuple(info.shape),
-        sharding=from_serialized_string(info.sharding) if info.sharding else None,
+        sharding=sharding_of(info.sharding) if info.sharding else None,
         dtype=dtype,
-        storage=StorageMetadata(
-            chunk_shape=tuple(info.chunk_shape),
-            write_shape=write_shape,
-            zarr_metadata=from_native(stored.reader.zarr_metadata(index)),
-        ),
     )

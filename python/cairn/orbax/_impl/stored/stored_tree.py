@@ -95,10 +95,20 @@ class StoredTree:
                 f"no {TREE_METADATA_FILE}"
             )
         self.reader: Any = NativeReader(self.directory, memory, aggregate_filename)
-        self.infos = self.reader.tensors()
-        self.by_path: dict[Path, int] = {
-            tuple(str(key) for key in info.path): i for i, info in enumerate(self.infos)
-        }
+        # (kind, typestr, dtype) of each leaf; equal ones are one object.
+        self.types: list[tuple[str, str, str]] = self.reader.leaf_types()
+
+    @functools.cached_property
+    def infos(self) -> "list[Any]":
+        """What is known of each leaf. Made when it is needed: for many leaves it takes time."""
+        found: list[Any] = self.reader.tensors()
+        return found
+
+    @functools.cached_property
+    def by_path(self) -> "dict[Path, int]":
+        """The numbers of the leaves."""
+        paths, _ = self.reader.leaf_paths()
+        return {path: index for index, path in enumerate(paths)}
 
     def structure(self) -> Any:
         """Nested containers with the number of the leaf in place of each."""
@@ -128,9 +138,14 @@ class StoredTree:
 
         Raises DamagedDataError if the files that would say so are damaged.
         """
-        found: str = self.reader.random_key_impl(index)
-        if not found and self.infos[index].dtype == "uint32":  # as the data of keys are
+        found: str = self._random_keys.get(index, "")
+        if not found and self.types[index][2] == "uint32":  # as the data of keys are
             self._check_array_metadata()
+        return found
+
+    @functools.cached_property
+    def _random_keys(self) -> "dict[int, str]":
+        found: dict[int, str] = self.reader.random_keys()
         return found
 
     def _check_array_metadata(self) -> None:
@@ -146,7 +161,7 @@ class StoredTree:
 
     def is_empty(self, index: int) -> bool:
         """Whether a leaf is None or an empty container."""
-        return str(self.infos[index].kind) == "empty"
+        return self.types[index][0] == "empty"
 
     def tree_metadata(self) -> "dict[str, Any]":
         """What the file of the structure says."""
@@ -157,7 +172,7 @@ class StoredTree:
         return read_json(self.directory / TREE_METADATA_FILE) or {}
 
 
-def fill(structure: Any, values: "dict[int, Any]") -> Any:
+def fill(structure: Any, values: "dict[int, Any] | list[Any]") -> Any:
     """The structure with the values of its leaves, of any depth: Python limits recursion."""
     if isinstance(structure, int):
         return values[structure]

@@ -9,15 +9,25 @@ Path = tuple[str, ...]
 Args = TypeVar("Args")
 
 
+_leaf_types: set[type] = set()  # which never are nodes; to ask JAX for each leaf takes time
+
+
 def is_empty(node: Any) -> bool:
     """Whether a node is None, or a container of JAX's registry that has no children."""
     if node is None:
         return True
+    if type(node) in _leaf_types:
+        return False
     if isinstance(node, dict | list | tuple):
         return len(node) == 0
     import jax
 
-    return not jax.tree_util.all_leaves([node]) and not one_level(node)[0]
+    if not jax.tree_util.all_leaves([node]):
+        return not one_level(node)[0]
+    # A program may still register a class of its own.
+    if type(node).__module__.partition(".")[0] in ("builtins", "numpy", "jax", "jaxlib"):
+        _leaf_types.add(type(node))
+    return False
 
 
 def has_no_leaves(tree: Any) -> bool:

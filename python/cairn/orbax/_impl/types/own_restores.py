@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from cairn.orbax._impl.base import asyncs
-from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
+from cairn.orbax._impl.leaves.leaf_args import DEFAULT_RESTORE_ARGS, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import is_msgpack_value
 from cairn.orbax._impl.leaves.tree_metadata import TreeMetadata, leaf_metadata, write_shapes
 from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST
@@ -17,7 +17,7 @@ from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
 
 def own_handler(stored: StoredTree, index: int, restore_type: Any) -> Any:
     """The user's own handler of a leaf, or None."""
-    typestr = stored.infos[index].typestr
+    typestr = stored.types[index][1]
     kind = restore_type or typestr
     if stored.registry is None or stored.is_empty(index) or not kind:
         return None
@@ -35,6 +35,8 @@ def restore_own(
     stored: StoredTree, wanted: "dict[int, RestoreArgs]"
 ) -> "tuple[dict[int, RestoreArgs], dict[int, Any]]":
     """The leaves that are left for the native part, and the values of the user's own types."""
+    if _are_all_native(stored, wanted):
+        return wanted, {}
     groups: dict[int, tuple[TypeHandler, list[int]]] = {}
     left: dict[int, RestoreArgs] = {}
     for index, args in wanted.items():
@@ -51,6 +53,18 @@ def restore_own(
     return left, values
 
 
+def _are_all_native(stored: StoredTree, wanted: "dict[int, RestoreArgs]") -> bool:
+    """Whether no leaf has a handler of the user's own. Looks once for each type of leaf."""
+    types = stored.types
+    first: dict[Any, int] = {}
+    try:
+        for index, args in wanted.items():
+            first.setdefault((types[index], args.restore_type), index)
+    except TypeError:  # an object that is not a type, and has no hash
+        return False
+    return all(own_handler(stored, index, kind) is None for (_, kind), index in first.items())
+
+
 async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[int, Any]") -> Any:
     limiter = get_byte_limiter(stored.memory)
     return await asyncio.gather(
@@ -60,11 +74,16 @@ async def _deserialize(stored: StoredTree, groups: "list[Any]", wanted: "dict[in
                     info.replace(byte_limiter=limiter)
                     for info in param_infos(stored, indices, handler)
                 ],
-                [wanted[index] for index in indices],
+                [_own_args(wanted[index]) for index in indices],
             )
             for handler, indices in groups
         )
     )
+
+
+def _own_args(args: RestoreArgs) -> RestoreArgs:
+    """The arguments for a handler of the user's own, which may change them."""
+    return RestoreArgs() if args is DEFAULT_RESTORE_ARGS else args
 
 
 def param_infos(
@@ -99,7 +118,9 @@ def _param_info(stored: StoredTree, index: int, is_ocdbt: bool, context: Any) ->
 def own_metadata(stored: StoredTree) -> "dict[int, Any]":
     """The metadata of the leaves of the user's own types."""
     groups: dict[int, tuple[TypeHandler, list[int]]] = {}
-    for index in range(len(stored.infos)):
+    if _are_all_native(stored, dict.fromkeys(range(len(stored.types)), DEFAULT_RESTORE_ARGS)):
+        return {}
+    for index in range(len(stored.types)):
         handler = own_handler(stored, index, None)
         if handler is not None:
             groups.setdefault(id(handler), (handler, []))[1].append(index)

@@ -30,11 +30,11 @@ async def _read(directory: str, entries: "list[Any]") -> "list[Any]":
     stored = StoredTree(directory, entries[0][2])
     reads = LeafReads(stored)
     try:
-        finishers = [reads.add(stored.index(name), args, keeps) for name, args, _, keeps in entries]
+        for name, args, _, keeps in entries:
+            reads.add(stored.index(name), args, keeps)
     except KeyError as error:
         raise NotHereError(f"{directory}: {error}") from error
-    arrays = reads.run()
-    return [finish(arrays) for finish in finishers]
+    return reads.run()
 
 
 _batches = Batches(_read)

@@ -23,6 +23,7 @@ class _File:
         self.path = path
         self.reader: Any = NativeReader(path, memory)
         self.infos = self.reader.tensors()
+        self.types = self.reader.leaf_types()
 
     def random_key_impl(self, index: int) -> str:
         """There are no random keys."""
@@ -77,16 +78,16 @@ class SafetensorsLayout:
         for key in wanted:
             if key not in self._tensors:
                 raise KeyError(f"{self.path}: there is no tensor {key!r}")
-        reads: dict[int, tuple[Any, list[Any]]] = {}
+        reads: dict[int, tuple[Any, list[str]]] = {}
         for key in wanted:
             file, index = self._tensors[key]
             args = _restore_args(file, index, None if target is None else target[key])
-            plan, finishers = reads.setdefault(id(file), (LeafReads(file), []))  # type: ignore[arg-type]
-            finishers.append((key, plan.add(index, args)))
-        values = {}
-        for plan, finishers in reads.values():
-            arrays = plan.run()
-            values.update({key: finish(arrays) for key, finish in finishers})
+            plan, keys = reads.setdefault(id(file), (LeafReads(file), []))  # type: ignore[arg-type]
+            plan.add(index, args)
+            keys.append(key)
+        values: dict[str, Any] = {}
+        for plan, keys in reads.values():
+            values.update(zip(keys, plan.run(), strict=True))
         return {key: values[key] for key in wanted}
 
     def load_checkpointables(self, targets: Any) -> Any:
