@@ -129,19 +129,27 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
     The metadata are read only if the target does not say all.
     """
     import jax
+    import numpy as np
 
     if args.item is None:
         return AsPlaced(args.fallback_sharding, args.strict)
-    paths, leaves, treedef = pytrees.flatten(args.item, None)
+    leaves, treedef = jax.tree.flatten(args.item)
+    paths: list[pytrees.Path] | None = None
     stored: dict[Any, Any] | None = None
     shardings = []
-    for path, leaf in zip(paths, leaves, strict=True):
+    for at, leaf in enumerate(leaves):
+        if type(leaf) is np.ndarray:
+            shardings.append(None)
+            continue
         if not _is_standard(leaf) and not isinstance(leaf, jax.ShapeDtypeStruct):
+            path = pytrees.flatten(args.item, None)[0][at]
             raise ValueError(f"Unsupported type: {type(leaf)} for key: {path}.")
         sharding = construction.sharding_of(leaf, args.support_layout)
         if sharding is None and hasattr(leaf, "sharding"):
-            if stored is None:
+            if stored is None or paths is None:
                 stored = pytrees.by_path(metadata().tree)
+                paths = pytrees.flatten(args.item, None)[0]
+            path = paths[at]
             if path not in stored:
                 raise ValueError(
                     f"Structure mismatch: Target path {path} not found in the checkpoint, which "
@@ -149,11 +157,17 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
                 )
             sharding = stored_sharding(stored[path], args.fallback_sharding)
         shardings.append(sharding)
-    made = [
-        construction.leaf_restore_args(leaf, sharding, strict=args.strict)
-        for leaf, sharding in zip(leaves, shardings, strict=True)
-    ]
-    return treedef.unflatten(made)
+    shared: dict[Any, Any] = {}  # of arrays of NumPy, by their type
+    made = []
+    for leaf, sharding in zip(leaves, shardings, strict=True):
+        dtype = leaf.dtype if type(leaf) is np.ndarray else None
+        one = None if dtype is None else shared.get(dtype)
+        if one is None:
+            one = construction.leaf_restore_args(leaf, sharding, strict=args.strict)
+            if dtype is not None:
+                shared[dtype] = one
+        made.append(one)
+    return treedef.unflatten(made)  # type: ignore[attr-defined]
 
 
 @register_with_handler(StandardCheckpointHandler, for_save=True)

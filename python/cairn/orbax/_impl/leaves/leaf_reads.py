@@ -156,9 +156,7 @@ class LeafReads:
         else:
             self._finishers.append((place, lambda arrays: finish(arrays[at], index)))
 
-    def _plan(
-        self, index: int, args: RestoreArgs, keeps_metadata: "bool | None"
-    ) -> "_Plan | None":
+    def _plan(self, index: int, args: RestoreArgs, keeps_metadata: "bool | None") -> "_Plan | None":
         """How all leaves of this type are restored with these arguments.
 
         Plans a leaf that needs a plan of its own, and returns None.
