@@ -136,7 +136,7 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
     leaves, treedef = jax.tree.flatten(args.item)
     paths: list[pytrees.Path] | None = None
     stored: dict[Any, Any] | None = None
-    shardings = []
+    shardings: list[Any] = []
     for at, leaf in enumerate(leaves):
         if type(leaf) is np.ndarray:
             shardings.append(None)
