@@ -64,7 +64,7 @@ NAMES = {
     "shared_mutex": "shared_lock shared_mutex",
     "span": "as_bytes as_writable_bytes span",
     "sstream": "istringstream ostringstream",
-    "stop_token": "stop_token",
+    "stop_token": "stop_source stop_token",
     "string": "erase erase_if getline hash stoul string string:: to_string",
     "string_view": "string_view string_view:: string_view_literals",
     "system_error": "errc errc:: error_code generic_category system_error",

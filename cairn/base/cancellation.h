@@ -111,8 +111,8 @@ decltype(auto) with_cancellation(const Cancellation& cancellation, const std::st
 // The most bytes that the thread may write before it asks again: `wanted`, or 4 MiB if its work can
 // be stopped. A slow disk takes less than a tenth of a second for that much.
 inline std::size_t bytes_until_asked(std::size_t wanted) {
-  constexpr std::size_t kPiece = std::size_t{4} << 20U;
-  return current_cancellation().is_possible() ? std::min(wanted, kPiece) : wanted;
+  constexpr std::size_t kAskedEach = std::size_t{4} << 20U;
+  return current_cancellation().is_possible() ? std::min(wanted, kAskedEach) : wanted;
 }
 
 }  // namespace cairn::inline v0
