@@ -28,7 +28,7 @@ void run_long(nanobind::handle progress, const std::function<void(const CallCont
               Outcome outcome = Outcome::kValue);
 
 // The progress of work that goes on after the call: `progress` is called in another thread. Its
-// exception ends the work, and is the error of it. Null for None.
+// exception ends the work, and is the error of it. Null for None. Call it with Python's lock.
 ProgressFn background_progress(nanobind::handle progress);
 
 }  // namespace cairn::python

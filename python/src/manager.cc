@@ -139,6 +139,7 @@ class Manager {
     PyTreeSaveArgs args;
     args.ocdbt_target_data_file_size = target_file_bytes_;
     args.custom_metadata = item_metadata;
+    const ProgressFn called = background_progress(progress);
     bool saved = false;
     run_prepared(
         job_, [&] { args.item = tree_from(tree, &args.key_types); },
@@ -147,7 +148,7 @@ class Manager {
                                  {.metrics = std::move(metrics),
                                   .force = force,
                                   .custom_metadata = custom_metadata,
-                                  .progress = background_progress(progress)});
+                                  .progress = called});
         });
     return saved;
   }
