@@ -178,7 +178,8 @@ class CheckpointManager {
   // anything besides a checkpoint; with enable_background_delete, the next call throws that. Does
   // nothing if the manager is read-only.
   void remove(std::int64_t step);
-  // Lists the directory again. Other processes may have saved or removed steps.
+  // Lists the directory again. Other processes may have saved or removed steps. A step that this
+  // manager saves at the moment stays.
   void reload();
 
   // Waits until the running save is durable and the steps to be removed are removed. Throws their

@@ -23,9 +23,12 @@ def end_before_the_program(saver: Any, path: str) -> None:
 
 @atexit.register
 def wait_for_all() -> None:
-    """Waits for the saves in the background."""
+    """Waits for the saves in the background, each of them, also after Ctrl-C."""
     for saver, path in list(_running.items()):
         try:
             saver._native.wait()
-        except Exception as error:  # nobody is left to handle it
-            print(f"cairn: the save of {path} failed: {error}", file=sys.stderr)
+        except KeyboardInterrupt:  # of Ctrl-C: the save has ended; or of its progress
+            print(f"cairn: interrupted in the save of {path}", file=sys.stderr)
+        except BaseException as error:  # nobody is left to handle it
+            text = str(error) or type(error).__name__
+            print(f"cairn: the save of {path} failed: {text}", file=sys.stderr)

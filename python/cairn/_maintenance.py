@@ -7,6 +7,7 @@ import os
 from cairn import _cairn
 from cairn._arguments import check_flag, excluded, included
 from cairn._progress import shown
+from cairn._save import json_text
 from cairn._tools import parsed
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
@@ -206,7 +207,7 @@ def prune(
 
     Raises:
       FileNotFoundError: there is no such directory, or no step has the metric.
-      ValueError: nothing says what to keep, a number makes no sense, or the directory has no steps.
+      ValueError: nothing says what to keep, a number makes no sense, or the path is one checkpoint.
     """
     chosen = {
         "keep_last": keep_last,
@@ -276,9 +277,7 @@ def _rules(transform: Any) -> dict[str, Any]:
     """The native option for rules: a path, or their JSON."""
     if transform is None or isinstance(transform, (str, bytes, os.PathLike)):
         return {"transform": transform}
-    import json
-
-    return {"rules": json.dumps(transform)}
+    return {"rules": json_text("transform", transform)}
 
 
 def _pairs(name: str, mapping: Any) -> list[tuple[Any, Any]]:

@@ -80,7 +80,7 @@ class CheckpointManager:
         metadata, item_metadata and progress are as in cairn.save_async.
         """
         bar = shown_in_background(progress, f"step {step}")
-        texts = json_text(metadata), json_text(item_metadata)
+        texts = json_text("metadata", metadata), json_text("item_metadata", item_metadata)
         try:
             saved = bool(self._native.save(step, tree, metrics, force, *texts, bar.callback))
         except BaseException:

@@ -17,6 +17,8 @@ class shown:
     """
 
     def __init__(self, progress: Any, label: str) -> None:
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise TypeError(f"progress: expected a function or True, not {progress!r}")
         self._progress = progress
         self._label = label
         self._bar: Any = None

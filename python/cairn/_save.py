@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 
 from cairn import _cairn
 from cairn._arguments import check_flag
@@ -102,8 +103,11 @@ def save(
             raise ValueError(f"{chosen} has no items; give metadata")
         if metadata and chosen != "safetensors":
             raise ValueError(f"{chosen} holds no metadata")
+        if not isinstance(metadata or {}, Mapping):
+            raise ValueError(f"metadata: expected a dict, not {metadata!r}")
         texts = {str(key): str(value) for key, value in (metadata or {}).items()}
-        _cairn.save_file(path, tree, chosen, overwrite, json_text(texts or None), callback)
+        text = json_text("metadata", texts or None)
+        _cairn.save_file(path, tree, chosen, overwrite, text, callback)
 
 
 def save_async(
@@ -184,18 +188,21 @@ def _options(
     chosen["processes"] = processes(coordinator, timeout)
     chosen.update(options)
     chosen["if_exists"] = "replace" if overwrite else "fail"
-    chosen["custom_metadata"] = json_text(metadata)
-    chosen["item_metadata"] = json_text(item_metadata)
+    chosen["custom_metadata"] = json_text("metadata", metadata)
+    chosen["item_metadata"] = json_text("item_metadata", item_metadata)
     return chosen
 
 
-def json_text(value: Any) -> str:
-    """The JSON of a value; "" for None."""
+def json_text(name: str, value: Any) -> str:
+    """The JSON of an argument; "" for None. An error names the argument."""
     if value is None:
         return ""
     import json
 
-    return json.dumps(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{name}: {error}") from error
 
 
 class PendingSave:

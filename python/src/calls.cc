@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -100,15 +101,41 @@ void run_long(nb::handle progress, const std::function<void(const CallControl&)>
     warn_or_throw(*raised, outcome);
 }
 
-ProgressFn background_progress(nb::handle progress) {
+namespace {
+
+thread_local const void* progress_of = nullptr;  // the saver whose `progress` this thread calls
+
+// For the lifetime of the object, this thread calls the `progress` of a saver.
+class InProgressOf {
+ public:
+  explicit InProgressOf(const void* saver) : before_(std::exchange(progress_of, saver)) {}
+  InProgressOf(const InProgressOf&) = delete;
+  InProgressOf& operator=(const InProgressOf&) = delete;
+  ~InProgressOf() { progress_of = before_; }
+
+ private:
+  const void* before_;
+};
+
+}  // namespace
+
+void refuse_in_own_progress(const void* saver) {
+  if (progress_of == saver)
+    throw Error(Code::kFailedPrecondition,
+                "progress calls a function that waits for the save that it is called by; do that "
+                "after the save");
+}
+
+ProgressFn background_progress(nb::handle progress, const void* saver) {
   if (progress.is_none()) return {};
   const std::shared_ptr<nb::object> function(new nb::object(nb::borrow(progress)),
                                              [](const nb::object* owned) {
                                                const WithGil locked;
                                                delete owned;
                                              });
-  return [function](std::uint64_t done, std::uint64_t total) {
+  return [function, saver](std::uint64_t done, std::uint64_t total) {
     if (total == 0) return;
+    const InProgressOf scope(saver);
     const WithGil locked;
     call_python(*function, nb::int_(done), nb::int_(total));
   };

@@ -29,6 +29,9 @@ void run_long(nanobind::handle progress, const std::function<void(const CallCont
 
 // The progress of work that goes on after the call: `progress` is called in another thread. Its
 // exception ends the work, and is the error of it. Null for None. Call it with Python's lock.
-ProgressFn background_progress(nanobind::handle progress);
+// `saver` is what does the work.
+ProgressFn background_progress(nanobind::handle progress, const void* saver);
+// Throws failed_precondition in a call of `progress` of this saver: it would wait for itself.
+void refuse_in_own_progress(const void* saver);
 
 }  // namespace cairn::python

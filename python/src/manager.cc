@@ -136,10 +136,11 @@ class Manager {
             const std::string& custom_metadata, const std::string& item_metadata,
             nb::handle progress) {
     manager_.check_is_here("the manager");
+    refuse_in_own_progress(this);
     PyTreeSaveArgs args;
     args.ocdbt_target_data_file_size = target_file_bytes_;
     args.custom_metadata = item_metadata;
-    const ProgressFn called = background_progress(progress);
+    const ProgressFn called = background_progress(progress, this);
     bool saved = false;
     run_prepared(
         job_, [&] { args.item = tree_from(tree, &args.key_types); },
@@ -157,13 +158,16 @@ class Manager {
       if (manager_->is_saving_in_progress()) manager_.check_is_here("the save");
       return;
     }
+    refuse_in_own_progress(this);
     run_long(job_, [&](const CallControl&) { manager_->wait_until_finished(); });
   }
   void close() {
     if (!manager_.is_here()) return;  // as at the end of a `with` block in a forked process
+    refuse_in_own_progress(this);
     run_long(job_, [&](const CallControl&) { manager_->close(); });
   }
   void remove(std::int64_t step) {
+    refuse_in_own_progress(this);
     run_long(job_, [&](const CallControl&) { manager_->remove(step); });
   }
   CheckpointManager& get() { return *manager_; }

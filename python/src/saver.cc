@@ -129,7 +129,7 @@ class BackgroundSave {
     SaveRequest request;
     const auto prepare = [&] {
       request = request_of(tree, options);
-      request.target.progress = background_progress(progress);
+      request.target.progress = background_progress(progress, this);
       request.target.cancel = stop_.get_token();
       if (job_) request.handler.multiprocessing_options = job_->options();
       checkpointer_.set(std::make_unique<AsyncCheckpointer>(std::move(request.handler)));
@@ -160,6 +160,7 @@ class BackgroundSave {
   [[nodiscard]] bool is_running() const { return checkpointer_->is_saving_in_progress(); }
   void wait() {
     checkpointer_.check_is_here("the save");
+    refuse_in_own_progress(this);
     run_long(job_, [&](const CallControl& call) {
       // Without other processes, a save ends soon and Ctrl-C can wait for it.
       const std::stop_callback interrupted(call.cancel, [&] {

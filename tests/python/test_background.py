@@ -427,3 +427,71 @@ def test_bars_of_saves_in_the_background(tmp_path):
     assert ended.returncode == 0 and "exists" in ended.stdout, ended.stderr
     shown = ended.stdout + ended.stderr
     assert all(label in shown for label in ("step 1", "step 2", "step 3", "save")), shown
+
+
+@pytest.mark.parametrize("wrong", [3, "bar", []])
+def test_a_progress_that_cannot_be_called(tmp_path, wrong):
+    with cairn.CheckpointManager(tmp_path / "run") as manager:
+        for save in (lambda: cairn.save(tmp_path / "c", {"a": 1}, progress=wrong),
+                     lambda: cairn.save_async(tmp_path / "c", {"a": 1}, progress=wrong),
+                     lambda: manager.save(1, {"a": 1}, progress=wrong)):
+            with pytest.raises(TypeError, match="progress: expected a function or True"):
+                save()
+    assert os.listdir(tmp_path) == ["run"] and os.listdir(tmp_path / "run") == []
+
+
+WAITS = """
+import sys, cairn, numpy as np
+tree = {"a": np.ones(1 << 21)}
+pending = None
+
+def waits(done, total):
+    while pending is None:
+        pass
+    pending.wait()
+
+pending = cairn.save_async(sys.argv[1] + "/c", tree, compression="zstd:19", progress=waits)
+try:
+    pending.wait()
+except RuntimeError as error:
+    print(error)
+with cairn.CheckpointManager(sys.argv[1] + "/run", compression="zstd:19") as manager:
+    for call in (manager.wait_until_finished, manager.close, manager.restore, lambda: manager.delete(1), lambda: manager.save(2, {"a": 1})):
+        manager.save(1, tree, progress=lambda done, total: call())
+        try:
+            manager.wait_until_finished()
+        except RuntimeError as error:
+            print(error)
+"""
+
+
+def test_progress_that_waits_for_its_own_save_is_refused(tmp_path):
+    """Before, the two waited for each other, and Ctrl-C did not end it."""
+    ended = run(WAITS, tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("waits for the save that it is called by") == 6, ended.stdout
+    assert sorted(os.listdir(tmp_path)) == ["run"] and os.listdir(tmp_path / "run") == []
+
+
+AT_THE_END = """
+import sys, cairn, numpy as np
+
+def interrupts(done, total):
+    raise KeyboardInterrupt
+
+def fails(done, total):
+    raise ValueError("too slow")
+
+saves = []
+for name, progress in (("a", interrupts), ("b", lambda done, total: None), ("c", fails), ("d", lambda done, total: None)):
+    tree = {"a": np.random.default_rng(0).random(1 << 20)}
+    saves.append(cairn.save_async(f"{sys.argv[1]}/{name}", tree, compression="zstd:19", progress=progress))
+"""
+
+
+def test_the_end_of_a_program_waits_for_each_save_whatever_another_raises(tmp_path):
+    ended = run(AT_THE_END, tmp_path)
+    assert ended.returncode == 0, ended
+    assert sorted(os.listdir(tmp_path)) == ["b", "d"] and cairn.verify(tmp_path / "b") and cairn.verify(tmp_path / "d")
+    assert f"interrupted in the save of {tmp_path}/a" in ended.stderr
+    assert f"the save of {tmp_path}/c failed: too slow" in ended.stderr

@@ -263,6 +263,30 @@ TEST_F(Convert, ReplacesRegularFilesAlone) {
   }
 }
 
+// TensorFlow and sets of shards write files beside the name that they are given.
+TEST_F(Convert, WritesNothingBesideTheFilesOfItsSource) {
+  const testing::TempDir dir;
+  const std::string source = dir / "source";
+  save_orbax(source, Tree{{"w", 1}, {"v", 2}});
+  const auto opened = open(source);
+  const auto before = list_directory(source);
+  for (const char* name : {"_METADATA", "manifest.ocdbt", "d", "new"})
+    for (const IfExists if_exists : {IfExists::kFail, IfExists::kReplace}) {
+      ConvertOptions options;
+      options.if_exists = if_exists;
+      options.format = TargetFormat::kTensorFlow;
+      EXPECT_THAT([&] { convert(*opened, source + "/" + name, options); },
+                  FailsWith(Code::kInvalidArgument, "lies in the source checkpoint"));
+      options.format = TargetFormat::kSafetensors;
+      options.safetensors.max_shard_bytes = 4;
+      EXPECT_THAT([&] { convert(*opened, source + "/" + name, options); },
+                  FailsWith(Code::kInvalidArgument, "lies in the source checkpoint"));
+    }
+  EXPECT_EQ(list_directory(source).files, before.files);
+  EXPECT_EQ(list_directory(source).folders, before.folders);
+  EXPECT_FALSE(open(source)->verify({}).damaged());
+}
+
 TEST_F(Convert, AnExportReplacesNoFileOfItsSource) {
   convert(checkpoint_, target(), {});
   const auto opened = open_safetensors(target());

@@ -118,7 +118,12 @@ struct CheckpointManager::State {
 
   void reload() {
     const Stopwatch watch;
-    if (!running.is_running() && !removing.is_running()) going.clear();
+    const bool is_saving = running.is_running();
+    if (!is_saving && !removing.is_running()) going.clear();
+    // The step that is being saved is not complete yet, or has just become so.
+    const auto at = std::ranges::find(steps, saving_step, &StepInfo::step);
+    std::optional<StepInfo> saving;
+    if (is_saving && at != steps.end()) saving = *at;
     steps.clear();
     links.forget();
     orbax::FoundSteps found = steps_on_disk();
@@ -126,7 +131,13 @@ struct CheckpointManager::State {
       if (!going.contains(step)) steps.push_back({.step = step});
     incomplete.clear();
     for (auto& folder : found.incomplete)
-      if (!going.contains(folder.step)) incomplete.push_back(std::move(folder));
+      if (!going.contains(folder.step) && !(saving && saving->step == folder.step))
+        incomplete.push_back(std::move(folder));
+    if (saving) {
+      std::erase_if(steps, [&](const auto& step) { return step.step == saving->step; });
+      steps.push_back(*saving);
+      std::ranges::sort(steps, {}, &StepInfo::step);
+    }
     for (const IncompleteStep& found_one : incomplete)
       events.incomplete(found_one.step, found_one.path, found_one.reason);
     has_details = false;
@@ -362,6 +373,7 @@ struct CheckpointManager::State {
     links.add_without_links(name_of(step));
     steps.push_back(
         {.step = step, .time = std::chrono::system_clock::now(), .metrics = save.metrics});
+    saving_step = step;
     looking_again([&] {
       std::vector<std::int64_t> gone = unkept();
       forget(gone);
@@ -449,6 +461,7 @@ struct CheckpointManager::State {
   bool closed = false;
   bool reached_preemption = false;  // some process is to end
   std::set<std::int64_t> going;     // steps that are being removed in the background
+  std::int64_t saving_step = -1;    // of the last save
   orbax::BackgroundTask removing;   // ends before the members above
   orbax::BackgroundTask running;    // the rest of a save, which may start a removal
 };

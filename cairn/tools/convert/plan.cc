@@ -260,8 +260,11 @@ void check_capacity(const Checkpoint& source, const std::string& target, const C
 
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
                             const ConvertOptions& options) {
-  check_outside_source(source, target);
   const TargetFormat format = options.format ? *options.format : target_format_of(target);
+  const bool has_files_beside =
+      format == TargetFormat::kTensorFlow ||
+      (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
+  check_outside_source(source, target, has_files_beside ? Written::kFilesBeside : Written::kPath);
   check_options(options, format);
   if (options.if_exists == IfExists::kReplace &&
       options.orbax.commit_protocol == CommitProtocol::kCommitMarker)

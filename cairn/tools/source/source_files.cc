@@ -90,11 +90,10 @@ FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path) {
   return files.size() == 1 ? FileRole::kWhole : FileRole::kPart;
 }
 
-void check_outside_source(const Checkpoint& checkpoint, const std::string& path) {
+void check_outside_source(const Checkpoint& checkpoint, const std::string& path, Written written) {
   const CheckpointInfo& info = checkpoint.info();
   if (info.format == "tensorflow" || !directory_exists(info.path)) return;
-  // A file is refused because it exists, or by check_not_source.
-  if (file_exists(path) && !directory_exists(path)) return;
+  if (written == Written::kPath && file_exists(path) && !directory_exists(path)) return;
   std::error_code error;
   const fs::path target = fs::weakly_canonical(path, error);
   if (error || target == real_path(info.path) || !is_below(target, info.path)) return;

@@ -313,6 +313,32 @@ TEST(CheckpointManager, AStepThatIsBeingSavedIsNotRemoved) {
   EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
 }
 
+// The save cannot end before the directory has been listed.
+TEST(CheckpointManager, AReloadKeepsTheStepThatIsBeingSaved) {
+  const TempDir dir = TempDir::in_memory();
+  std::promise<void> listed;
+  std::atomic<bool> waits = false;
+  CheckpointManagerOptions options{.max_to_keep = 2};
+  options.handler.observer = [&, may_end = listed.get_future().share()](const Event& event) {
+    if (event.name == "save.item_written" && waits) may_end.wait_for(std::chrono::seconds(60));
+  };
+  CheckpointManager manager(dir / "run", options);
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.wait_until_finished();
+  waits = true;
+  manager.save(2, PyTreeSaveArgs{tree_of(2)});
+  manager.reload();
+  EXPECT_THAT(manager.all_steps(), ElementsAre(1, 2));
+  EXPECT_THAT(manager.incomplete_steps(), IsEmpty());
+  listed.set_value();
+  manager.wait_until_finished();
+  waits = false;
+  EXPECT_EQ(manager.latest_step(), 2);
+  manager.save(3, PyTreeSaveArgs{tree_of(3)});
+  manager.close();
+  EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("2", "3"));
+}
+
 // The thread that removes a step cannot end before others have gone on.
 TEST(CheckpointManager, NobodyWaitsForARemovalInTheBackground) {
   for (const bool async : {false, true}) {
