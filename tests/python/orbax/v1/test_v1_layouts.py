@@ -292,7 +292,7 @@ def test_clean_leaves_a_running_deletion_alone(tmp_path, monkeypatch):
 
     def after_clean(call):
         def cleaned(*args):
-            found.extend(json.loads(cairn._cairn.clean_json(str(tmp_path), False)))
+            found.extend(json.loads(cairn._cairn.clean_json(str(tmp_path), dry_run=False, foreign=True)))
             return call(*args)
 
         return cleaned
