@@ -4,10 +4,13 @@
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
+#include <string>
+#include <thread>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -72,8 +75,11 @@ CommitSection::~CommitSection() {
 }
 
 void remove_temporaries() noexcept {
-  // a file may be created in a directory while the directory is being removed
+  // Other threads may create files in a directory meanwhile, and the directory anew. So the paths
+  // are removed until they stay away.
   constexpr int kAttempts = 100;
+  constexpr int kAway = 3;
+  constexpr std::chrono::milliseconds kPause{1};
   Registry& r = registry();
   {
     std::unique_lock lock(r.mutex);
@@ -82,10 +88,19 @@ void remove_temporaries() noexcept {
   }
   const std::unique_lock making(r.making);
   const std::lock_guard lock(r.mutex);
-  for (const auto& entry : r.paths)
-    for (int i = 0; i < kAttempts && !try_call([&] { return remove_tree(entry.second), true; });
-         ++i) {
-    }
+  const auto remove_all = [&](NotedTemporary::Order order) {
+    bool is_removed = true;
+    for (const auto& entry : r.paths)
+      if (entry.first == order)
+        is_removed = try_call([&] { return remove_tree(entry.second), true; }).ok() && is_removed;
+    return is_removed;
+  };
+  for (int i = 0, away = 0; i < kAttempts && away < kAway; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kPause);
+    away = remove_all(NotedTemporary::Order::kFirst) ? away + 1 : 0;
+  }
+  // Once, and last: without its lock, the next save may use the same paths.
+  remove_all(NotedTemporary::Order::kLast);
 }
 
 }  // namespace cairn::inline v0
