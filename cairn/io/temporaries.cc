@@ -4,13 +4,10 @@
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 
-#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
-#include <string>
-#include <thread>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -75,11 +72,8 @@ CommitSection::~CommitSection() {
 }
 
 void remove_temporaries() noexcept {
-  // Other threads may create files in a directory meanwhile, and the directory anew. So the paths
-  // are removed until they stay away.
+  // a file may be created in a directory while the directory is being removed
   constexpr int kAttempts = 100;
-  constexpr int kAway = 3;
-  constexpr std::chrono::milliseconds kPause{1};
   Registry& r = registry();
   {
     std::unique_lock lock(r.mutex);
@@ -88,19 +82,10 @@ void remove_temporaries() noexcept {
   }
   const std::unique_lock making(r.making);
   const std::lock_guard lock(r.mutex);
-  const auto remove_all = [&](NotedTemporary::Order order) {
-    bool is_removed = true;
-    for (const auto& entry : r.paths)
-      if (entry.first == order)
-        is_removed = try_call([&] { return remove_tree(entry.second), true; }).ok() && is_removed;
-    return is_removed;
-  };
-  for (int i = 0, away = 0; i < kAttempts && away < kAway; ++i) {
-    if (i > 0) std::this_thread::sleep_for(kPause);
-    away = remove_all(NotedTemporary::Order::kFirst) ? away + 1 : 0;
-  }
-  // Once, and last: without its lock, the next save may use the same paths.
-  remove_all(NotedTemporary::Order::kLast);
+  for (const auto& entry : r.paths)
+    for (int i = 0; i < kAttempts && !try_call([&] { return remove_tree(entry.second), true; });
+         ++i) {
+    }
 }
 
 }  // namespace cairn::inline v0
