@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the package's sdist and wheels into build/dist: wheel.sh [VERSION...]. Without versions, as
-# 3.11, for those of CAIRN_WHEELS, or for every CPython that scripts/pythons.sh lists. 3.10 and 3.11 have a wheel each; one of the
-# stable ABI serves 3.12 and everything after it. auditwheel copies the shared libraries into them.
+# 3.11, for those of CAIRN_WHEELS, or for every CPython that scripts/pythons.sh lists. 3.10 and 3.11
+# have a wheel each; one of the stable ABI serves 3.12 and everything after it. auditwheel copies the
+# shared libraries into them.
 #
 # The library and the command are those that make build has built, as in python-package.sh. Does
 # nothing if build/dist is up to date.

@@ -21,8 +21,8 @@ namespace {
 
 // attempts, if other processes create and remove the file in between
 constexpr int kLockAttempts = 1000;
-// is_locked() takes the lock for some microseconds. A save that meets a leftover in that moment must
-// not take it for the lock of another save, so it tries again.
+// is_locked() takes the lock for some microseconds. A save that meets a leftover in that moment
+// must not take it for the lock of another save, so it tries again.
 constexpr int kProbeAttempts = 50;
 constexpr std::chrono::milliseconds kProbePause{2};
 

@@ -4,6 +4,7 @@
 #include <cairn/tree/python_number.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace cairn::inline v0 {
 namespace {
@@ -42,6 +43,12 @@ Tree array_leaf(const TensorInfo& tensor, Array array) {
     return tensor.typestr == "np.generic" ? numpy_scalar(array) : python_number(array);
   if (tensor.typestr == "bytes") return Tree(Bytes(array.bytes().begin(), array.bytes().end()));
   return Tree(std::move(array));
+}
+
+Array array_of(const NumpyScalar& scalar) {
+  Array array = Array::allocate(scalar.dtype, {});
+  std::memcpy(array.mutable_view().data, scalar.value.data(), dtype_size(scalar.dtype));
+  return array;
 }
 
 }  // namespace cairn::inline v0

@@ -1,4 +1,5 @@
-// leaf_value.h -- converts a leaf that has been read from a checkpoint to a leaf of the tree.
+// leaf_value.h -- converts a leaf that has been read from a checkpoint to a leaf of the tree, and a
+// scalar of NumPy to the array that stores it.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -17,6 +18,8 @@ bool is_scalar_leaf(const TensorInfo& tensor);
 // Returns `array`, which holds the tensor's elements, as the tree holds it: as the array itself, or
 // as the scalar or bytes that it encodes.
 Tree array_leaf(const TensorInfo& tensor, Array array);
+// Returns the array of rank 0 that holds the scalar.
+Array array_of(const NumpyScalar& scalar);
 // The tree for a leaf without elements and without a string: an empty node or a placeholder.
 Tree empty_leaf(std::string_view kind);
 

@@ -33,6 +33,7 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 struct Conversion {
   OpenOptions open;
   std::uint64_t memory = Resources().memory;  // of the whole call
+  std::uint64_t transform_memory = 0;         // the share of the rules
   ConvertOptions convert;
   std::optional<std::uint64_t> shard_bytes;
   std::optional<std::string> rules;       // JSON text
@@ -189,6 +190,7 @@ const Setters<Conversion>& reshard_options() {
 void complete(Conversion& o, const std::string& target) {
   const MemoryShares memory = divide_memory(o.memory, o.rules || o.rules_path);
   o.open.resources.memory = memory.reading;
+  o.transform_memory = memory.transforming;
   o.convert.resources = {.threads = o.open.resources.threads, .memory = memory.writing};
   if (!o.shard_bytes) return;
   const TargetFormat format = o.convert.format ? *o.convert.format : target_format_of(target);
@@ -198,8 +200,7 @@ void complete(Conversion& o, const std::string& target) {
 
 std::unique_ptr<Checkpoint> transformed(std::unique_ptr<Checkpoint> source, const Conversion& o) {
   if (!o.rules && !o.rules_path) return source;
-  const Resources resources{.threads = o.open.resources.threads,
-                            .memory = divide_memory(o.memory, true).transforming};
+  const Resources resources{.threads = o.open.resources.threads, .memory = o.transform_memory};
   if (o.rules_path)
     return transform_checkpoint_by_file(std::move(source), *o.rules_path, resources).checkpoint;
   return with_context(

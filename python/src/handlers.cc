@@ -251,8 +251,8 @@ class TreeHandler {
   nb::list take_events() { return events_->take(); }
 
  private:
-  // Each save has a job, a time limit in seconds, and options of leaves' handlers of its own. If the
-  // caller waits, everything is written before async_save() returns, and nothing is copied.
+  // Each save has a job, a time limit in seconds, and options of leaves' handlers of its own. If
+  // the caller waits, everything is written before async_save() returns, and nothing is copied.
   void join(nb::object processes, std::optional<double> time_limit,
             const std::optional<nb::dict>& handlers, bool waits) {
     std::optional<std::chrono::milliseconds> limit;

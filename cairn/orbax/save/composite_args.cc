@@ -7,8 +7,8 @@
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/sharding.h>
+#include <cairn/tree/leaf_value.h>
 
-#include <cstring>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
@@ -51,11 +51,7 @@ CompositeTree tree_of_array(std::string folder, const Tree& leaf, const SaveArgs
 
 // A leaf of a StandardItem. As in Orbax, a scalar of NumPy becomes an array without dimensions.
 Tree standard_leaf(const KeyPath& path, const Tree& leaf) {
-  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) {
-    Array array = Array::allocate(scalar->dtype, {});
-    std::memcpy(array.mutable_view().data, scalar->value.data(), dtype_size(scalar->dtype));
-    return array;
-  }
+  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) return array_of(*scalar);
   if (!is_number(leaf) && !is_array(leaf) && !std::holds_alternative<EmptyNode>(leaf.value()))
     invalid_argument("the leaf " + path_text(path) +
                      " is neither an array nor a number; a StandardItem holds no other leaves");

@@ -3,9 +3,9 @@
 
 #include <cairn/error.h>
 #include <cairn/sharding.h>
+#include <cairn/tree/leaf_value.h>
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,22 +14,18 @@ namespace cairn::inline v0 {
 namespace {
 
 template <class T>
-Array array_of(T value) {
+Array array_of_number(T value) {
   return Array::from<T>({value}, {});
 }
 
 Array array_of_leaf(const Tree& leaf) {
   if (const auto* array = leaf.array()) return *array;
   if (const auto* sharded = leaf.custom<ShardedArray>()) return gather_shards(*sharded);
-  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) {
-    Array array = Array::allocate(scalar->dtype, {});
-    std::memcpy(array.mutable_view().data, scalar->value.data(), array.bytes().size());
-    return array;
-  }
-  if (const auto* value = std::get_if<bool>(&leaf.value())) return array_of(*value);
-  if (const auto* value = std::get_if<std::int64_t>(&leaf.value())) return array_of(*value);
-  if (const auto* value = std::get_if<std::uint64_t>(&leaf.value())) return array_of(*value);
-  if (const auto* value = std::get_if<double>(&leaf.value())) return array_of(*value);
+  if (const auto* scalar = std::get_if<NumpyScalar>(&leaf.value())) return array_of(*scalar);
+  if (const auto* value = std::get_if<bool>(&leaf.value())) return array_of_number(*value);
+  if (const auto* value = std::get_if<std::int64_t>(&leaf.value())) return array_of_number(*value);
+  if (const auto* value = std::get_if<std::uint64_t>(&leaf.value())) return array_of_number(*value);
+  if (const auto* value = std::get_if<double>(&leaf.value())) return array_of_number(*value);
   throw Error(Code::kInvalidArgument,
               "the format holds arrays and numbers; leave this leaf out, or save as Orbax");
 }

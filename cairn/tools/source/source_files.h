@@ -20,8 +20,8 @@ FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path);
 
 // Throws invalid_argument if a new file or folder `path` would lie in the checkpoint's directory,
 // where it would be taken for a part of the checkpoint. Beside the steps of a root is not inside.
-// kPath: only `path` is written, so one that exists is left to check_not_source. kFilesBeside: files
-// with names that begin with it are written, too.
+// kPath: only `path` is written, so one that exists is left to check_not_source. kFilesBeside:
+// files with names that begin with it are written, too.
 enum class Written : std::uint8_t { kPath, kFilesBeside };
 void check_outside_source(const Checkpoint& checkpoint, const std::string& path, Written written);
 // Throws invalid_argument if the checkpoint, or a part of it that is behind a link, lies in the
