@@ -14,8 +14,9 @@ import sys
 
 from auditwheel.wheeltools import InWheelCtx
 
-# Header-only libraries, and their Debian packages.
-COMPILED_IN = ["rapidjson-dev", "libxxhash-dev", "libcli11-dev"]
+# Header-only libraries and archives, by their Debian packages. cairn.libs has the shared libraries of
+# the module's other archives, because the command needs them.
+COMPILED_IN = ["rapidjson-dev", "libxxhash-dev", "libcli11-dev", "zlib1g-dev"]
 
 
 def package_of(library: str) -> str:

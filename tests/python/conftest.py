@@ -12,9 +12,6 @@ import pytest
 # The package is installed in the environment of the tests; CAIRN_PYTHON names another place of it.
 if "CAIRN_PYTHON" in os.environ:
     sys.path.insert(0, os.environ["CAIRN_PYTHON"])
-# TensorFlow, where a program imports it first, puts its own version of zstd before that of Cairn. The
-# tests compare frames with those of the command.
-import cairn  # noqa: F401
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -190,3 +191,18 @@ os.waitpid(child, 0)
 print(cairn.load(sys.argv[1] + "-child")["a"].sum())
 """
     assert python(code, tmp_path / "c", timeout=60).strip() == "1000.0"
+
+
+def test_the_module_calls_its_own_codecs():
+    """TensorFlow shows its zstd and snappy to all libraries that are loaded after it."""
+    environment = {"PYTHONPATH": ROOT, "LD_DEBUG": "bindings", "LD_BIND_NOW": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    program = [sys.executable, "-c", "import tensorflow, cairn; cairn.open('.')"]
+    bound = {}
+    with subprocess.Popen(program, env=environment, stderr=subprocess.PIPE, text=True, cwd=DEMO) as process:
+        for line in process.stderr:
+            found = re.search(r"binding file \S*/_cairn\S* \[0\] to (\S+) \[0\]: \w+ symbol `(\w+)'", line)
+            if found:
+                bound[found[2]] = found[1]
+    assert process.returncode == 0 and "memcpy" in bound
+    of_tensorflow = [name for name, library in bound.items() if "tensorflow" in library]
+    assert all(name.startswith("_ZNSt7__cxx1112basic_string") for name in of_tensorflow), of_tensorflow  # of libstdc++
