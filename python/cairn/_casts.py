@@ -23,7 +23,7 @@ def conversion(stored: str, dtype: Any) -> str:
 
 
 def number_conversion(stored: str, dtype: Any) -> str:
-    """As conversion(), for all types of numbers: cairn.load has each element checked."""
+    """Returns conversion() for any number type. cairn.load checks each element."""
     if dtype is None or not _is_number(stored):
         return ""
     return _number_name(dtype)

@@ -82,7 +82,7 @@ def open(
 def open_whole(
     path: str | os.PathLike[str], step: int | None, item: str | None, allow_missing: bool
 ) -> Checkpoint:
-    """As open(), for a caller of cairn.load. Raises CorruptionError if a part is missing."""
+    """Opens a checkpoint for cairn.load. Raises CorruptionError if a part is missing."""
     path = os.fsdecode(path)
     reader = _cairn.open(path, step, item, allow_missing=allow_missing)
     reader.check_complete()

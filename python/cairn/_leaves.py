@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def convert(obj: Any) -> Any:
-    """What the native part takes for an object: an array, a dict, a list, a number or a str."""
+    """Converts an object for the native part: an array, a dict, a list, a number or a str."""
     jax = sys.modules.get("jax")
     if jax is not None and isinstance(obj, jax.Array):
         from cairn import _jax
@@ -63,7 +63,7 @@ _LEAF = object()
 
 
 def _children(jax: Any, obj: Any) -> Any:
-    """What stands for a node of JAX's registry: its children, or None. _LEAF for a leaf."""
+    """Converts a node of JAX's registry. Returns its children or None; _LEAF for a leaf."""
     util = jax.tree_util
     pairs, _ = util.tree_flatten_with_path(obj, is_leaf=lambda node: node is not obj)
     if len(pairs) == 1 and not pairs[0][0]:

@@ -124,7 +124,7 @@ def _node_at(node: Any, path: _targets.Path) -> Any:
 
 
 def _framework_of(paths: list[_targets.Path], leaves: list[Any]) -> str:
-    """Whose arrays a target has, which its empty dicts get, too."""
+    """Returns the framework of a target's arrays. Its empty dicts get arrays of it, too."""
     torch = sys.modules.get("torch")
     jax = sys.modules.get("jax")
     if torch is not None and any(isinstance(leaf, torch.Tensor) for leaf in leaves):

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 
 class StorageOptions(TypedDict, total=False):
-    """Of every save of an Orbax checkpoint."""
+    """Options of every save of an Orbax checkpoint."""
 
     use_ocdbt: bool
     use_zarr3: bool
@@ -24,7 +24,7 @@ class StorageOptions(TypedDict, total=False):
 
 
 class SaveOptions(StorageOptions, total=False):
-    """Of cairn.save."""
+    """Options of cairn.save."""
 
     item: str | None
     v1: bool
@@ -32,13 +32,13 @@ class SaveOptions(StorageOptions, total=False):
 
 
 class AsyncSaveOptions(SaveOptions, total=False):
-    """Of cairn.save_async."""
+    """Options of cairn.save_async."""
 
     background_copy_bytes: int | None
 
 
 class ManagerOptions(StorageOptions, total=False):
-    """Of CheckpointManager."""
+    """Options of CheckpointManager."""
 
     background_copy_bytes: int | None
     coordinator: Any
@@ -67,7 +67,7 @@ class ManagerOptions(StorageOptions, total=False):
 
 
 class LoadOptions(TypedDict, total=False):
-    """Of cairn.load, for a step that is chosen already."""
+    """Options of cairn.load for a chosen step."""
 
     out: Any
     include: str | list[str] | None
@@ -82,7 +82,7 @@ class LoadOptions(TypedDict, total=False):
 
 
 class LoadBelowOptions(TypedDict, total=False):
-    """Of Group.load."""
+    """Options of Group.load."""
 
     framework: Literal["numpy", "torch", "jax"] | None
     dtype: Any
@@ -92,7 +92,7 @@ class LoadBelowOptions(TypedDict, total=False):
 
 
 class ReadOptions(TypedDict, total=False):
-    """Of functions that open a checkpoint and write it again."""
+    """Options of functions that open a checkpoint and write it again."""
 
     allow_uncommitted: bool
     metadata_key: str
@@ -103,7 +103,7 @@ class ReadOptions(TypedDict, total=False):
 
 
 class ReshardOptions(ReadOptions, total=False):
-    """Of cairn.reshard: how the new Orbax checkpoint is stored."""
+    """Options of cairn.reshard: how the new Orbax checkpoint is stored."""
 
     compression: str
     chunk_bytes: int | None
@@ -115,7 +115,7 @@ class ReshardOptions(ReadOptions, total=False):
 
 
 class ConvertOptions(ReshardOptions, total=False):
-    """Of cairn.convert."""
+    """Options of cairn.convert."""
 
     shard_bytes: int | None
     dialect: Literal["flax", "orbax"] | None

@@ -113,7 +113,7 @@ def _only(leaves: list[Any]) -> Any:
 def _below(
     node: Any, empty_dicts: bool
 ) -> tuple[list[Path], list[Any], Callable[[list[Any]], Any]]:
-    """As flatten(), for one node that JAX does not know. Its children may be nodes of JAX."""
+    """Flattens one node that JAX does not know. Its children may be nodes of JAX."""
     import dataclasses
 
     is_mapping = isinstance(node, Mapping)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class VerifyReport:
-    """What verify() found. True in a condition if nothing is damaged and all could be checked."""
+    """The result of verify(). True if nothing is damaged and everything could be checked."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data

@@ -44,7 +44,7 @@ def torch_dtype(name: str) -> Any:
 
 
 def native(tensor: Any) -> Any:
-    """What the native part takes for a tensor."""
+    """Returns the object that the native part accepts for a tensor."""
     if _dtensor.is_dtensor(tensor):
         _check_not_packed(tensor, "saved from a DTensor")
         return _dtensor.sharded_array(tensor, dtype_name(tensor.dtype), foreign_array)

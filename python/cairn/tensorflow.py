@@ -28,7 +28,7 @@ _log = logging.getLogger("cairn.tensorflow")
 
 @dataclasses.dataclass(frozen=True)
 class SaveSpec:
-    """What is saved: ShardableTensor._tensor_save_spec."""
+    """The saved tensor: ShardableTensor._tensor_save_spec."""
 
     tensor: Any
     slice_spec: str
@@ -85,7 +85,7 @@ class ShardingCallback(abc.ABC):
     @property
     @abc.abstractmethod
     def description(self) -> str:
-        """What the callback does, for messages."""
+        """A description of the callback, for messages."""
 
     @abc.abstractmethod
     def __call__(self, shardable_tensors: "Sequence[ShardableTensor]") -> "Sequence[Shard]":
@@ -107,7 +107,7 @@ class ShardByTaskPolicy(ShardingCallback):
 
     @property
     def description(self) -> str:
-        """What the policy does."""
+        """A description of the policy."""
         return _cairn.tensorflow_policy_description(None)
 
     def __call__(self, shardable_tensors: "Sequence[ShardableTensor]") -> "list[Shard]":
@@ -131,7 +131,7 @@ class MaxShardSizePolicy(ShardingCallback):
 
     @property
     def description(self) -> str:
-        """What the policy does."""
+        """A description of the policy."""
         return _cairn.tensorflow_policy_description(self.max_shard_size)
 
     def __call__(self, shardable_tensors: "Sequence[ShardableTensor]") -> "list[Shard]":

@@ -1,4 +1,4 @@
-"""What programs set up for Pathways, for runs without it: Pathways itself is not available."""
+"""Functions that set up Pathways. They accept runs without it; Pathways is not available."""
 
 from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.types.pathways import (

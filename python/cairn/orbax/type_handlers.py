@@ -103,7 +103,7 @@ _hint = _hints(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    """What needs JAX or NumPy is made when it is asked for."""
+    """Makes the members that need JAX or NumPy at their first use."""
     if name == "GLOBAL_TYPE_HANDLER_REGISTRY":
         return global_registry()
     if name == "Scalar":

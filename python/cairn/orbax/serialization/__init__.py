@@ -1,4 +1,4 @@
-"""What programs need that write, read or open arrays with TensorStore themselves."""
+"""Functions for programs that use TensorStore themselves to write, read or open arrays."""
 
 from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.types.tensorstore_arrays import async_deserialize, async_serialize

@@ -1,4 +1,4 @@
-"""Errors. Those of training.Checkpointer are in training.errors."""
+"""Errors. training.errors has the errors of training.Checkpointer."""
 
 from cairn.orbax._impl.base.missing import hints as _hints
 from cairn.orbax._impl.v1.errors import (

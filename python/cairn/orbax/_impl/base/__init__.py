@@ -1,1 +1,1 @@
-"""What the other floors use, and what knows no checkpoint."""
+"""Helpers of the other floors. They know nothing about checkpoints."""

@@ -8,7 +8,7 @@ _log = logging.getLogger("cairn.orbax")
 
 
 class AbstractLogger(abc.ABC):
-    """What CheckpointManager(logger=...) takes."""
+    """The type of CheckpointManager(logger=...)."""
 
     @abc.abstractmethod
     def log_entry(self, msg: Any, *args: Any, **kwargs: Any) -> None:

@@ -274,7 +274,7 @@ def tree_restored(tree: Any, seconds: float, stored_bytes: int, is_old: bool = F
 def _worker(
     direction: str, logical: int, stored: int, seconds: float, compressor: "dict[str, str]"
 ) -> None:
-    """What this process has written or read: before compression and after."""
+    """The bytes that this process has written or read, before and after compression."""
     prefix = f"/jax/orbax/{direction}/worker/"
     duration(f"{prefix}total_duration_secs", seconds, **_WORKER)
     scalar(f"{prefix}io/requested/gbytes", logical / _GIB, **_WORKER)

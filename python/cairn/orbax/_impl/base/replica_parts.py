@@ -44,7 +44,7 @@ def written_shape(
 def parts_to_write(
     array: Any, replica_id: "int | None", use_replica_parallel: bool
 ) -> "list[Part]":
-    """What this process writes of an array: where each part is, and its values in host memory.
+    """Returns the parts of an array that this process writes: their places, and host copies.
 
     replica_id: the replica that writes the shards that are not shared; None: the first one that
     this process has. Raises ValueError for None with use_replica_parallel.

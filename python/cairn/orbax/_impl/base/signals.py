@@ -5,7 +5,7 @@ import itertools
 
 
 class HandlerAwaitableSignal(enum.Enum):
-    """What a handler may wait for. Nothing is waited for here: directories exist before."""
+    """Signals that a handler may wait for. They never wait: directories exist before."""
 
     AWAITABLE_SIGNALS_CONTRACT = "awaitable_signals_contract"
     STEP_DIRECTORY_CREATION = "step_directory_creation"

@@ -167,7 +167,7 @@ class WrapperArgs(_CallArgs):
 
 @register_with_handler(_AsyncWrapper, for_save=True, for_restore=True)
 class AsyncWrapperArgs(_CallArgs):
-    """The same for an AsyncCheckpointHandler."""
+    """Arguments of an AsyncCheckpointHandler that has no arguments class of its own."""
 
 
 def wrapped(handler: CheckpointHandler) -> CheckpointHandler:

@@ -167,7 +167,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         return [NamingFuture(written, directory, typestrs), *futures]
 
     def _own_leaf_options(self, target_data_file_size: "int | None") -> "dict[str, Any]":
-        """What handlers of the user's own learn of a save. They share its limits of bytes."""
+        """Describes a save to the user's own handlers. They share its byte limits."""
         device_limit: int | None = self._native_options["device_host_bytes"]
         most = self._native_options["auto_device_host_gb"]
         if most is not None:

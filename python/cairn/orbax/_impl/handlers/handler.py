@@ -21,7 +21,7 @@ class CheckpointHandler(abc.ABC):
         """Reads the item."""
 
     def metadata(self, directory: Any) -> Any:
-        """What is known of the item without its values."""
+        """Returns the metadata of the item. Reads no values."""
         raise NotImplementedError(f"{type(self).__qualname__} has no metadata")
 
     def finalize(self, directory: Any) -> None:  # noqa: B027

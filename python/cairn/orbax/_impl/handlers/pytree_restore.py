@@ -69,7 +69,7 @@ def _like(stored: StoredTree, target: Any, given: Any, partial: bool) -> Any:
 
 
 def _args_for(args: RestoreArgs, leaf: Any) -> RestoreArgs:
-    """The arguments of a leaf. Those of an array take the shape and dtype of the target's array.
+    """Returns the arguments of a leaf. An array gets the shape and dtype of the target's array.
 
     As in Orbax, they do not with strict=False, nor from an array without dimensions.
     """

@@ -1,4 +1,4 @@
-"""What stays the same when a job starts again: devices under new numbers, and local steps."""
+"""Restarts of a job: devices get new numbers, and local steps are found again."""
 
 import json
 import logging

@@ -96,7 +96,7 @@ def save_args_of(value: Any) -> "SaveArgs | None":
 
 
 def restore_args_of(value: Any) -> "RestoreArgs | None":
-    """The same for RestoreArgs and ArrayRestoreArgs."""
+    """Returns RestoreArgs or ArrayRestoreArgs; None for other objects."""
     if isinstance(value, RestoreArgs):
         return value
     kinds = (SingleReplicaArrayRestoreArgs, ArrayRestoreArgs, RestoreArgs)
@@ -115,6 +115,6 @@ def _with_attributes(kind: Any, value: Any) -> Any:
 
 @dataclasses.dataclass
 class SingleReplicaArrayRestoreArgs(ArrayRestoreArgs):
-    """As ArrayRestoreArgs: each process reads what its devices need, and nothing is broadcast."""
+    """ArrayRestoreArgs. Each process reads what its devices need; nothing is broadcast."""
 
     single_replica_sharding: Any = None

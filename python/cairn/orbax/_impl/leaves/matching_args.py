@@ -37,7 +37,7 @@ def arguments_like(target: Any, given: Any) -> "dict[Path, RestoreArgs]":
 
 
 def leaf_arguments(treedef: Any, target: Any, given: Any) -> "list[RestoreArgs]":
-    """As arguments_like(), but a list for the leaves of the target.
+    """Like arguments_like(), but returns a list in the order of the target's leaves.
 
     treedef: that of pytrees.flatten(target).
     """
@@ -54,7 +54,7 @@ def leaf_arguments(treedef: Any, target: Any, given: Any) -> "list[RestoreArgs]"
 
 
 def save_arguments_like(tree: Any, given: Any) -> "dict[Path, SaveArgs]":
-    """The same for SaveArgs and the tree that is saved."""
+    """Returns the SaveArgs of each leaf of the tree that is saved."""
     if given is None:
         return {}
     _check_containers(tree, given, "save_args do not have the structure of the saved tree")

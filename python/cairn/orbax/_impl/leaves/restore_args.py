@@ -48,7 +48,7 @@ def leaf_restore_args(
 
 
 def _stored_array(value: Any) -> Any:
-    """What is stored of a leaf: of random keys their data, which the metadata makes keys again."""
+    """Returns the stored form of a leaf. Random keys are stored as their key data."""
     import jax
 
     if isinstance(value, jax.Array) and is_key_dtype(value.dtype):

@@ -25,7 +25,7 @@ def get_sharding_or_format(value: Any, *, support_format: bool = False) -> Any:
 
 
 def from_jax_sharding(jax_sharding: Any) -> "ShardingMetadata | None":
-    """What is stored of a sharding; None, with a warning, for one of another type."""
+    """Returns the stored form of a sharding; None, with a warning, for an unsupported type."""
     import jax
 
     kinds: dict[type, type[ShardingMetadata]] = {

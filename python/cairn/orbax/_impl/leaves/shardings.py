@@ -10,7 +10,7 @@ class ShardingMetadata:
 
     @classmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> "ShardingMetadata":
-        """What is stored of a sharding."""
+        """Returns the stored form of the sharding."""
         raise NotImplementedError
 
     @classmethod
@@ -67,7 +67,7 @@ class NamedShardingMetadata(ShardingMetadata):
 
     @classmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> "NamedShardingMetadata":
-        """What is stored of a sharding."""
+        """Returns the stored form of the sharding."""
         import numpy as np
 
         mesh = jax_sharding.mesh
@@ -148,7 +148,7 @@ class SingleDeviceShardingMetadata(ShardingMetadata):
 
     @classmethod
     def from_jax_sharding(cls, jax_sharding: Any) -> "SingleDeviceShardingMetadata":
-        """What is stored of a sharding."""
+        """Returns the stored form of the sharding."""
         (device,) = jax_sharding.device_set
         return cls(str(device))
 

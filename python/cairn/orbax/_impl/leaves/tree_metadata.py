@@ -43,7 +43,7 @@ class ArrayMetadata(Metadata):
 
     @classmethod
     def from_shape_dtype_struct(cls, s: Any, name: Any = None, directory: Any = None) -> Any:
-        """That of a jax.ShapeDtypeStruct."""
+        """Returns the metadata of a jax.ShapeDtypeStruct."""
         return cls(
             name=name, directory=directory, shape=s.shape, sharding=s.sharding, dtype=s.dtype
         )
@@ -107,7 +107,7 @@ class TreeMetadata:
 
     @property
     def custom_metadata(self) -> Any:
-        """What the caller has stored with the tree."""
+        """The custom metadata of the tree."""
         return self._custom_metadata
 
     @property

@@ -1,4 +1,4 @@
-"""What the transformations share: their argument, and where they compute."""
+"""Helpers of the transformations: their arguments, and the devices they compute on."""
 
 import contextlib
 import logging

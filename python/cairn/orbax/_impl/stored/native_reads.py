@@ -45,7 +45,7 @@ class NativeReader:
             )
 
     def tensors(self) -> "list[Any]":
-        """What is known of each leaf. Reads no data."""
+        """Returns the metadata of each leaf. Reads no values."""
         with _damage_as_value_error():
             return [self._native.tensor(index) for index in range(len(self._native))]
 

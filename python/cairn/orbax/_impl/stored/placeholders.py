@@ -21,7 +21,7 @@ def all_leaves_are_placeholders(tree: Any) -> bool:
 
 
 def leaf_placeholder(name: str) -> str:
-    """What stands for a leaf of this name."""
+    """Returns the placeholder of a leaf of this name."""
     return f"{PLACEHOLDER_PREFIX}{name}"
 
 

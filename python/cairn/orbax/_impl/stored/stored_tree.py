@@ -100,7 +100,7 @@ class StoredTree:
 
     @functools.cached_property
     def infos(self) -> "list[Any]":
-        """What is known of each leaf. Made when it is needed: for many leaves it takes time."""
+        """The metadata of each leaf. Built at its first use: it takes time for many leaves."""
         found: list[Any] = self.reader.tensors()
         return found
 
@@ -164,7 +164,7 @@ class StoredTree:
         return self.types[index][0] == "empty"
 
     def tree_metadata(self) -> "dict[str, Any]":
-        """What the file of the structure says."""
+        """Returns the content of the structure file."""
         return self._described
 
     @functools.cached_property

@@ -1,4 +1,4 @@
-"""What the Zarr metadata of an array says: StorageMetadata.zarr_metadata."""
+"""The Zarr metadata of an array: StorageMetadata.zarr_metadata."""
 
 import dataclasses
 import json
@@ -20,7 +20,7 @@ class Compression:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ZarrMetadata:
-    """What both versions of Zarr record.
+    """The members that both versions of Zarr record.
 
     dtype: as stored ("<f4" in version 2, "float32" in version 3). chunk_shape: of shards, where
     there are any.
@@ -34,7 +34,7 @@ class ZarrMetadata:
 
     @classmethod
     def from_json(cls, meta: "dict[str, Any] | None") -> "ZarrMetadata | None":
-        """What the metadata of an array (.zarray, zarr.json, a spec) say. None: another version."""
+        """Parses the metadata of an array (.zarray, zarr.json, a spec). None: another version."""
         return from_native(_cairn.zarr_metadata_from_json(json.dumps(meta or {})))
 
 

@@ -1,1 +1,1 @@
-"""What cairn.orbax.test_utils has for tests."""
+"""The implementation of cairn.orbax.test_utils."""

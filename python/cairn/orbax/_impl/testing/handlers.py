@@ -69,12 +69,12 @@ def _fail_later() -> None:
 
 @register_with_handler(ErrorCheckpointHandler, for_save=True)
 class ErrorSaveArgs(pytree_handler.PyTreeSaveArgs):
-    """Those of an ErrorCheckpointHandler."""
+    """Arguments of an ErrorCheckpointHandler."""
 
 
 @register_with_handler(ErrorCheckpointHandler, for_restore=True)
 class ErrorRestoreArgs(pytree_handler.PyTreeRestoreArgs):
-    """Those of an ErrorCheckpointHandler."""
+    """Arguments of an ErrorCheckpointHandler."""
 
 
 @contextmanager

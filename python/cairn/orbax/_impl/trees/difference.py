@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 
 class Diff(NamedTuple):
-    """What the two trees have at a place; None stands for a missing key."""
+    """The values of two trees at one place. None stands for a missing key."""
 
     lhs: Any
     rhs: Any

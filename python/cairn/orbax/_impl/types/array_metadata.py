@@ -1,4 +1,4 @@
-"""What a save records of the storage of its arrays."""
+"""The record of how a save stores an array."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each process has noted of the arrays that it saved, and checks of it."""
+"""The records of the arrays that each process saved (array_metadatas), and their checks."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Metadatas = dict[int, list[SerializedArrayMetadata]]  # by the number of the pro
 
 
 def read_array_metadatas(directory: Any) -> Metadatas:
-    """What the files in array_metadatas say; empty if there are none."""
+    """Reads the files in array_metadatas. Returns an empty result if there are none."""
     folder = as_path(directory) / ARRAY_METADATA_FOLDER
     found: Metadatas = {}
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():

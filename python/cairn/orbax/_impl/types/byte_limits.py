@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class ByteLimiter(Protocol):
-    """What ParamInfo.byte_limiter is."""
+    """The type of ParamInfo.byte_limiter."""
 
     async def wait_for_bytes(self, requested_bytes: int) -> None:
         """Waits until the bytes are free, and takes them."""

@@ -28,7 +28,7 @@ class PyTreeMetadataOptions:
 
 
 class OrbaxEmptyNamedTuple(NamedTuple):
-    """As which an empty named tuple is restored."""
+    """The value that an empty named tuple is restored as."""
 
 
 def _is_rich(pytree_metadata_options: Any) -> bool:

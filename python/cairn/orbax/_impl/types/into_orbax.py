@@ -46,7 +46,7 @@ def _has_options(handler: Any) -> bool:
 
 
 class Installation:
-    """What install_into_orbax() has changed. A context manager; uninstall() is its end."""
+    """The changes of install_into_orbax(). A context manager; uninstall() reverts them."""
 
     def __init__(self) -> None:
         import jax

@@ -1,4 +1,4 @@
-"""What programs set up for Pathways, for runs without it: Pathways itself is not available."""
+"""Functions that set up Pathways. They accept runs without it; Pathways is not available."""
 
 import enum
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a save tells of its progress, leaf by leaf."""
+"""Reports of a save's progress, leaf by leaf."""
 
 import enum
 from typing import Any, Protocol
@@ -21,19 +21,19 @@ class TransferPriority(enum.Enum):
 
 
 class SerializationStatusCallback(Protocol):
-    """What ArrayHandler(callback=...) is in Orbax. cairn.orbax takes the default only."""
+    """The type of ArrayHandler(callback=...) in Orbax. cairn.orbax accepts the default only."""
 
     def key_priority(self, keypath: Any) -> TransferPriority:
         """When a leaf is copied."""
 
     def on_transfer_start(self, keypath: Any) -> None:
-        """As in Orbax, nobody calls it."""
+        """Never called, as in Orbax."""
 
     def on_transfer_end(self, keypath: Any) -> None:
         """Called when a leaf is copied."""
 
     def on_write_start(self, keypath: Any) -> None:
-        """As in Orbax, nobody calls it."""
+        """Never called, as in Orbax."""
 
     def on_write_end(self, keypath: Any) -> None:
         """Called when a leaf is written."""
@@ -60,6 +60,6 @@ class DefaultSerializationStatusCallback(SerializationStatusCallback):
 
 
 class IsPrioritizedKeyFn(Protocol):
-    """What is_prioritized_key_fn is: whether a leaf is copied first."""
+    """The type of is_prioritized_key_fn: returns True for a leaf that is copied first."""
 
     def __call__(self, key: Any) -> bool: ...

@@ -1,4 +1,4 @@
-"""What an open TensorStore, its counters and an array's files say."""
+"""Facts of an open TensorStore: its spec, its counters and the files of its array."""
 
 import json
 import logging

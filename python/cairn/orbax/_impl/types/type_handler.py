@@ -6,7 +6,7 @@ from typing import Any
 
 
 class ParamInfo:
-    """What a type handler learns of a leaf.
+    """Describes a leaf to its type handler.
 
     name: the keys joined with dots. parent_dir: the directory of the tree; path is name in it. The
     others are options of the save or restore. ts_context is None, because there is no TensorStore
@@ -75,7 +75,7 @@ class TypeHandler(abc.ABC):
 
     @abc.abstractmethod
     async def metadata(self, infos: Any) -> Any:
-        """What is known of stored leaves without their values."""
+        """Returns the metadata of stored leaves. Reads no values."""
 
     @abc.abstractmethod
     async def serialize(self, values: Any, infos: Any, args: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""What _METADATA says of a leaf."""
+"""The entry of a leaf in _METADATA."""
 
 import dataclasses
 from typing import Any

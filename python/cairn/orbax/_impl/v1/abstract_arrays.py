@@ -1,4 +1,4 @@
-"""What stands for an array in a target."""
+"""Placeholders for arrays in a target."""
 
 from typing import Any, Protocol
 
@@ -6,14 +6,14 @@ Shape = tuple[int, ...]
 
 
 class AbstractArray(Protocol):
-    """What stands for an array of NumPy in a target. dtype None: as stored."""
+    """A placeholder for an array of NumPy in a target. dtype None: the stored type."""
 
     shape: "Shape | None"
     dtype: Any
 
 
 class AbstractShardedArray(Protocol):
-    """What stands for an array of JAX in a target. sharding None: as stored."""
+    """A placeholder for an array of JAX in a target. sharding None: the stored sharding."""
 
     shape: "Shape | None"
     dtype: Any

@@ -1,4 +1,4 @@
-"""Errors. Those of training.Checkpointer are in training.errors."""
+"""Errors. training.errors has the errors of training.Checkpointer."""
 
 
 class InvalidLayoutError(ValueError):

@@ -72,7 +72,7 @@ def load_checkpointables(path: Any, abstract_checkpointables: Any = None) -> "di
 def load_async(
     path: Any, abstract_state: Any = None, *, checkpointable_name: "str | None" = STATE
 ) -> "AsyncResponse[Any]":
-    """As load(), in the background. As in Orbax, only for the layout SAFETENSORS."""
+    """Like load(), in the background. Supports the layout SAFETENSORS only, as in Orbax."""
     layout = get_context().checkpoint_layout
     if layout != CheckpointLayout.SAFETENSORS:
         raise NotImplementedError(f"load_async is not available for {layout}: use load")

@@ -14,7 +14,7 @@ def _time(nanoseconds: "int | None") -> "datetime.datetime | None":
 
 
 class CheckpointMetadata(Generic[Found]):
-    """What is known of a checkpoint without its values. Times are of its save."""
+    """The metadata of a checkpoint, without its values. The times are those of its save."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class CheckpointMetadata(Generic[Found]):
 
     @property
     def custom_metadata(self) -> Any:
-        """What the caller has stored with the checkpoint."""
+        """The custom metadata of the checkpoint."""
         return self._custom
 
     def _described(self) -> "dict[str, str]":

@@ -59,7 +59,7 @@ def save(path: Any, state: Any, *, custom_metadata: Any = None) -> None:
 
 
 def save_async(path: Any, state: Any, *, custom_metadata: Any = None) -> "AsyncResponse[None]":
-    """As save(), but returns when everything is copied that the caller may change."""
+    """Like save(), but returns once all data that the caller may change is copied."""
     return Background(_begin(path, state, custom_metadata), "cairn-orbax-save")
 
 

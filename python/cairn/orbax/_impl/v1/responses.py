@@ -1,4 +1,4 @@
-"""What goes on in the background: AsyncResponse."""
+"""AsyncResponse: the result of work in the background."""
 
 import concurrent.futures
 import contextvars

@@ -162,7 +162,7 @@ class Snapshotter:
 
 
 def _functions_of_pathways() -> "tuple[Any, Any]":
-    """What splits an array into its replicas, and what joins them."""
+    """Returns the functions that split an array into its replicas and join them."""
     try:
         from pathwaysutils.experimental import concatenate_by_mesh_axis, split_by_mesh_axis
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What a manager raises that cairn.orbax does not have."""
+"""The error of the managers that cairn.orbax does not have."""
 
 from typing import Any
 

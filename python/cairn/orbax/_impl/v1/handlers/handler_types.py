@@ -89,7 +89,7 @@ class CheckpointableHandler(Protocol[_Checkpointable, _Abstract]):
         ...
 
     async def metadata(self, directory: Any) -> _Abstract:
-        """What is known of the object without its values."""
+        """Returns the metadata of the object. Reads no values."""
         ...
 
     def is_handleable(self, checkpointable: Any) -> bool:

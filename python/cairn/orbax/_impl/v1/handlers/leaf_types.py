@@ -50,7 +50,7 @@ def has_attributes(cls: Any, *names: str) -> bool:
 
 
 def _kind(leaf: Any) -> "str | None":
-    """What a leaf of a target, or a class of them, stands for; None for nothing that is known."""
+    """Returns the kind of a target's leaf or of its class; None if it is unknown."""
     if leaf is PLACEHOLDER:
         return "placeholder"
     cls = leaf if isinstance(leaf, type) else type(leaf)

@@ -140,7 +140,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
 
 
 def _registry(saving: Any) -> TypeHandlerRegistry:
-    """The standard handlers. That of arrays has the options of ArrayOptions.Saving."""
+    """Returns the standard handlers. The array handler has the options of ArrayOptions.Saving."""
     import jax
 
     arrays = ArrayHandler(
