@@ -9,6 +9,10 @@
 // The program prints one line of JSON: {"seconds", "bytes", "peak_rss"}. Bytes and memory are
 // totals over all processes.
 #include <cairn/cairn.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>

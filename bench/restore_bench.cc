@@ -18,6 +18,7 @@
 // The program prints one line of JSON: {"seconds", "read_seconds", "bytes", "peak_rss"}.
 #include <cairn/cairn.h>
 #include <cairn/checkpoint_manager.h>
+#include <cairn/storage/kvstore.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>

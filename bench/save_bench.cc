@@ -28,7 +28,11 @@
 // step's files that no other step has; 0 for other modes.
 #include <cairn/cairn.h>
 #include <cairn/checkpoint_manager.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/steps.h>
+#include <cairn/tensorflow.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <isa-l/crc.h>

@@ -17,6 +17,10 @@
 //   - the peak memory of the save, and the memory of the trees alone.
 // A FOLDER in memory is best, because this program does not measure the disk.
 #include <cairn/cairn.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 #include <fmt/format.h>
 #include <unistd.h>
 

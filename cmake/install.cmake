@@ -44,7 +44,7 @@ if(TARGET cairn_mpi_module)
   list(APPEND CAIRN_INSTALLED cairn_mpi_module)
 endif()
 
-install(FILES ${CAIRN_PUBLIC_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/cairn COMPONENT dev)
+install(DIRECTORY include/cairn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev FILES_MATCHING PATTERN "*.h")
 install(TARGETS cairn EXPORT cairn-static-targets ARCHIVE COMPONENT dev)
 install(EXPORT cairn-static-targets NAMESPACE cairn:: DESTINATION ${CAIRN_CMAKE_DIR} COMPONENT dev)
 if(TARGET cairn_shared)

@@ -2,6 +2,9 @@
 // Orbax's CheckpointManager finds and restores them. Prints warnings, and appends all events to
 // FOLDER.events.jsonl.
 #include <cairn/cairn.h>
+#include <cairn/event_sinks.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cstdio>
 #include <string>

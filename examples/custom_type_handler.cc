@@ -4,6 +4,9 @@
 // The handler says how such a leaf is stored: as two arrays, which any Zarr reader can read, under
 // the leaf's name. Run it with a folder to save into; it saves, restores and compares.
 #include <cairn/cairn.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cstring>
 #include <iostream>

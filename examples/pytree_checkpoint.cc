@@ -4,6 +4,11 @@
 // Run it with a folder to save into. What it saves, Orbax's PyTreeCheckpointHandler and
 // StandardCheckpointer restore.
 #include <cairn/cairn.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 
 #include <iostream>
 #include <numeric>

@@ -1,6 +1,9 @@
 // sharded_array.cc -- saves an array that two devices share, and restores it for four devices:
 // sharded_array FOLDER.
 #include <cairn/cairn.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/sharding.h>
 
 #include <cstdio>
 #include <cstring>

@@ -4,6 +4,7 @@
 // It is the same kind of callback that tf.train.experimental.ShardingCallback is. Run it with a
 // folder; it writes a set of safetensors files there, one for every two layers, and reads it back.
 #include <cairn/cairn.h>
+#include <cairn/tensorflow.h>
 
 #include <cstring>
 #include <filesystem>

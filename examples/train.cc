@@ -3,6 +3,7 @@
 // background, and goes on where it ended. After SIGTERM it saves the next step and ends. Its last
 // line is the same however often it was stopped or killed.
 #include <cairn/cairn.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cmath>
 #include <cstdio>

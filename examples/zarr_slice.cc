@@ -1,7 +1,7 @@
 // zarr_slice.cc -- makes a Zarr array by a TensorStore spec, and reads a slice of it:
 // zarr_slice FOLDER (an absolute path).
 #include <cairn/cairn.h>
-#include <cairn/tensorstore_spec.h>
+#include <cairn/storage/tensorstore_spec.h>
 
 #include <cstdio>
 #include <cstring>

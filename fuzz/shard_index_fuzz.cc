@@ -2,7 +2,7 @@
 // properties of the shard, the rest is its value.
 #include <cairn/array/box.h>
 #include <cairn/error.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/read/array.h>
 

@@ -1,7 +1,7 @@
 // sharding_fuzz.cc -- parses any bytes as a stored sharding. A sharding that parses must round-trip
 // and place boxes inside the array.
 #include <cairn/array/box.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <cstddef>
 #include <cstdint>

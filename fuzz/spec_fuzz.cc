@@ -4,7 +4,7 @@
 // The first line is the spec. The rest, if any, is the value that a small store holds under the
 // keys that specs of the corpus name.
 #include <cairn/base/json/json.h>
-#include <cairn/tensorstore_spec.h>
+#include <cairn/storage/tensorstore_spec.h>
 
 #include <algorithm>
 #include <cstddef>

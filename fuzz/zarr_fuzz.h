@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cairn/error.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/zarr/metadata/group_metadata.h>
 #include <cairn/zarr/read/array.h>
 

@@ -17,7 +17,7 @@ check() {
     -Xclang -analyzer-checker=core,cplusplus,deadcode,unix,security,nullability,optin.cplusplus,optin.portability)
   case $1 in
     tidy) clang-tidy --quiet -p build/lint "$2" 2>"$3.log" ;;
-    alone) clang++ -std=c++20 --analyze "${analyzer[@]}" -include-pch build/lint/standard.pch -I. -Icli -DCAIRN_VERSION='""' -DCAIRN_MODULES='""' "$2" ;;
+    alone) clang++ -std=c++20 --analyze "${analyzer[@]}" -include-pch build/lint/standard.pch -Iinclude -I. -Icli -DCAIRN_VERSION='""' -DCAIRN_MODULES='""' "$2" ;;
   esac && touch "$3" && rm -f "$3.log"
 }
 export -f check

@@ -42,8 +42,8 @@ def closure(file):
             continue
         seen.add(at)
         for include in INCLUDE.findall(content(at)):
-            # from the root, the command's folder, or beside the file
-            todo += [include, f"cli/{include}", f"{pathlib.PurePath(at).parent}/{include}"]
+            # from the root, the public headers, the command's folder, or beside the file
+            todo += [include, f"include/{include}", f"cli/{include}", f"{pathlib.PurePath(at).parent}/{include}"]
     return sorted(seen)
 
 

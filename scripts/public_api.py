@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists the public API, one line for each name: public_api.py cpp | python | command.
 
-  cpp      the declarations of cairn/*.h, without comments and bodies
+  cpp      the declarations of include/cairn, without comments and bodies
   python   the names that the modules of the package export, with their signatures
   command  the options of each subcommand of build/bin/cairn, or of $CAIRN_BIN
 
@@ -16,6 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+PUBLIC = ROOT / "include/cairn"
 PYTHON_MODULES = ("cairn", "cairn.tensorflow")  # names_test.py compares cairn.orbax with Orbax
 
 
@@ -134,11 +135,11 @@ class Declarations:
 
 
 def cpp():
-    for header in sorted((ROOT / "cairn").glob("*.h")):
+    for header in sorted(PUBLIC.rglob("*.h")):
         walk = Declarations(tokens(header.read_text()))
         walk.walk()
         for line in walk.found:
-            print(f"{header.name}: {line}")
+            print(f"{header.relative_to(PUBLIC)}: {line}")
 
 
 def python():

@@ -136,7 +136,7 @@ def write_header_of_all(file):
 def main():
     headers = headers_of()
     write_header_of_all(pathlib.Path(sys.argv[1]))
-    files = subprocess.run(["git", "ls-files", "--", *(f"{folder}/*.{end}" for folder in ("cairn", "cli") for end in ("cc", "h"))],
+    files = subprocess.run(["git", "ls-files", "--", *(f"{folder}/*.{end}" for folder in ("include", "cairn", "cli") for end in ("cc", "h"))],
                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     found = [problem for file in files for problem in problems(file, headers)]
     if found:

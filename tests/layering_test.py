@@ -50,19 +50,24 @@ INSIDE = {
               "convert": ["report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
               "steps": ["report"], "save": ["report", "source"]},
 }
-# public header -> the folder that implements it, whose row it obeys.
+# Public header below include/cairn -> the folder that implements it, whose row it obeys.
 OWNER = {
-    "error.h": "base", "event_sinks.h": "io", "bytes.h": "base", "observer.h": "base", "types.h": "array", "compression.h": "codec", "verify_report.h": "base", "kvstore.h": "kvstore", "ocdbt.h": "ocdbt",
-    "tree.h": "tree", "checkpoint.h": "tree", "transforms.h": "tree",
-    "distributed.h": "distributed", "mpi.h": "distributed", "dlpack.h": "distributed", "sharding.h": "distributed",
-    "array_spec.h": "handlers", "byte_limiter.h": "handlers", "handlers.h": "handlers", "leaf_args.h": "handlers",
-    "tensorstore_spec.h": "tensorstore_spec",
-    "orbax.h": "orbax", "pytree_checkpoint_handler.h": "orbax", "checkpointer.h": "orbax",
-    "checkpoint_directory.h": "orbax", "checkpoint_items.h": "orbax", "checkpoint_manager.h": "orbax", "step_metadata.h": "orbax", "step_policies.h": "orbax",
-    "tensor_source.h": "formats", "aggregate_handler.h": "formats", "safetensors.h": "formats", "npz.h": "formats", "msgpack.h": "formats",
-    "tensorflow.h": "formats",
-    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "steps.h": "tools", "cairn.h": "tools",
+    "error.h": "base", "event_sinks.h": "io", "bytes.h": "base", "observer.h": "base", "types.h": "array", "compression.h": "codec",
+    "verify_report.h": "base", "storage/kvstore.h": "kvstore", "storage/ocdbt.h": "ocdbt",
+    "tree.h": "tree", "checkpoint.h": "tree", "orbax/transforms.h": "tree",
+    "distributed.h": "distributed", "mpi.h": "distributed", "dlpack.h": "distributed", "orbax/sharding.h": "distributed",
+    "orbax/array_spec.h": "handlers", "orbax/byte_limiter.h": "handlers", "orbax/handlers.h": "handlers", "orbax/leaf_args.h": "handlers",
+    "storage/tensorstore_spec.h": "tensorstore_spec",
+    "options.h": "orbax", "orbax/open.h": "orbax", "orbax/pytree_checkpoint_handler.h": "orbax", "orbax/checkpointer.h": "orbax",
+    "orbax/checkpoint_directory.h": "orbax", "orbax/checkpoint_items.h": "orbax", "checkpoint_manager.h": "orbax",
+    "orbax/step_metadata.h": "orbax", "step_policies.h": "orbax",
+    "tensor_source.h": "formats", "orbax/aggregate_handler.h": "formats", "safetensors.h": "formats", "npz.h": "formats",
+    "msgpack.h": "formats", "tensorflow.h": "formats",
+    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "steps.h": "tools",
+    "cairn.h": "tools",
 }
+# Directly in include/cairn, but not in the first tier, of which cairn.h includes all: what a user opts in to.
+OPT_IN = ["dlpack.h", "event_sinks.h", "mpi.h", "msgpack.h", "tensorflow.h"]
 # Third-party header prefix -> the only library files that see it.
 THIRD_PARTY = {
     "rapidjson/": ["base/json/json.cc"],
@@ -73,7 +78,7 @@ THIRD_PARTY = {
 # Outside the library only these files look below the public headers.
 MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"]}
 MOST_FILES = 25  # in a folder of the library, the command or the Python package: a page that can be read at a glance
-MOST_PUBLIC_HEADERS = 42  # directly in cairn/: users include them, and docs/decisions.md says why they are not in subfolders
+MOST_PUBLIC_HEADERS = 27  # directly in include/cairn: the first tier and what users opt in to
 
 # The Python package. Floors of cairn/orbax/_impl, lowest first: a module may import those of its own floor and of lower ones.
 FLOORS = ["base", "paths", "trees", "stored", "leaves", "types", "handlers", "commit", "steps", "v1"]
@@ -99,16 +104,36 @@ DEFINES = {
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.M)
 
 
-def folder_of(path):
-    parts = path.split("/")
-    if parts[0] != "cairn":
+def is_public(include):
+    return include.startswith("cairn/") and (ROOT / "include" / include).is_file()
+
+
+def folder_of(include):
+    """The folder of the library that an include path leads to; None outside of the library."""
+    if not include.startswith("cairn/"):
         return None
-    return OWNER.get(parts[1]) if len(parts) == 2 else parts[1]
+    return OWNER.get(include.removeprefix("cairn/")) if is_public(include) else include.split("/")[1]
 
 
 def subfolder_of(path):
     """"read" of "cairn/ocdbt/read/scan.h"; "" of a file directly in a folder."""
     return "/".join(path.split("/")[2:-1])
+
+
+def library_files():
+    """(path, include path) of every source and header of the library, the public ones too."""
+    for base in (ROOT / "include", ROOT):
+        for file in sorted((base / "cairn").rglob("*.[hc]*")):
+            yield file, file.relative_to(base).as_posix()
+
+
+def ambiguous_paths():
+    """Headers that a public and an internal folder have: which of them an include names would depend on the order of folders."""
+    paths = [rel for _, rel in library_files()]
+    for rel in sorted({rel for rel in paths if paths.count(rel) > 1}):
+        yield f"{rel} is in include/ and in the library: rename one of them"
+    for header in sorted((ROOT / "cairn").glob("*.h")):
+        yield f"{header.relative_to(ROOT)}: public headers are in include/cairn, internal ones in a folder"
 
 
 def too_many_files(folder, most, pattern="*"):
@@ -118,10 +143,9 @@ def too_many_files(folder, most, pattern="*"):
 
 
 def violations():
-    for file in sorted((ROOT / "cairn").rglob("*.[hc]*")):
-        rel = file.relative_to(ROOT).as_posix()
+    for file, rel in library_files():
         here = folder_of(rel)
-        public = rel.count("/") == 1
+        public = is_public(rel)
         if here is None:
             yield f"{rel}: no folder owns this public header; add it to OWNER"
             continue
@@ -130,30 +154,41 @@ def violations():
             if there is not None:
                 if there != here and there not in ALLOWED[here]:
                     yield f"{rel}: {here} may not include {there} ({include})"
-                if there == here and here in INSIDE and not public and include.count("/") > 1:
+                if there == here and here in INSIDE and not public and not is_public(include):
                     sub, target = subfolder_of(rel), subfolder_of(include)
                     if sub not in INSIDE[here]:
                         yield f"{rel}: {here}/{sub} is not in INSIDE"
                     elif target != sub and target not in INSIDE[here][sub]:
                         yield f"{rel}: {here}/{sub} may not include {here}/{target} ({include})"
-                if public and include.count("/") != 1:
+                if public and not is_public(include):
                     yield f"{rel}: a public header includes the internal {include}"
             for prefix, files in THIRD_PARTY.items():
                 if include.startswith(prefix) and rel.removeprefix("cairn/") not in files:
                     yield f"{rel}: only {', '.join(files)} may include {include}"
             if public and include.startswith(("fmt/", "CLI/")):
                 yield f"{rel}: a public header includes {include}"
-    folders = [path for name in ("cairn", "cli") for path in (ROOT / name).rglob("*") if path.is_dir()]
+    folders = [path for name in ("include/cairn", "cairn", "cli") for path in (ROOT / name).rglob("*") if path.is_dir()]
     for folder in sorted([*folders, ROOT / "cli"]):
         yield from too_many_files(folder, MOST_FILES)
-    yield from too_many_files(ROOT / "cairn", MOST_PUBLIC_HEADERS)
+    yield from too_many_files(ROOT / "include/cairn", MOST_PUBLIC_HEADERS)
     for folder in ("cli", "examples", "tests/consumer"):
         for file in sorted((ROOT / folder).rglob("*.[hc]*")):
             rel = file.relative_to(ROOT).as_posix()
             for include in INCLUDE.findall(file.read_text()):
-                inside = include.startswith("cairn/") and include.count("/") > 1
+                inside = include.startswith("cairn/") and not is_public(include)
                 if inside and folder_of(include) not in MAY_LOOK_INSIDE.get(rel, []):
                     yield f"{rel}: may see public headers only, not {include}"
+
+
+def first_tier():
+    """The headers of the first tier but cairn.h, as include paths."""
+    return [f"cairn/{header}" for header in OWNER if "/" not in header and header not in (*OPT_IN, "cairn.h")]
+
+
+def incomplete_first_tier():
+    included = INCLUDE.findall((ROOT / "include/cairn/cairn.h").read_text())
+    if included != sorted(first_tier()):
+        yield f"cairn.h must include the first tier, sorted: {set(included) ^ set(first_tier()) or 'order'}"
 
 
 def is_for_type_checkers(node):
@@ -281,7 +316,7 @@ TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: : (?!:)[^;{
 def types_of_one_name():
     """Types that two files define in one namespace: the linker keeps one's functions for both, and no compiler says so."""
     defined = {}
-    for file in sorted((ROOT / "cairn").rglob("*.[hc]*")):
+    for file, _ in library_files():
         text, open_spaces = file.read_text(), []
         marks = [(m.start(), m) for m in NAMESPACE.finditer(text)] + [(m.start(), m) for m in TYPE.finditer(text)]
         for _, m in sorted(marks, key=lambda mark: mark[0]):
@@ -326,13 +361,12 @@ def precompile_the_standard_library():
 
 
 def errors_of(program):
-    run = subprocess.run([*COMPILER, "-Winvalid-pch", "-include", STANDARD, "-fsyntax-only", "-x", "c++", "-I", ROOT, "-"],
+    run = subprocess.run([*COMPILER, "-Winvalid-pch", "-include", STANDARD, "-fsyntax-only", "-x", "c++", "-I", ROOT / "include", "-I", ROOT, "-"],
                          input=program, text=True, capture_output=True)
     return None if run.returncode == 0 else run.stderr
 
 
-def compiles_alone(header):
-    rel = header.relative_to(ROOT).as_posix()
+def compiles_alone(rel):
     errors = errors_of(f"#include <{rel}>\n")
     return errors and f"{rel} does not compile alone:\n{errors}"
 
@@ -345,17 +379,21 @@ SingleReplicaArrayHandler::Options{.primary_replica_id = 1} TypeHandlerRegistry:
 MsgpackWriteOptions{.if_exists = {}} TensorFlowWriteOptions{.object_graph = true} ConvertOptions{.format = {}} DiffOptions{.rtol = 1} StepSaveOptions{.force = true}"""
 
 
+# Every public header but mpi.h, which needs MPI.
+EVERYTHING = "".join(f"#include <cairn/{header}>\n" for header in OWNER if header != "mpi.h")
+
+
 def unfriendly_options():
     uses = "\n".join(f"auto v{i} = {use.strip()};" for i, use in enumerate(re.findall(r"[\w:]+\{[^{}]*(?:\{\})?\}", OPTIONS)))
-    errors = errors_of(f"#include <cairn/cairn.h>\nusing namespace cairn;\n{uses}\n")
+    errors = errors_of(f"{EVERYTHING}using namespace cairn;\n{uses}\n")
     return [f"an option cannot be given alone:\n{errors}"] if errors else []
 
 
 def main():
     precompile_the_standard_library()
-    problems = [*python_violations(), *violations(), *types_of_one_name(), *misplaced_headers(), *unfriendly_options()]
+    problems = [*python_violations(), *violations(), *ambiguous_paths(), *incomplete_first_tier(), *types_of_one_name(), *misplaced_headers(), *unfriendly_options()]
     proved = {own_header(source) for source in (ROOT / "cairn").rglob("*.cc")}
-    others = sorted(header for header in (ROOT / "cairn").rglob("*.h") if header not in proved)
+    others = [rel for file, rel in library_files() if file.suffix == ".h" and file not in proved]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         problems += [problem for problem in pool.map(compiles_alone, others) if problem]
     for problem in problems:

@@ -3,11 +3,11 @@
 #include <cairn/array/box.h>
 #include <cairn/array/byte_count.h>
 #include <cairn/base/observer/observe.h>
-#include <cairn/byte_limiter.h>
-#include <cairn/handlers.h>
 #include <cairn/handlers/array_parts.h>
 #include <cairn/handlers/array_restore.h>
 #include <cairn/handlers/read_leaves.h>
+#include <cairn/orbax/byte_limiter.h>
+#include <cairn/orbax/handlers.h>
 
 #include <algorithm>
 #include <utility>

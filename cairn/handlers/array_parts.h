@@ -2,7 +2,7 @@
 // the array together.
 #pragma once
 
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 
 #include <optional>
 #include <span>

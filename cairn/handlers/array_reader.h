@@ -7,7 +7,7 @@
 #include <cairn/base/verify_part.h>
 #include <cairn/base/work_partition.h>
 #include <cairn/checkpoint.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tree/name_table.h>
 #include <cairn/zarr/read/array.h>
 #include <cairn/zarr/read/value_streams.h>

@@ -4,7 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/array/byte_count.h>
 #include <cairn/base/observer/observe.h>
-#include <cairn/byte_limiter.h>
+#include <cairn/orbax/byte_limiter.h>
 
 #include <algorithm>
 #include <cstring>

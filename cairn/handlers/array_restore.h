@@ -2,9 +2,9 @@
 // once, however many devices need it.
 #pragma once
 
-#include <cairn/handlers.h>
 #include <cairn/handlers/box_table.h>
 #include <cairn/handlers/read_leaves.h>
+#include <cairn/orbax/handlers.h>
 
 #include <cstdint>
 #include <memory>

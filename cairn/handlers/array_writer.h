@@ -4,12 +4,12 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/base/work_partition.h>
-#include <cairn/byte_limiter.h>
 #include <cairn/checkpoint.h>
 #include <cairn/compression.h>
-#include <cairn/handlers.h>
 #include <cairn/kvstore/reusable_values.h>
 #include <cairn/kvstore/value_fingerprints.h>
+#include <cairn/orbax/byte_limiter.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // byte_limiter.cc -- grants reservations in any order.
-#include <cairn/byte_limiter.h>
+#include <cairn/orbax/byte_limiter.h>
 
 #include <cairn/error.h>
 

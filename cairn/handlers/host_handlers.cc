@@ -2,8 +2,8 @@
 #include <cairn/array/arena.h>
 #include <cairn/array/byte_count.h>
 #include <cairn/array/staging.h>
-#include <cairn/handlers.h>
 #include <cairn/handlers/read_leaves.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/tree/python_number.h>
 
 #include <algorithm>

@@ -2,8 +2,8 @@
 #include <cairn/handlers/leaf_args.h>
 
 #include <cairn/error.h>
-#include <cairn/handlers.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree.h>
 #include <cairn/tree/names.h>
 

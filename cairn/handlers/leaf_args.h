@@ -1,7 +1,7 @@
 // leaf_args.h -- finds the arguments of single leaves in the trees that users pass.
 #pragma once
 
-#include <cairn/leaf_args.h>
+#include <cairn/orbax/leaf_args.h>
 #include <cairn/tree.h>
 
 #include <optional>

@@ -1,7 +1,7 @@
 // read_leaves.cc -- reads stored arrays for handlers.
 #include <cairn/handlers/read_leaves.h>
 
-#include <cairn/byte_limiter.h>
+#include <cairn/orbax/byte_limiter.h>
 #include <cairn/tree/converting_reader.h>
 
 #include <algorithm>

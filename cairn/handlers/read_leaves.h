@@ -2,7 +2,7 @@
 // plan and convert them to the requested element types.
 #pragma once
 
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 
 #include <span>
 #include <string_view>

@@ -1,8 +1,8 @@
 // registry.cc -- chooses the handler of a leaf.
 #include <cairn/base/observer/observe.h>
 #include <cairn/error.h>
-#include <cairn/handlers.h>
 #include <cairn/handlers/demangle.h>
+#include <cairn/orbax/handlers.h>
 
 #include <algorithm>
 #include <array>

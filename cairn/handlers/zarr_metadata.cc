@@ -2,9 +2,9 @@
 // taken from the text that TensorStore would write.
 #include <cairn/handlers/zarr_metadata.h>
 
-#include <cairn/array_spec.h>
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>
+#include <cairn/orbax/array_spec.h>
 
 #include <string>
 #include <string_view>

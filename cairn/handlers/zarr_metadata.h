@@ -1,7 +1,7 @@
 // zarr_metadata.h -- describes an array by its metadata file, as Orbax's ZarrMetadata does.
 #pragma once
 
-#include <cairn/array_spec.h>
+#include <cairn/orbax/array_spec.h>
 #include <cairn/zarr/metadata/array_metadata.h>
 
 #include <optional>

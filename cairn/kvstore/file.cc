@@ -7,10 +7,10 @@
 #include <cairn/io/folder_handle.h>
 #include <cairn/io/system_call.h>
 #include <cairn/io/temporary_name.h>
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/file_key.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
+#include <cairn/storage/kvstore.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // memory.cc -- a store in memory: the reference implementation of the contract.
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
+#include <cairn/storage/kvstore.h>
 
 #include <algorithm>
 #include <map>

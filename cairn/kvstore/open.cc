@@ -1,8 +1,8 @@
 // open.cc -- opens the store of a URL, and the store that adds a prefix to each key.
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/kvstore/routing_store.h>
 #include <cairn/kvstore/url.h>
+#include <cairn/storage/kvstore.h>
 
 #include <charconv>
 #include <utility>

@@ -2,7 +2,7 @@
 // limit.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <string>
 

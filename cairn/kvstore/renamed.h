@@ -2,7 +2,7 @@
 // that its msgpack file names, while readers look it up under the name of its leaf.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <map>
 #include <string>

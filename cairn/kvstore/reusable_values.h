@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/bytes.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <optional>
 #include <string_view>

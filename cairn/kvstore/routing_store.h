@@ -1,7 +1,7 @@
 // routing_store.h -- base of stores that present values of other stores, often under other keys.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <memory>
 #include <optional>

@@ -1,6 +1,6 @@
 // store.cc -- the default implementations of KvStore functions, and key ranges.
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
+#include <cairn/storage/kvstore.h>
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 // several processes before they are merged.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <vector>
 

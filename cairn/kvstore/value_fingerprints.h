@@ -5,7 +5,7 @@
 #include <cairn/base/fingerprint.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <cstddef>
 #include <cstdint>

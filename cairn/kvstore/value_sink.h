@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cairn/bytes.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <atomic>
 #include <cstdint>

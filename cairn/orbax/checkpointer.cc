@@ -2,9 +2,9 @@
 // all.
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_checkpoint.h>

@@ -2,9 +2,9 @@
 // once: fixed, adapted from save to save, or none.
 #pragma once
 
-#include <cairn/byte_limiter.h>
+#include <cairn/orbax/byte_limiter.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/orbax/save/memory_regulator.h>
-#include <cairn/pytree_checkpoint_handler.h>
 
 #include <cstdint>
 #include <memory>

@@ -5,21 +5,21 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/observer/observe.h>
-#include <cairn/byte_limiter.h>
-#include <cairn/checkpointer.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/byte_limits.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/device_copy_limit.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/orbax/restore/pytree_restore.h>
 #include <cairn/orbax/save/background_copy.h>
 #include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
-#include <cairn/pytree_checkpoint_handler.h>
 
 #include <algorithm>
 #include <chrono>

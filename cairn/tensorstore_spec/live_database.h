@@ -2,7 +2,7 @@
 // write is a commit.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tensorstore_spec/store_location.h>
 
 #include <memory>

@@ -1,7 +1,7 @@
 // routed_store.h -- a database whose manifest is in a different store from its data files.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 namespace cairn::inline v0::tensorstore_spec {
 

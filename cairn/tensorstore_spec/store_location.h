@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cairn/base/json/json.h>
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/write/writer.h>
-#include <cairn/tensorstore_spec.h>
+#include <cairn/storage/kvstore.h>
+#include <cairn/storage/tensorstore_spec.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <functional>

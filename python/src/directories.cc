@@ -4,7 +4,7 @@
 #include "gil.h"
 #include "values/text.h"
 
-#include <cairn/checkpoint_directory.h>
+#include <cairn/orbax/checkpoint_directory.h>
 
 #include <optional>
 #include <string>

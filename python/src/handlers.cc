@@ -10,7 +10,7 @@
 
 #include <cairn/error.h>
 #include <cairn/observer.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

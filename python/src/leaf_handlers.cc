@@ -1,7 +1,7 @@
 // leaf_handlers.cc -- makes handlers of leaves from the options that Python gives.
 #include "leaf_handlers.h"
 
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>

@@ -1,7 +1,7 @@
 // leaf_handlers.h -- handlers of leaves with options, for saves.
 #pragma once
 
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 
 #include <nanobind/nanobind.h>
 

@@ -1,8 +1,8 @@
 // options.h -- options of saves as Python passes them: a dict whose unknown keys are errors.
 #pragma once
 
-#include <cairn/orbax.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/options.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <nanobind/nanobind.h>
 

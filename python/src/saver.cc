@@ -9,10 +9,10 @@
 #include "values/text.h"
 #include "values/trees.h"
 
-#include <cairn/checkpointer.h>
 #include <cairn/convert.h>
 #include <cairn/open.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/open.h>
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

@@ -3,8 +3,8 @@
 
 #include "values/text.h"
 
-#include <cairn/array_spec.h>
 #include <cairn/error.h>
+#include <cairn/orbax/array_spec.h>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>

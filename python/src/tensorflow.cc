@@ -13,7 +13,7 @@
 #include "values/trees.h"
 
 #include <cairn/error.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tensorflow.h>
 
 #include <nanobind/stl/optional.h>

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 SECTION = re.compile(r"^// -+ (.*?) -+$")
 # Code within a comment: indented lines after a colon or an empty line.
 CODE = re.compile(r"(?:(?<=:\n)|(?<=\n\n))((?: {2,}[^\s*-].*(?:\n|$))+)")
+PUBLIC = "include/cairn"
 LONGEST = 90  # columns of a signature on one line
 
 
@@ -177,7 +178,7 @@ class Pages:
         self.home = {}  # name of a type -> its page
         for entity in self.all:
             if entity.kind != "function":
-                self.home.setdefault(entity.name, f"{pathlib.Path(entity.header).stem}")
+                self.home.setdefault(entity.name, page_name(entity.header))
         self.known = re.compile(r"(?<![\w:&])(" + "|".join(sorted(self.home, key=len, reverse=True)) + r")\b")
         self.in_prose = re.compile(r"\b(" + "|".join(name for name in self.home if re.match(r"[A-Z]\w*[a-z]\w*[A-Z]", name)) + r")\b")
 
@@ -218,20 +219,27 @@ class Pages:
         lines = pathlib.Path(header).read_text(encoding="utf-8").splitlines()
         sections = {number: match[1] for number, line in enumerate(lines, 1) if (match := SECTION.match(line))}
         has_sections = bool(sections)
-        title, summary = description(lines)
-        yield f"# {title}\n\n```cpp\n#include <{header}>\n```\n\n{self.prose(summary)}\n"
+        _, summary = description(lines)
+        path = pathlib.Path(header).relative_to("include").as_posix()
+        yield f"# {path.removeprefix('cairn/')}\n\n```cpp\n#include <{path}>\n```\n\n{self.prose(summary)}\n"
         for group in grouped([entity for entity in self.all if entity.header == header], lines):
             for number in [number for number in sections if number < group[0].line]:
                 yield f"## {sections.pop(number).capitalize()}\n"
             yield from self.group(group, 3 if has_sections else 2)
 
     def index(self, headers):
-        yield "# C++ API\n\nThe public headers, in namespace `cairn`. `#include <cairn/cairn.h>` includes nearly all of them.\n"
+        yield "# C++ API\n\nThe public headers, in namespace `cairn`. `#include <cairn/cairn.h>` includes the first tier: those directly in `cairn/`, except the opt-in ones.\n"
         yield "\n| header | content |\n|---|---|"
         for header in headers:
-            title, summary = description(pathlib.Path(header).read_text(encoding="utf-8").splitlines())
+            _, summary = description(pathlib.Path(header).read_text(encoding="utf-8").splitlines())
             first = " ".join(re.split(r"\.\s|:\n(?=  )", summary)[0].split()).rstrip(".")
-            yield f"| [{title}]({pathlib.Path(header).stem}.md) | {self.prose(first)} |"
+            title = pathlib.Path(header).relative_to(PUBLIC).as_posix()
+            yield f"| [{title}]({page_name(header)}.md) | {self.prose(first)} |"
+
+
+def page_name(header):
+    """The name of a header's page: orbax_handlers for include/cairn/orbax/handlers.h."""
+    return "_".join(pathlib.Path(header).relative_to(PUBLIC).with_suffix("").parts)
 
 
 def description(lines):
@@ -248,6 +256,6 @@ def description(lines):
 def make_pages(folder):
     """{path of a page: its Markdown}, from the folder of Doxygen's XML."""
     pages = Pages(folder)
-    headers = sorted(path.as_posix() for path in pathlib.Path("cairn").glob("*.h") if path.name != "cairn.h")
-    made = {f"api/{pathlib.Path(header).stem}.md": "\n".join(pages.page(header)) for header in headers}
+    headers = sorted(path.as_posix() for path in pathlib.Path(PUBLIC).rglob("*.h") if path.name != "cairn.h")
+    made = {f"api/{page_name(header)}.md": "\n".join(pages.page(header)) for header in headers}
     return made | {"api/index.md": "\n".join(pages.index(headers))}

@@ -1,6 +1,6 @@
 // Arrays in parts: spread over devices without a copy, copied from, gathered.
 #include <cairn/array/box.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <atomic>
 #include <cstring>

@@ -1,6 +1,6 @@
 // The text in `_sharding`. That it is what Orbax writes is tested against Orbax, in
 // tests/interop/test_sharding.py.
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include "tests/support/damage.h"
 #include "tests/support/matchers.h"

@@ -1,6 +1,6 @@
 // Meshes and partition specs to the boxes of devices. What JAX itself says is in
 // tests/interop/test_sharding.py.
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include "tests/support/matchers.h"
 

@@ -1,5 +1,5 @@
 // Where a restored array shall go.
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include "tests/support/matchers.h"
 

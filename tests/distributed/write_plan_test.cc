@@ -1,6 +1,6 @@
 // Who writes what. A thousand random cases beside Orbax itself are in
 // tests/interop/test_sharding.py.
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include "tests/support/matchers.h"
 

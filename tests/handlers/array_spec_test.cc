@@ -1,8 +1,8 @@
 // array_spec_test.cc -- specs spelled out, the worked examples of chunk shapes, and everything that
 // is refused; the comparison with the real package over random options is in
 // tests/interop/array_spec_test.py.
-#include <cairn/array_spec.h>
 #include <cairn/base/json/json.h>
+#include <cairn/orbax/array_spec.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 

@@ -1,6 +1,6 @@
 // byte_limiter_test.cc -- bytes in flight.
-#include <cairn/byte_limiter.h>
 #include <cairn/error.h>
+#include <cairn/orbax/byte_limiter.h>
 #include <gmock/gmock.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // registry_test.cc -- which handler a leaf has, and who may register what.
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <gmock/gmock.h>
 
 #include <functional>

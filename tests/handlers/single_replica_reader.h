@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/array/box.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -96,7 +96,7 @@ def test_pip_install_of_a_clean_clone_in_an_empty_environment(tmp_path):
     (sdist,) = DIST.glob("*.tar.gz")
     good("tar", "-xzf", sdist, "-C", tmp_path)
     source = tmp_path / sdist.name.removesuffix(".tar.gz")
-    folders = ("cairn", "cli", "cmake", "python")
+    folders = ("cairn", "cli", "cmake", "include", "python")
     files = [path for name in folders for path in (source / name).rglob("*") if path.is_file()]
     sources = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = good(*sources, *folders, cwd=ROOT)

@@ -1,7 +1,7 @@
 // contract_test.cc -- what every store promises, once for all of them. A store joins by adding a
 // Backend to kBackends.
 #include <cairn/base/executor.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <gmock/gmock.h>
 
 #include <atomic>

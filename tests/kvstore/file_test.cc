@@ -1,7 +1,7 @@
 // file_test.cc -- what is particular to folders, URLs and prefixes; the rest is in
 // contract_test.cc.
 #include <cairn/io/folder_handle.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // Every file of a small database cut at every length, and every bit of it flipped: what is read is
 // exactly what was written, or there is an error that names a place. Nothing covers the bytes of
 // out-of-line values, so only those may change unnoticed.
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <gtest/gtest.h>
 
 #include "tests/ocdbt/support.h"

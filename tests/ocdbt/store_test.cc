@@ -1,7 +1,7 @@
 // The database as a store: lookups through trees built by hand, and what a damaged or hostile one
 // does.
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/read/versions.h>
+#include <cairn/storage/kvstore.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/btree.h>
 #include <cairn/ocdbt/format/manifest.h>
+#include <cairn/storage/kvstore.h>
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,7 @@
 // transaction_test.cc -- changes to a database by OcdbtTransaction: all or nothing, on top of the
 // commits of others. What TensorStore makes of them is in tests/interop/storage/test_kv_store.py.
 #include <cairn/base/executor.h>
-#include <cairn/ocdbt.h>
+#include <cairn/storage/ocdbt.h>
 #include <gmock/gmock.h>
 
 #include <string>

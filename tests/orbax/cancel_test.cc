@@ -1,9 +1,9 @@
 // cancel_test.cc -- a request to stop a running save, and its time limit: it ends soon, and leaves
 // the older checkpoints and no new one.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/layout/layout.h>
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // checkpointer_test.cc -- checkpoints that are complete or absent, in the foreground and in the
 // background.
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>

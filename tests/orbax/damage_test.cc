@@ -3,6 +3,7 @@
 // or a cairn::Error: no crash, no hang, and no other bytes wherever a checksum covers the damaged
 // place. verify must then find what reading found.
 #include <cairn/cairn.h>
+#include <cairn/storage/kvstore.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -1,9 +1,9 @@
 // events_test.cc -- the events of saves and restores that the real package does not report in the
 // same way: each is sent once, when it should be, with all its attributes. test_observer compares
 // the others.
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/observer.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>

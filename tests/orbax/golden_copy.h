@@ -1,7 +1,7 @@
 // golden_copy.h -- copies of golden Orbax checkpoints, to be opened or damaged.
 #pragma once
 
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
 
 #include <cstring>
 #include <filesystem>

@@ -3,7 +3,7 @@
 // (tests/golden/orbax/make_golden.py).
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

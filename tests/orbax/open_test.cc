@@ -1,6 +1,7 @@
 // open_test.cc -- which directory is what: roots, steps, items, unfinished ones; and every reason
 // not to open.
 #include <cairn/cairn.h>
+#include <cairn/orbax/open.h>
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -3,8 +3,10 @@
 // gone; the target is absent or whole; the next save works. (ThreadSanitizer leaves this file out:
 // its children start threads.)
 #include <cairn/cairn.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree.h>
 #include <gmock/gmock.h>
 

@@ -2,9 +2,14 @@
 // over processes and their devices; what each process writes; what fails in one, at every stage;
 // processes that do not agree. The processes are threads here.
 #include <cairn/cairn.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
+#include <cairn/storage/kvstore.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // pytree_errors_test.cc -- everything that Orbax refuses of pytrees and that can be asked of Cairn:
 // the same trigger, our code, and a message that names what was given, where, what was expected,
 // and the way out. docs/compatibility.md has the table of both.
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/writer.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gmock/gmock.h>
 
 #include <complex>

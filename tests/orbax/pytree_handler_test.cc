@@ -2,10 +2,10 @@
 // one: handlers of the user's own, saves in the background, limits, priorities, merging, functions
 // instead of transforms, damage.
 #include <cairn/io/file.h>
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/write/writer.h>
 #include <cairn/open.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/storage/kvstore.h>
 #include <gmock/gmock.h>
 
 #include <atomic>

@@ -2,8 +2,13 @@
 // convert) takes the same leaves and stores the same bytes.
 #include <cairn/cairn.h>
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
+#include <cairn/storage/kvstore.h>
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -5,7 +5,9 @@
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

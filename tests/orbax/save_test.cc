@@ -5,6 +5,7 @@
 #include <cairn/io/file.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/open.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/file.h>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cairn/array/box.h>
-#include <cairn/checkpointer.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/handlers.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>

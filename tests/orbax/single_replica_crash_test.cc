@@ -1,7 +1,7 @@
 // single_replica_crash_test.cc -- processes of their own that share nothing but a folder restore
 // what one replica reads; one of them is killed at each of its collectives: the others have all, or
 // are told who is gone. (ThreadSanitizer leaves this file out: its children start threads.)
-#include <cairn/checkpointer.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>

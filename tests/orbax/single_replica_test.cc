@@ -1,8 +1,8 @@
 // single_replica_test.cc -- checkpoints that one replica's processes read for all: in every form of
 // storage, while the others have no data to read; what fails in one before, beside and while arrays
 // are read. The processes are threads here.
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 // staged_save_test.cc -- background saves use the memory of their copies again, and give it back.
-#include <cairn/checkpointer.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -2,9 +2,9 @@
 // one.
 #include <cairn/diff.h>
 #include <cairn/inspect.h>
-#include <cairn/kvstore.h>
-#include <cairn/ocdbt.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
+#include <cairn/storage/kvstore.h>
+#include <cairn/storage/ocdbt.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

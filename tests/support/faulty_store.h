@@ -2,8 +2,8 @@
 // change some; the other makes chosen operations fail.
 #pragma once
 
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/routing_store.h>
+#include <cairn/storage/kvstore.h>
 
 #include <atomic>
 #include <memory>

@@ -1,8 +1,8 @@
 // handlers.h -- registries of type handlers with options of one's own.
 #pragma once
 
-#include <cairn/handlers.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/sharding.h>
 
 #include <memory>
 #include <typeinfo>

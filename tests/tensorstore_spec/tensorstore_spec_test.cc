@@ -4,7 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>
 #include <cairn/ocdbt/format/manifest.h>
-#include <cairn/tensorstore_spec.h>
+#include <cairn/storage/tensorstore_spec.h>
 #include <gtest/gtest.h>
 #include <tests/support/matchers.h>
 #include <tests/support/temp_dir.h>

@@ -2,6 +2,9 @@
 // and nothing is written.
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
+#include <cairn/msgpack.h>
+#include <cairn/orbax/open.h>
+#include <cairn/orbax/sharding.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>

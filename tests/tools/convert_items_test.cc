@@ -4,7 +4,7 @@
 #include <cairn/io/file.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
 #include <cairn/open.h>
+#include <cairn/orbax/open.h>
 #include <cairn/safetensors.h>
 #include <gtest/gtest.h>
 

@@ -2,6 +2,8 @@
 // compare and check together, as threads and through files: every file is that of one process.
 #include <cairn/cairn.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/open.h>
+#include <cairn/tensorflow.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>

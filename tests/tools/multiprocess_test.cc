@@ -7,7 +7,8 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree.h>
 #include <gmock/gmock.h>
 

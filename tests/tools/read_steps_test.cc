@@ -1,6 +1,6 @@
 // read_steps_test.cc -- the steps of a directory in which a training job goes on.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
 #include <cairn/steps.h>
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 // transforms_test.cc -- planning and applying transforms. Every outcome was run with Orbax 0.12.8;
 // interop/test_transforms.py runs hundreds more.
-#include <cairn/transforms.h>
+#include <cairn/orbax/transforms.h>
 #include <gmock/gmock.h>
 
 #include <ctime>

@@ -6,7 +6,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/codec/decompress.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <cairn/zarr/read/array.h>
 #include <fmt/format.h>

@@ -3,7 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/zarr/read/array.h>
 
 #include <string>

@@ -1,7 +1,7 @@
 // mesh.h -- validates meshes.
 #pragma once
 
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <cstdint>
 #include <span>

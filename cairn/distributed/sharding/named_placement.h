@@ -2,7 +2,7 @@
 // for its own devices only, however many others there are.
 #pragma once
 
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <cstddef>
 #include <cstdint>

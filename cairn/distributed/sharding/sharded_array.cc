@@ -1,6 +1,6 @@
 // sharded_array.cc -- arrays in parts: makes them from a host array and copies from them.
 #include <cairn/array/box.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <unordered_set>
 

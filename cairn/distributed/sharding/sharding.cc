@@ -3,7 +3,7 @@
 #include <cairn/array/box.h>
 #include <cairn/distributed/sharding/mesh.h>
 #include <cairn/distributed/sharding/named_placement.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <algorithm>
 #include <charconv>

@@ -7,7 +7,7 @@
 //
 // Older writers omit axis_types and device_mesh.
 #include <cairn/base/json/json.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // sharding_text.cc -- describes a sharding in one line, for messages.
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 namespace cairn::inline v0 {
 namespace {

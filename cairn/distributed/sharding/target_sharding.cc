@@ -1,6 +1,6 @@
 // target_sharding.cc -- the sharding of a restored array: makes shardings from parts, and checks
 // whether one can be used with the available devices.
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <algorithm>
 #include <unordered_set>

@@ -2,7 +2,7 @@
 // is written exactly once.
 #include <cairn/array/box.h>
 #include <cairn/distributed/sharding/named_placement.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <algorithm>
 #include <limits>

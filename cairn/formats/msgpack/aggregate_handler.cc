@@ -1,7 +1,7 @@
 // aggregate_handler.cc -- a whole tree in one msgpack file.
-#include <cairn/aggregate_handler.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
+#include <cairn/orbax/aggregate_handler.h>
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/formats/msgpack/content.h>
 #include <cairn/formats/msgpack/sink.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree/names.h>
 
 #include <fmt/format.h>

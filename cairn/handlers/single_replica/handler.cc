@@ -1,6 +1,6 @@
 // handler.cc -- SingleReplicaArrayHandler: an ArrayHandler with another way to restore.
-#include <cairn/handlers.h>
 #include <cairn/handlers/single_replica/restore.h>
+#include <cairn/orbax/handlers.h>
 
 #include <utility>
 

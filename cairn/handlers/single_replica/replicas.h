@@ -2,7 +2,7 @@
 // replica, the primary, is read; the routes say which process then sends which box to which others.
 #pragma once
 
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/types.h>
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/distributed/transfer.h>
-#include <cairn/handlers.h>
 #include <cairn/handlers/array_restore.h>
 #include <cairn/handlers/single_replica/replicas.h>
+#include <cairn/orbax/handlers.h>
 
 #include <cstdint>
 #include <optional>

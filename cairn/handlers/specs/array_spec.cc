@@ -7,9 +7,9 @@
 //     "store_data_equal_to_fill_value":true}}
 // The cast is present only if the stored type differs. Chunks that equal the fill value are stored,
 // too, so that a missing chunk is known to be lost.
-#include <cairn/array_spec.h>
 #include <cairn/base/json/json.h>
 #include <cairn/handlers/specs/kvstore_spec.h>
+#include <cairn/orbax/array_spec.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 
 #include <utility>

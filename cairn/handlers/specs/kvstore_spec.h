@@ -2,8 +2,8 @@
 // contain them.
 #pragma once
 
-#include <cairn/array_spec.h>
 #include <cairn/base/json/json.h>
+#include <cairn/orbax/array_spec.h>
 
 #include <cstdint>
 

@@ -1,7 +1,7 @@
 // check.h -- reads a whole OCDBT database and reports all damage.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/verify_report.h>
 
 #include <set>

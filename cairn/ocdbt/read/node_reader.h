@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cairn/base/executor.h>
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/btree.h>
+#include <cairn/storage/kvstore.h>
 
 #include <memory>
 #include <mutex>

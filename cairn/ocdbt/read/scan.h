@@ -1,8 +1,8 @@
 // scan.h -- reads all keys or leaves of a B+tree in one pass.
 #pragma once
 
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/read/node_reader.h>
+#include <cairn/storage/kvstore.h>
 
 #include <string_view>
 #include <vector>

@@ -1,7 +1,7 @@
 // short_files.h -- finds a data file that a database refers to and that is missing or too short.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <string>
 

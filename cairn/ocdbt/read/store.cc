@@ -2,11 +2,11 @@
 // an old version, the version nodes on the path to it). B+tree nodes are read when a key leads to
 // them.
 #include <cairn/base/time_text.h>
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/ocdbt/read/node_reader.h>
 #include <cairn/ocdbt/read/scan.h>
 #include <cairn/ocdbt/read/versions.h>
+#include <cairn/storage/kvstore.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // versions.h -- finds the manifest of a database, and from it any of the database's versions.
 #pragma once
 
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/manifest.h>
 #include <cairn/ocdbt/read/node_reader.h>
+#include <cairn/storage/kvstore.h>
 
 #include <optional>
 #include <string>

@@ -1,8 +1,8 @@
 // data_writer.h -- appends values and nodes to new data files.
 #pragma once
 
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/write/entries.h>
+#include <cairn/storage/kvstore.h>
 
 #include <array>
 #include <functional>

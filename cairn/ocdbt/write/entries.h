@@ -2,8 +2,8 @@
 // they are split into nodes.
 #pragma once
 
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/btree.h>
+#include <cairn/storage/kvstore.h>
 
 #include <deque>
 #include <map>

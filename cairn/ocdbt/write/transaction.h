@@ -1,8 +1,8 @@
 // transaction.h -- the changes that an OcdbtTransaction collects.
 #pragma once
 
-#include <cairn/ocdbt.h>
 #include <cairn/ocdbt/write/writer.h>
+#include <cairn/storage/ocdbt.h>
 
 #include <string>
 #include <vector>

@@ -3,8 +3,8 @@
 // the whole commit visible.
 #pragma once
 
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/format/manifest.h>
+#include <cairn/storage/kvstore.h>
 
 #include <array>
 #include <cstdint>

@@ -5,10 +5,10 @@
 #include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/base/text.h>
-#include <cairn/kvstore.h>
 #include <cairn/ocdbt/read/short_files.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 #include <cairn/zarr/metadata/array_metadata.h>
 #include <cairn/zarr/metadata/chunk_grid.h>

@@ -1,5 +1,5 @@
 // checkpoint_directory.cc -- what the library does for its own checkpoints, for others.
-#include <cairn/checkpoint_directory.h>
+#include <cairn/orbax/checkpoint_directory.h>
 
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>

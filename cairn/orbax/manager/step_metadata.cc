@@ -1,5 +1,5 @@
 // step_metadata.cc -- collects what a checkpoint records about itself.
-#include <cairn/step_metadata.h>
+#include <cairn/orbax/step_metadata.h>
 
 #include <cairn/base/errors.h>
 #include <cairn/io/file.h>

@@ -6,7 +6,7 @@
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
 #include <fmt/format.h>
 

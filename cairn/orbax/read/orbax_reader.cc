@@ -4,7 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/handlers/zarr_metadata.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
 #include <cairn/orbax/read/describe.h>
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 
 #include <cairn/checkpoint.h>
 #include <cairn/handlers/array_reader.h>
-#include <cairn/kvstore.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 
 #include <functional>

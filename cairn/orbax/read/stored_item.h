@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/base/executor.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/orbax/read/pytree_item.h>
 #include <cairn/tree/name_table.h>
 

@@ -7,7 +7,7 @@
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/orbax_reader.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree/metadata/key_faults.h>
 #include <cairn/tree/name_table.h>
 #include <cairn/zarr/metadata/refused_metadata.h>

@@ -1,9 +1,9 @@
 // construct_restore_args.cc -- derives the arguments of a restore from its target.
-#include <cairn/handlers.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <complex>
 #include <string>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/distributed/process_group.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/tree.h>
 
 #include <functional>

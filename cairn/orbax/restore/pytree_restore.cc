@@ -7,6 +7,7 @@
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/open.h>
 #include <cairn/orbax/restore/leaf_restorer.h>
 #include <cairn/orbax/restore/multiprocess_restore.h>
 #include <cairn/orbax/restore/pytree_transform.h>

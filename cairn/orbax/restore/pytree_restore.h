@@ -1,8 +1,8 @@
 // pytree_restore.h -- restores one item of a checkpoint to a tree, through type handlers.
 #pragma once
 
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/orbax/read/stored_item.h>
-#include <cairn/pytree_checkpoint_handler.h>
 
 #include <functional>
 #include <memory>

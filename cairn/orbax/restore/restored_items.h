@@ -1,9 +1,9 @@
 // restored_items.h -- restores the items of a checkpoint by their kinds.
 #pragma once
 
-#include <cairn/checkpoint_items.h>
 #include <cairn/observer.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/checkpoint_items.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <string>
 #include <string_view>

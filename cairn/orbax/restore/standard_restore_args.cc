@@ -1,10 +1,10 @@
 // standard_restore_args.cc -- the restore arguments that StandardCheckpointHandler derives from its
 // target and from what is stored.
-#include <cairn/checkpoint_items.h>
+#include <cairn/orbax/checkpoint_items.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/orbax.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/open.h>
+#include <cairn/orbax/sharding.h>
 
 #include <map>
 #include <string>

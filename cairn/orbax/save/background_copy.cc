@@ -2,7 +2,7 @@
 #include <cairn/orbax/save/background_copy.h>
 
 #include <cairn/array/byte_count.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // background_copy.h -- what a background save copies before it returns.
 #pragma once
 
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/tree.h>
 
 #include <cstdint>

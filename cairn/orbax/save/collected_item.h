@@ -5,7 +5,7 @@
 #include <cairn/array/staging.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/memory/raw_bytes.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/orbax/save/item_writer.h>
 
 #include <exception>

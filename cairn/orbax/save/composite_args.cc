@@ -6,7 +6,7 @@
 #include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <utility>

@@ -1,7 +1,7 @@
 // composite_args.h -- what a checkpoint is made of: trees and files.
 #pragma once
 
-#include <cairn/checkpoint_items.h>
+#include <cairn/orbax/checkpoint_items.h>
 #include <cairn/types.h>
 
 #include <functional>

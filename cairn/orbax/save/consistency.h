@@ -5,7 +5,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/types.h>
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 // one item.
 #pragma once
 
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cstddef>
 #include <string>

@@ -5,7 +5,6 @@
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/kvstore.h>
 #include <cairn/kvstore/file_system.h>
 #include <cairn/ocdbt/write/database_sink.h>
 #include <cairn/orbax/commit/pending_directory.h>
@@ -14,6 +13,7 @@
 #include <cairn/orbax/save/array_names.h>
 #include <cairn/orbax/save/consistency.h>
 #include <cairn/orbax/save/database_options.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 
 #include <future>

@@ -1,7 +1,7 @@
 // memory_regulator.h -- adapts the limit on bytes copied from devices to the memory of the host.
 #pragma once
 
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 namespace cairn::inline v0 {
 

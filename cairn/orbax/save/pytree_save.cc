@@ -7,6 +7,7 @@
 #include <cairn/base/observer/observe.h>
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/open.h>
 #include <cairn/orbax/save/collected_item.h>
 #include <cairn/tree/metadata/key_types.h>
 #include <cairn/tree/metadata/rich_types.h>

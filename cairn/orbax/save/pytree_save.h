@@ -1,8 +1,8 @@
 // pytree_save.h -- saves a tree to the files of one item, through type handlers.
 #pragma once
 
-#include <cairn/orbax.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/options.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cairn/array/staging.h>
 #include <cairn/base/executor.h>

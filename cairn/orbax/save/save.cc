@@ -3,10 +3,10 @@
 #include <cairn/orbax/save/save.h>
 
 #include <cairn/base/executor.h>
-#include <cairn/handlers.h>
-#include <cairn/orbax.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/open.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
 #include <cairn/orbax/save/save_progress.h>

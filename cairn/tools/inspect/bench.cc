@@ -9,7 +9,8 @@
 #include <cairn/io/file.h>
 #include <cairn/kvstore/file_system.h>
 #include <cairn/maintain.h>
-#include <cairn/orbax.h>
+#include <cairn/options.h>
+#include <cairn/orbax/open.h>
 #include <cairn/tools/inspect/bench_figures.h>
 #include <cairn/tools/report/json_text.h>
 #include <fcntl.h>

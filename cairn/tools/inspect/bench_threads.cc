@@ -2,7 +2,7 @@
 // the storage at a time, so it is also the depth of the storage's queue.
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax.h>
+#include <cairn/orbax/open.h>
 #include <cairn/tools/inspect/bench_figures.h>
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/inspect.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <map>
 

@@ -2,7 +2,7 @@
 #include <cairn/inspect.h>
 
 #include <cairn/base/visible_text.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 namespace cairn::inline v0 {
 

@@ -2,7 +2,7 @@
 #include <cairn/tools/save/named_arrays.h>
 
 #include <cairn/error.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <cstdint>

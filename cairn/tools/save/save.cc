@@ -7,6 +7,7 @@
 #include <cairn/npz.h>
 #include <cairn/open.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/open.h>
 #include <cairn/safetensors.h>
 #include <cairn/tools/save/named_arrays.h>
 

@@ -1,5 +1,5 @@
 // apply.cc -- reads transforms from a tree, and applies them to the values that were read.
-#include <cairn/transforms.h>
+#include <cairn/orbax/transforms.h>
 #include <cairn/tree.h>
 #include <cairn/tree/transform/transform_keys.h>
 

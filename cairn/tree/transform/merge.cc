@@ -1,5 +1,5 @@
 // merge.cc -- merges and intersects trees by their paths.
-#include <cairn/transforms.h>
+#include <cairn/orbax/transforms.h>
 
 #include <cairn/base/errors.h>
 

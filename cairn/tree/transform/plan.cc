@@ -1,6 +1,6 @@
 // plan.cc -- decides which stored leaves a set of transforms needs and how each output is made,
 // before anything is read.
-#include <cairn/transforms.h>
+#include <cairn/orbax/transforms.h>
 
 #include <cairn/tree/transform/regex.h>
 #include <cairn/tree/transform/transform_keys.h>

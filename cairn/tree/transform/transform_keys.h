@@ -2,7 +2,7 @@
 // them.
 #pragma once
 
-#include <cairn/transforms.h>
+#include <cairn/orbax/transforms.h>
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/base/verify_part.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/types.h>
 #include <cairn/zarr/metadata/array_metadata.h>
 

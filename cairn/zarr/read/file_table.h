@@ -3,7 +3,7 @@
 
 #include <cairn/io/file.h>
 #include <cairn/io/folder_handle.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/types.h>
 
 #include <cstdint>

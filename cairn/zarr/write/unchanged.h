@@ -2,7 +2,7 @@
 // stored.
 #pragma once
 
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/zarr/write/chunk_plan.h>
 #include <cairn/zarr/write/write_array.h>
 

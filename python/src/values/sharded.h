@@ -1,7 +1,7 @@
 // sharded.h -- arrays of JAX, described by cairn._jax, as the library's ShardedArray.
 #pragma once
 
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <nanobind/nanobind.h>
 

@@ -8,7 +8,7 @@
 #include "../errors.h"
 
 #include <cairn/error.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/string.h>

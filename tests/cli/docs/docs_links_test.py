@@ -10,7 +10,7 @@ import pytest
 from command import ROOT
 from pages import PAGES, anchors_of, links_of, parse, text_of
 
-# A path in the repository, as prose names it: `cairn/open.h`, `tests/layering_test.py`, `docs/images/`.
+# A path in the repository, as prose names it, or that of a public header as it is included: `cairn/open.h`, `tests/layering_test.py`, `docs/images/`.
 NAMED = re.compile(r"`((?:cairn|cli|bench|docs|examples|fuzz|scripts|tests)/[\w./-]*[\w/])`")
 MAKE = re.compile(r"(?:^|`)make ([a-z][\w-]*)", re.MULTILINE)
 
@@ -35,7 +35,7 @@ def test_links(page):
 def test_names(page):
     for number, line in enumerate(parse(text_of(page))[1], 1):
         for path in NAMED.findall(line):
-            assert (ROOT / path).exists(), f"{page}:{number}: there is no {path}"
+            assert any((ROOT / base / path).exists() for base in ("", "include")), f"{page}:{number}: there is no {path}"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -47,9 +47,11 @@ def test_make_targets(page):
 def test_site_has_every_header():
     """`make docs` finds a missing page too, but only there."""
     site = (ROOT / "mkdocs.yml").read_text()
-    for header in sorted(pathlib.Path(ROOT / "cairn").glob("*.h")):
+    public = pathlib.Path(ROOT / "include/cairn")
+    for header in sorted(public.rglob("*.h")):
+        page = "_".join(header.relative_to(public).with_suffix("").parts)
         if header.name != "cairn.h":
-            assert f"api/{header.stem}.md" in site, f"mkdocs.yml has no line for cairn/{header.name}"
+            assert f"api/{page}.md" in site, f"mkdocs.yml has no line for {header.relative_to(public)}"
 
 
 def test_picture_of_folders_is_current():

@@ -153,10 +153,12 @@ def test_cpp_compiles(tmp_path):
     some = [(page, block) for page, block in ALL if block.language == "cpp" and not is_program(block)]
     includes = {line for _, block in some for line in re.findall(r"^#include.*", block.body, re.MULTILINE)}
     source = tmp_path / "blocks.cc"
-    source.write_text("\n".join(sorted(includes | {"#include <cairn/cairn.h>"})) + "\n"
+    public = {f"#include <{header.relative_to(ROOT / 'include').as_posix()}>"
+              for header in (ROOT / "include").rglob("*.h") if header.name != "mpi.h"}
+    source.write_text("\n".join(sorted(includes | public)) + "\n"
                       + "".join(source_of(page, block) for page, block in some))
     flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable",
-             f"-I{ROOT}"]
+             f"-I{ROOT}/include"]
     done = subprocess.run([os.environ.get("CXX", "c++"), *flags, source], capture_output=True, timeout=120)
     assert done.returncode == 0, done.stderr.decode()
 
@@ -165,7 +167,7 @@ def test_a_container_as_a_leaf_is_one_clear_error(tmp_path):
     source = tmp_path / "leaf.cc"
     source.write_text("#include <cairn/tree.h>\n#include <vector>\n"
                       'const cairn::Tree tree{{"w", std::vector<float>{1, 2}}};\n')
-    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", f"-I{ROOT}", source]
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-fsyntax-only", f"-I{ROOT}/include", source]
     done = subprocess.run(command, capture_output=True, timeout=120)
     errors = [line for line in done.stderr.decode().splitlines() if " error: " in line]
     assert done.returncode != 0 and len(errors) == 1, done.stderr.decode()

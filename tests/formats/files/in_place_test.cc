@@ -2,6 +2,7 @@
 // checkpoint, as cp and rsync --inplace do: readers report it and never mix the old and the new.
 #include <cairn/array/box.h>
 #include <cairn/cairn.h>
+#include <cairn/orbax/open.h>
 #include <gmock/gmock.h>
 
 #include <chrono>

@@ -2,7 +2,7 @@
 // fetched.
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tensor_source.h>
 
 #include <sys/mman.h>

@@ -16,9 +16,10 @@
 // {"op": "path", "name": text, "dir": text}: of a ParamInfo -> text
 // {"op": "flags", "of": [true | false | null, ...]}: is_ocdbt_checkpoint of leaves that one call
 //    serializes -> null
-#include <cairn/array_spec.h>
-#include <cairn/byte_limiter.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/array_spec.h>
+#include <cairn/orbax/byte_limiter.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/open.h>
 #include <cairn/orbax/save/memory_regulator.h>
 #include <unistd.h>
 

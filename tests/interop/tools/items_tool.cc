@@ -9,11 +9,11 @@
 // {"op": "metadata", "path"}  -> metadata_json.h
 // {"op": "construct", "target": tree}  -> tree of restore args
 // {"op": "merge" | "intersect", "trees": [...], "target": tree | null}  -> tree
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
-#include <cairn/sharding.h>
-#include <cairn/step_metadata.h>
-#include <cairn/transforms.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/sharding.h>
+#include <cairn/orbax/step_metadata.h>
+#include <cairn/orbax/transforms.h>
 
 #include <string>
 

@@ -14,7 +14,7 @@
 // {"op": "restore_large", "dir": folder}: with the default limits, restores `w` to one device
 //   -> null
 #include <cairn/base/json/json.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <algorithm>
 #include <cstring>

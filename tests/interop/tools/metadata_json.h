@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/base/json/json.h>
-#include <cairn/step_metadata.h>
+#include <cairn/orbax/step_metadata.h>
 
 #include <utility>
 

@@ -21,7 +21,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/msgpack.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tensor_source.h>
 
 #include <algorithm>

@@ -2,6 +2,9 @@
 #include "tests/interop/tools/multiprocess_jobs.h"
 
 #include <cairn/cairn.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 #include <signal.h>
 
 #include <fstream>

@@ -33,11 +33,11 @@
 // Out: for each job {"tree": ..., "events": [...]}, {"done": true, "compared": [[[name, ...],
 // [name, ...]], ...], "copied": [[name, ...] before the save returned, [name, ...] later],
 // "barriers": [text, ...]} or {"error": text, "code": "invalid_argument"}
-#include <cairn/aggregate_handler.h>
 #include <cairn/base/json/json.h>
-#include <cairn/checkpointer.h>
 #include <cairn/open.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/aggregate_handler.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <algorithm>
 #include <memory>

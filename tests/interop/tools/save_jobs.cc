@@ -1,7 +1,7 @@
 // save_jobs.cc -- what a job says, as the library takes it.
 #include "tests/interop/tools/save_jobs.h"
 
-#include <cairn/checkpointer.h>
+#include <cairn/orbax/checkpointer.h>
 
 #include <stdexcept>
 #include <string>

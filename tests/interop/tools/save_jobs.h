@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cairn/base/json/json.h>
-#include <cairn/handlers.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <functional>
 #include <memory>

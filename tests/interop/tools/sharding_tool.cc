@@ -14,7 +14,7 @@
 //          -> {"write_shape": [...], "pieces": [[DEVICE, ORIGIN, SHAPE], ...]}
 // or {"error": MESSAGE}.
 #include <cairn/base/json/json.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 
 #include <algorithm>
 #include <string>

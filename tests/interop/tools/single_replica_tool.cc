@@ -12,7 +12,7 @@
 //      "invalid_argument"}, of the first process that failed
 #include <cairn/array/box.h>
 #include <cairn/base/json/json.h>
-#include <cairn/checkpointer.h>
+#include <cairn/orbax/checkpointer.h>
 
 #include <algorithm>
 #include <memory>

@@ -18,12 +18,12 @@
 //       "target_data_file_size": n, "kvstore": {}}}]
 // Out: for each job what it gives, or {"error": text}
 #include <cairn/array/box.h>
-#include <cairn/array_spec.h>
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
-#include <cairn/orbax.h>
-#include <cairn/tensorstore_spec.h>
+#include <cairn/orbax/array_spec.h>
+#include <cairn/orbax/open.h>
+#include <cairn/storage/tensorstore_spec.h>
 
 #include <string>
 

@@ -13,6 +13,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/json/json.h>
 #include <cairn/cairn.h>
+#include <cairn/orbax/transforms.h>
 #include <cairn/tree/transform/regex.h>
 
 #include <map>

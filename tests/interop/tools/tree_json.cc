@@ -2,9 +2,9 @@
 #include "tests/interop/tools/tree_json.h"
 
 #include <cairn/error.h>
-#include <cairn/leaf_args.h>
-#include <cairn/pytree_checkpoint_handler.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 
 #include <cstring>
 #include <map>

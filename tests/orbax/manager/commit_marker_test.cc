@@ -1,11 +1,11 @@
 // commit_marker_test.cc -- checkpoints that are written at their path and end with a marker, and
 // directories of checkpoints that hold files of others.
-#include <cairn/checkpoint_directory.h>
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpoint_directory.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/steps.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // items_test.cc -- items that the comparison with Orbax (tests/interop/orbax/test_items.py) cannot
 // see: what is refused, damage, and files of the caller's own.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,8 +1,8 @@
 // step_metadata_test.cc -- metadata of steps that the comparison with the real package
 // (tests/interop/orbax/test_step_metadata.py) does not have: missing and damaged files.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/io/file.h>
+#include <cairn/orbax/checkpointer.h>
 #include <gtest/gtest.h>
 
 #include "tests/orbax/manager/small_steps.h"

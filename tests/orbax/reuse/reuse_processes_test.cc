@@ -2,8 +2,8 @@
 // files of what did not change: what each shares, that every step is whole without the others, and
 // that nothing damaged is ever shared.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/inspect.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/steps.h>
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpointer.h>
 #include <sys/stat.h>
 
 #include <cstdint>

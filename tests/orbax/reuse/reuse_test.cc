@@ -1,10 +1,10 @@
 // reuse_test.cc -- steps that share the files of what did not change: what is shared and what is
 // not, that every step is whole without the others, and that nothing damaged is ever shared.
 #include <cairn/checkpoint_manager.h>
-#include <cairn/checkpointer.h>
 #include <cairn/inspect.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
+#include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/steps.h>
 #include <fcntl.h>

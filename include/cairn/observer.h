@@ -1,5 +1,5 @@
-// observer.h -- what the library reports while it works: warnings, durations, sizes. It reports to
-// the observer in the options of a save or restore, and to nobody by default. docs/observer.md
+// observer.h -- what the library reports while it works: warnings, durations, sizes, progress. It
+// reports to the functions in the options of a save or restore, and to nobody by default. docs/observer.md
 // lists the events.
 #pragma once
 
@@ -43,6 +43,9 @@ struct Event {
 // called from several threads at once, and in the middle of a save: it should return soon. An
 // observer must not throw. An exception that leaves it is dropped, and the save or restore goes on.
 using Observer = std::function<void(const Event&)>;
+
+// Progress callback: (bytes done, bytes in total). Called from worker threads. Null: none.
+using ProgressFn = std::function<void(std::uint64_t, std::uint64_t)>;
 
 // The event as one line of text, for people: `warning save.small_chunks array="w" bytes=512`.
 std::string event_text(const Event& event);

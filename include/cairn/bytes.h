@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -73,6 +74,13 @@ struct Resources {
   std::size_t threads = 0;  // worker threads; 0: as many as the process may run on
   // Working memory in bytes, beyond the memory that the caller provides or receives.
   std::uint64_t memory = std::uint64_t{1} << 30U;
+};
+
+// A version of an OCDBT database. Both members empty: the newest version.
+struct OcdbtVersion {
+  std::optional<std::uint64_t> generation = {};  // exactly this generation number
+  // The newest version committed at or before this time, in nanoseconds since 1970.
+  std::optional<std::uint64_t> commit_time_ns = {};
 };
 
 // Alignment in bytes of arrays in a shared buffer, and of every Buffer. With it no element and no

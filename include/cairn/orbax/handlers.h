@@ -2,13 +2,13 @@
 // registry of handlers. Names, rules and results are those of Orbax's type handlers.
 #pragma once
 
-#include <cairn/array_spec.h>
-#include <cairn/byte_limiter.h>
 #include <cairn/checkpoint.h>
 #include <cairn/distributed.h>
-#include <cairn/leaf_args.h>
 #include <cairn/observer.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/array_spec.h>
+#include <cairn/orbax/byte_limiter.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 

@@ -3,7 +3,7 @@
 // defaults.
 #pragma once
 
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 

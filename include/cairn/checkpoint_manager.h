@@ -3,9 +3,9 @@
 // this class continue each other's directories.
 #pragma once
 
-#include <cairn/checkpoint_items.h>
-#include <cairn/pytree_checkpoint_handler.h>
-#include <cairn/step_metadata.h>
+#include <cairn/orbax/checkpoint_items.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/step_metadata.h>
 #include <cairn/step_policies.h>
 
 #include <chrono>

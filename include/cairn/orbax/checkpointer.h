@@ -3,9 +3,9 @@
 // the same names with a PyTreeCheckpointHandler: each restores what the other saves.
 #pragma once
 
-#include <cairn/checkpoint_items.h>
-#include <cairn/orbax.h>
-#include <cairn/pytree_checkpoint_handler.h>
+#include <cairn/orbax/checkpoint_items.h>
+#include <cairn/options.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <memory>
 #include <optional>

@@ -6,7 +6,7 @@
 #include <cairn/compression.h>
 #include <cairn/distributed.h>
 #include <cairn/msgpack.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/types.h>
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 
 #include <cairn/bytes.h>
 #include <cairn/error.h>
-#include <cairn/kvstore.h>
+#include <cairn/storage/kvstore.h>
 
 #include <cstdint>
 #include <memory>

@@ -3,9 +3,9 @@
 // files.
 #pragma once
 
-#include <cairn/leaf_args.h>
-#include <cairn/pytree_checkpoint_handler.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/leaf_args.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/sharding.h>
 
 #include <any>
 #include <functional>

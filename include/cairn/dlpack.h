@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/error.h>
-#include <cairn/sharding.h>
+#include <cairn/orbax/sharding.h>
 #include <cairn/types.h>
 
 #include <cstdint>

@@ -8,13 +8,13 @@
 // failed_precondition for a save after close(), io.
 #pragma once
 
-#include <cairn/array_spec.h>
 #include <cairn/compression.h>
 #include <cairn/distributed.h>
-#include <cairn/handlers.h>
 #include <cairn/observer.h>
-#include <cairn/orbax.h>
-#include <cairn/transforms.h>
+#include <cairn/orbax/array_spec.h>
+#include <cairn/orbax/handlers.h>
+#include <cairn/options.h>
+#include <cairn/orbax/transforms.h>
 #include <cairn/tree.h>
 
 #include <chrono>

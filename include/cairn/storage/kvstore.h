@@ -142,12 +142,6 @@ StorePtr prefix_store(StorePtr base, std::string prefix);
 // Removes all keys of a range, one at a time (not atomically).
 void remove_range(KvStore& store, const KeyRange& range);
 
-// A version of an OCDBT database. Both members empty: the newest version.
-struct OcdbtVersion {
-  std::optional<std::uint64_t> generation = {};  // exactly this generation number
-  // The newest version committed at or before this time, in nanoseconds since 1970.
-  std::optional<std::uint64_t> commit_time_ns = {};
-};
 // Opens the OCDBT database whose files are the keys of `base` (manifest.ocdbt, d/...), as a
 // read-only store. Without a manifest the database is empty; if a version is named, throws
 // not_found. Throws data_loss for a damaged manifest. `threads` as in Resources: how many nodes of

@@ -4,7 +4,7 @@
 
 #include <cairn/bytes.h>
 #include <cairn/error.h>
-#include <cairn/kvstore.h>
+#include <cairn/observer.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 #include <cairn/verify_report.h>
@@ -196,9 +196,6 @@ struct ProgramObject {
   std::vector<Value> values;
   std::vector<Slot> slots;
 };
-
-// Progress callback: (bytes done, bytes in total). Called from worker threads. Null: none.
-using ProgressFn = std::function<void(std::uint64_t, std::uint64_t)>;
 
 // One box of one tensor in a bulk read.
 struct ReadRequest {

@@ -11,8 +11,8 @@
 #pragma once
 
 #include <cairn/error.h>
-#include <cairn/kvstore.h>
-#include <cairn/ocdbt.h>
+#include <cairn/storage/kvstore.h>
+#include <cairn/storage/ocdbt.h>
 #include <cairn/types.h>
 
 #include <cstddef>

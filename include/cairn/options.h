@@ -1,5 +1,4 @@
-// orbax.h -- opens and saves Orbax checkpoints. An Orbax checkpoint is a directory; a save makes it
-// appear complete or not at all.
+// options.h -- the options of a save. Those of opening are in checkpoint.h.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -9,25 +8,13 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
-
-// Whether `path` is a directory that looks like an Orbax checkpoint, a step root, an item or a bare
-// OCDBT database.
-bool is_orbax(const std::string& path);
-
-// Whether the folder of an item holds an OCDBT database: it has a file manifest.ocdbt. Orbax's
-// is_ocdbt_checkpoint. Throws io if the system cannot tell.
-bool is_ocdbt_checkpoint(const std::string& path);
-
-// Opens an Orbax checkpoint of any layout. Throws as cairn::open, but also opens a checkpoint of
-// which nothing is left, so that its info() and verify() can say so.
-std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
 // Whether a save shares stored arrays with an earlier checkpoint.
 enum class Reuse : std::uint8_t {
@@ -35,7 +22,7 @@ enum class Reuse : std::uint8_t {
   kUnchanged  // arrays whose bytes are those of the earlier checkpoint are not written again
 };
 
-// Options of save_orbax and cairn::save. Values that make no sense are invalid_argument.
+// Options of cairn::save and save_orbax. Values that make no sense are invalid_argument.
 struct SaveOptions {
   // Store all arrays in one OCDBT database; false: one folder per parameter.
   bool use_ocdbt = true;
@@ -93,16 +80,6 @@ struct SaveOptions {
   // that an interrupted save may leave. After the commit the request has no effect.
   std::stop_token cancel = {};
 };
-
-// Saves a tree as an Orbax checkpoint at a local path. The data is written to
-// <path>.orbax-checkpoint-tmp, synced and renamed, so that a reader finds the whole checkpoint or
-// nothing. The leaves go to the handlers of default_type_handler_registry(): Array becomes
-// "np.ndarray", ShardedArray "jax.Array", a number "scalar". Every value carries a checksum that
-// all readers check, unless the compression is kNone or kBlosc.
-//
-// Throws already_exists if the target exists and may not be replaced, invalid_argument (naming the
-// leaf) for a leaf that the format cannot hold, and io if the operating system refuses.
-void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cairn/checkpoint.h>
-#include <cairn/orbax.h>
+#include <cairn/options.h>
 #include <cairn/tree.h>
 
 #include <cstdint>
