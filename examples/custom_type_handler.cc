@@ -5,6 +5,7 @@
 // the leaf's name. Run it with a folder to save into; it saves, restores and compares.
 #include <cairn/cairn.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/orbax/leaf_args.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 

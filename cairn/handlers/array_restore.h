@@ -2,6 +2,7 @@
 // once, however many devices need it.
 #pragma once
 
+#include <cairn/distributed.h>
 #include <cairn/handlers/box_table.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/orbax/handlers.h>

@@ -10,6 +10,7 @@
 #include <cairn/kvstore/value_fingerprints.h>
 #include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <cstdint>

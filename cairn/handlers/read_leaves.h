@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 
 #include <span>
 #include <string_view>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/orbax/checkpoint_items.h>
-#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_args.h>
 #include <cairn/orbax/step_metadata.h>
 #include <cairn/step_policies.h>
 

@@ -1,5 +1,6 @@
 // registry_test.cc -- which handler a leaf has, and who may register what.
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <gmock/gmock.h>
 
 #include <functional>

@@ -4,6 +4,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -5,6 +5,7 @@
 #include <cairn/io/file.h>
 #include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/orbax/leaf_args.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/orbax/sharding.h>

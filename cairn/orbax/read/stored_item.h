@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/distributed.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/orbax/read/pytree_item.h>
 #include <cairn/tree/name_table.h>
 

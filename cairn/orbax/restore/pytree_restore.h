@@ -1,6 +1,7 @@
 // pytree_restore.h -- restores one item of a checkpoint to a tree, through type handlers.
 #pragma once
 
+#include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/orbax/read/stored_item.h>
 

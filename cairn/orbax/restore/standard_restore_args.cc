@@ -5,6 +5,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/sharding.h>
+#include <cairn/orbax/type_handler.h>
 
 #include <map>
 #include <string>

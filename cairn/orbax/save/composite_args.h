@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/orbax/checkpoint_items.h>
+#include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/types.h>
 
 #include <functional>

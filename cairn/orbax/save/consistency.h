@@ -6,6 +6,7 @@
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/types.h>
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cairn/orbax/leaf_args.h>
-#include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/pytree_args.h>
 #include <cairn/orbax/sharding.h>
 
 #include <any>

@@ -8,6 +8,7 @@
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <typeindex>
@@ -33,6 +34,9 @@ struct SaveArgs {
   std::optional<Shape> write_chunk_shape = {};
   std::optional<Shape> read_chunk_shape = {};
 };
+
+// Whether the leaf with this path is copied before a background save returns.
+using IsPrioritizedKeyFn = std::function<bool(const KeyPath&)>;
 
 // The type as which a leaf is restored: a typestr ("np.ndarray"), or a C++ type with a registered
 // handler.

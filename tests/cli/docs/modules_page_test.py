@@ -92,8 +92,8 @@ def check_row(line, cells):
     assert state in ("same",) or ": " in state, f"{PAGE}:{line}: '{state}' gives no reason"
     declared = ""
     for header in re.findall(r"`([^`]+)`", headers):
-        assert (ROOT / "cairn" / header).exists(), f"{PAGE}:{line}: there is no cairn/{header}"
-        declared += (ROOT / "cairn" / header).read_text()
+        assert (ROOT / "include/cairn" / header).exists(), f"{PAGE}:{line}: there is no cairn/{header}"
+        declared += (ROOT / "include/cairn" / header).read_text()
     words = set(re.findall(r"\w+", declared))
     for name in re.findall(r"`([^`]+)`", names):
         assert set(name.split("::")) <= words, f"{PAGE}:{line}: {headers} does not have {name}"

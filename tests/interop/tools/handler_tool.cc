@@ -19,6 +19,7 @@
 #include <cairn/orbax/array_spec.h>
 #include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/handlers.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/save/memory_regulator.h>
 #include <unistd.h>

@@ -14,6 +14,7 @@
 // {"op": "restore_large", "dir": folder}: with the default limits, restores `w` to one device
 //   -> null
 #include <cairn/base/json/json.h>
+#include <cairn/orbax/item_storage.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <algorithm>
