@@ -1,4 +1,5 @@
 // convert.cc -- cairn convert: writes a checkpoint in another format.
+#include <cairn/msgpack.h>
 #include "arguments/orbax_target.h"
 #include "commands.h"
 #include "ranks.h"

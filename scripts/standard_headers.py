@@ -71,7 +71,8 @@ NAMES = {
     "thread": "this_thread:: thread thread::",
     "tuple": "tie tuple tuple_size",
     "type_traits": """conditional_t decay_t enable_if_t is_arithmetic_v is_class_v is_constructible_v is_convertible_v
-        is_floating_point_v is_integral_v is_same_v is_signed_v is_unsigned_v is_void_v make_signed_t remove_cv_t
+        is_floating_point_v is_integral_v is_nothrow_move_assignable_v is_nothrow_move_constructible_v is_same_v
+        is_signed_v is_unsigned_v is_void_v make_signed_t remove_cv_t
         remove_cvref_t""",
     "typeindex": "type_index",
     "unordered_map": "unordered_map unordered_multimap",

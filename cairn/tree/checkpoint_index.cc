@@ -156,6 +156,11 @@ std::optional<std::size_t> Checkpoint::Names::find_spelled(const TensorList& all
                    }));
 }
 
+TensorList::TensorList(std::shared_ptr<const std::vector<TensorInfo>> leaves)
+    : leaves_(std::move(leaves)) {}
+TensorList::TensorList(std::vector<TensorInfo> leaves)
+    : leaves_(std::make_shared<const std::vector<TensorInfo>>(std::move(leaves))) {}
+
 Checkpoint::Checkpoint() : names_(std::make_unique<Names>()) {}
 Checkpoint::~Checkpoint() = default;
 

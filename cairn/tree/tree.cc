@@ -286,6 +286,15 @@ std::optional<EmptyNode> empty_node_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+Tree::Tree() noexcept = default;
+Tree::Tree(Value value) : value_(std::move(value)) {}
+Tree::Tree(const Tree& other) = default;
+Tree::Tree(Tree&& other) noexcept = default;
+Tree& Tree::operator=(const Tree& other) = default;
+Tree& Tree::operator=(Tree&& other) noexcept = default;
+Tree::~Tree() = default;
+static_assert(std::is_nothrow_move_constructible_v<Tree::Value>);
+static_assert(std::is_nothrow_move_assignable_v<Tree::Value>);
 Tree::Tree(std::initializer_list<std::pair<std::string, Tree>> members)
     : value_(std::in_place_type<Dict>, members) {}
 

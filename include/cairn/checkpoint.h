@@ -232,10 +232,8 @@ class TensorList {
   using const_iterator = const TensorInfo*;
   using iterator = const_iterator;
 
-  explicit TensorList(std::shared_ptr<const std::vector<TensorInfo>> leaves)
-      : leaves_(std::move(leaves)) {}
-  explicit TensorList(std::vector<TensorInfo> leaves = {})
-      : leaves_(std::make_shared<const std::vector<TensorInfo>>(std::move(leaves))) {}
+  explicit TensorList(std::shared_ptr<const std::vector<TensorInfo>> leaves);
+  explicit TensorList(std::vector<TensorInfo> leaves = {});
 
   [[nodiscard]] const TensorInfo* data() const { return leaves_->data(); }
   [[nodiscard]] std::size_t size() const { return leaves_->size(); }

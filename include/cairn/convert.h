@@ -5,7 +5,6 @@
 #include <cairn/checkpoint.h>
 #include <cairn/compression.h>
 #include <cairn/distributed.h>
-#include <cairn/msgpack.h>
 #include <cairn/orbax/sharding.h>
 #include <cairn/types.h>
 
@@ -20,6 +19,8 @@
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
+
+enum class MsgpackDialect : std::uint8_t;  // msgpack.h
 
 // ---- memory ----
 

@@ -67,7 +67,7 @@ struct NumpyScalar {
 };
 
 // A leaf of any other C++ type: a ShardedArray, SaveArgs, or a user's type for which a handler is
-// registered (handlers.h). Copies share the value.
+// registered (orbax/handlers.h). Copies share the value.
 class CustomLeaf {
  public:
   // Makes a leaf that owns `value`.
@@ -164,8 +164,14 @@ class Tree {
                              std::complex<double>, NumpyScalar, std::string, Bytes, Array,
                              CustomLeaf, List, Dict, Tuple, NamedTuple>;
 
-  Tree() = default;                                // None
-  Tree(Value value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Tree() noexcept;    // None
+  Tree(Value value);  // NOLINT(google-explicit-constructor)
+  // Defined in the library: a program that includes this header need not compile them.
+  Tree(const Tree& other);
+  Tree(Tree&& other) noexcept;
+  Tree& operator=(const Tree& other);
+  Tree& operator=(Tree&& other) noexcept;
+  ~Tree();
   // A dict: Tree{{"step", 7}, {"params", {{"w", array}, {"b", array}}}}.
   Tree(std::initializer_list<std::pair<std::string, Tree>> members);
   // A tree of any type of Value, a number of any C++ type, text, or a custom leaf of a class: the
@@ -174,7 +180,7 @@ class Tree {
   // NOLINTBEGIN(google-explicit-constructor,bugprone-forwarding-reference-overload)
   template <class T, class = std::enable_if_t<tree_values::Source<std::remove_cvref_t<T>, Value>>>
   explicit(std::same_as<std::remove_cvref_t<T>, List>) Tree(T&& value)
-      : value_(to_value(std::forward<T>(value))) {}
+      : Tree(to_value(std::forward<T>(value))) {}
   // A container of numbers: does not compile, and says what to write instead.
   template <class T, class = std::enable_if_t<tree_values::Foreign<std::remove_cvref_t<T>, Value>>,
             class = void>
@@ -234,7 +240,7 @@ class Tree {
       return CustomLeaf::of(Plain(std::forward<T>(value)));
   }
 
-  Value value_ = EmptyNode::kNone;
+  Value value_;  // at first EmptyNode::kNone, the first value of the first type
 };
 
 // The types that the keys of a dict have in Python, where they are not all str. A Tree has their

@@ -3,7 +3,6 @@
 
 #include <cairn/error.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -67,8 +66,9 @@ struct VerifyReport {
 
   // Whether there is a finding of this severity.
   [[nodiscard]] bool has(Severity severity) const {
-    return std::any_of(findings.begin(), findings.end(),
-                       [&](const Finding& f) { return f.severity == severity; });
+    for (const Finding& finding : findings)
+      if (finding.severity == severity) return true;
+    return false;
   }
   [[nodiscard]] bool damaged() const { return has(Severity::kDamage); }
   // `strict`: a note counts as damage.

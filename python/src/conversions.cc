@@ -8,6 +8,7 @@
 
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
+#include <cairn/msgpack.h>
 #include <cairn/open.h>
 
 #include <nanobind/stl/optional.h>

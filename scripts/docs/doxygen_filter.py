@@ -13,6 +13,7 @@ ABOVE = re.compile(r"^(\s*)// ?(.*)$")
 BESIDE = re.compile(r"^(\s*[^\s/#}].*?)\s*// (?!NOLINT)(.*)$")
 NAMESPACE = re.compile(r"^namespace cairn::inline \w+ \{")  # Doxygen 1.9 does not know this form
 FORWARD = re.compile(r"^((?:class|struct) \w+;).*")  # Doxygen gives its comment to what follows
+FORWARD_ENUM = re.compile(r"^enum class \w+ : [\w:]+;.*")  # Doxygen takes it for the enumeration
 
 
 def describes(held, following):
@@ -34,6 +35,7 @@ def convert(lines):
         if held:
             yield marked(held) if describes(held, line) else "\n".join(held)
             held = []
+        line = FORWARD_ENUM.sub("", line)
         line = FORWARD.sub(r"\1", NAMESPACE.sub("namespace cairn {", line))
         yield BESIDE.sub(r"\1 /**< @verbatim \2 @endverbatim */", line)
 

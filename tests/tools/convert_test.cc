@@ -2,6 +2,7 @@
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
+#include <cairn/msgpack.h>
 #include <cairn/open.h>
 #include <cairn/orbax/open.h>
 #include <cairn/safetensors.h>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -80,6 +81,13 @@ std::int64_t check_mesh(const Mesh& mesh) {
 }
 
 }  // namespace distributed
+
+DeviceIds::DeviceIds(std::vector<std::int64_t> ids)
+    : ids_(std::make_shared<const std::vector<std::int64_t>>(std::move(ids))) {}
+
+bool DeviceIds::operator==(const DeviceIds& other) const {
+  return ids_ == other.ids_ || std::equal(begin(), end(), other.begin(), other.end());
+}
 
 Mesh make_mesh(Shape shape, std::vector<std::string> axis_names, std::int64_t first_device) {
   Mesh mesh{.shape = std::move(shape),

@@ -9,6 +9,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/orbax/sharding.h>
 
+#include <algorithm>
 #include <array>
 
 namespace cairn::inline v0 {

@@ -2,6 +2,7 @@
 #include <cairn/tools/convert/to_msgpack.h>
 
 #include <cairn/distributed/process_group.h>
+#include <cairn/msgpack.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <array>

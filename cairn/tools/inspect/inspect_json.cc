@@ -5,6 +5,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/tools/report/json_text.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>

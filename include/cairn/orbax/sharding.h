@@ -6,7 +6,6 @@
 #include <cairn/error.h>
 #include <cairn/types.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -15,7 +14,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -36,8 +34,7 @@ class DeviceIds {
   using const_iterator = iterator;
 
   DeviceIds() = default;
-  DeviceIds(std::vector<std::int64_t> ids)  // NOLINT(google-explicit-constructor)
-      : ids_(std::make_shared<const std::vector<std::int64_t>>(std::move(ids))) {}
+  DeviceIds(std::vector<std::int64_t> ids);  // NOLINT(google-explicit-constructor)
   DeviceIds(std::initializer_list<std::int64_t> ids) : DeviceIds(std::vector<std::int64_t>(ids)) {}
 
   [[nodiscard]] std::span<const std::int64_t> span() const {
@@ -48,9 +45,7 @@ class DeviceIds {
   [[nodiscard]] std::size_t size() const { return span().size(); }
   [[nodiscard]] bool empty() const { return span().empty(); }
   std::int64_t operator[](std::size_t i) const { return (*ids_)[i]; }
-  bool operator==(const DeviceIds& other) const {
-    return ids_ == other.ids_ || std::equal(begin(), end(), other.begin(), other.end());
-  }
+  bool operator==(const DeviceIds& other) const;
 
  private:
   std::shared_ptr<const std::vector<std::int64_t>> ids_;  // null: no ids
