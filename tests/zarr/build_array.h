@@ -18,7 +18,7 @@
 
 namespace cairn::zarr::testing {
 
-enum class Packing { kRaw, kZstd, kZstdChecksum };
+enum class Packing { kRaw, kZstd, kZstdChecksum, kCrc32c /* v3 */ };
 
 struct ArrayRecipe {
   int zarr_format = 2;
@@ -42,6 +42,11 @@ inline Bytes test_elements(const Shape& shape) {
 }
 
 inline Bytes pack(const Bytes& chunk, Packing packing) {
+  if (packing == Packing::kCrc32c) {
+    ByteWriter value;
+    value.bytes(chunk).u32(crc32c(chunk));
+    return std::move(value).take();
+  }
   return packing == Packing::kRaw ? chunk
                                   : compress_zstd(chunk, 1, packing == Packing::kZstdChecksum);
 }
@@ -85,7 +90,10 @@ inline std::string metadata_text(const ArrayRecipe& recipe) {
         list(recipe.shape), list(recipe.chunks),
         recipe.packing == Packing::kRaw ? "null" : R"({"id":"zstd","level":1})");
   std::string codecs = R"({"name":"bytes","configuration":{"endian":"little"}})";
-  if (recipe.packing != Packing::kRaw) codecs += R"(,{"name":"zstd","configuration":{"level":1}})";
+  if (recipe.packing == Packing::kCrc32c)
+    codecs += R"(,{"name":"crc32c"})";
+  else if (recipe.packing != Packing::kRaw)
+    codecs += R"(,{"name":"zstd","configuration":{"level":1}})";
   if (!recipe.inner.empty())
     codecs = fmt::format(
         R"({{"name":"sharding_indexed","configuration":{{"chunk_shape":{},"codecs":[{}]}}}})",

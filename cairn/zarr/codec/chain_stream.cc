@@ -55,7 +55,61 @@ class PieceStream : public ByteStream {
   ByteView rest_;
 };
 
-// Returns the bytes without their checksum, and verifies it at the end.
+[[noreturn]] void too_few(const RunningChecksum& checksum, std::uint64_t n) {
+  throw Error(Code::kDataLoss, std::string(checksum.name()) + ": " + std::to_string(n) +
+                                   " bytes are too few for the checksum");
+}
+
+// Returns the bytes of a value of known size without their checksum, and verifies it at the end. It reads straight into the caller's memory, and adds
+// each piece to the checksum while the piece is in the cache.
+class SizedChecksumStream : public ByteStream {
+ public:
+  SizedChecksumStream(const ByteStep& step, EncodedValue value)
+      : checksum_(step), source_(std::move(value.source)), size_(value.size) {}
+
+  std::size_t read(MutableByteView out) override {
+    if (!begun_) begin();
+    out = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), left_)));
+    for (std::size_t at = 0; at < out.size(); at += kHashedPiece) {
+      const MutableByteView piece = out.subspan(at, std::min(kHashedPiece, out.size() - at));
+      take(piece);
+      checksum_.add(piece);
+    }
+    left_ -= out.size();
+    if (left_ == 0 && !std::exchange(ended_, true)) end();
+    return out.size();
+  }
+  [[nodiscard]] bool checksummed() const override { return true; }
+  [[nodiscard]] std::uint64_t memory() const override { return 0; }
+
+ private:
+  static constexpr std::size_t kHashedPiece = std::size_t{512} << 10U;
+
+  void begin() {
+    begun_ = true;
+    if (size_ < kChecksumSize) too_few(checksum_, size_);
+    left_ = size_ - kChecksumSize;
+    if (checksum_.at_start()) take(stored_);
+  }
+  void end() {
+    if (!checksum_.at_start()) take(stored_);
+    checksum_.check(stored_);
+  }
+  void take(MutableByteView out) const {
+    if (fill(source_, out) < out.size())
+      throw Error(Code::kDataLoss, "the chunk ends before its " + std::to_string(size_) + " bytes");
+  }
+
+  RunningChecksum checksum_;
+  ByteSource source_;
+  std::uint64_t size_;
+  std::uint64_t left_ = 0;  // bytes that the checksum covers and that are not yet read
+  std::array<std::byte, kChecksumSize> stored_{};
+  bool begun_ = false;
+  bool ended_ = false;
+};
+
+// The same for a value whose size is known only at its end.
 class ChecksumStream : public PieceStream {
  public:
   ChecksumStream(const ByteStep& step, ByteSource source)
@@ -80,7 +134,7 @@ class ChecksumStream : public PieceStream {
       checksum_.add(all);
       return all;
     }
-    if (n < kChecksumSize) too_few(n);
+    if (n < kChecksumSize) too_few(checksum_, n);
     const ByteView body = all.first(n - kChecksumSize);
     checksum_.add(body);
     if (ended_) {
@@ -97,12 +151,7 @@ class ChecksumStream : public PieceStream {
     begun_ = true;
     if (!checksum_.at_start()) return;
     const std::size_t n = fill(source_, first_);
-    if (n < first_.size()) too_few(n);
-  }
-
-  [[noreturn]] void too_few(std::size_t n) const {
-    throw Error(Code::kDataLoss, std::string(checksum_.name()) + ": " + std::to_string(n) +
-                                     " bytes are too few for the checksum");
+    if (n < first_.size()) too_few(checksum_, n);
   }
 
   RunningChecksum checksum_;
@@ -219,7 +268,11 @@ std::string whole_chunk_step(std::span<const ByteStep> steps, ByteOrder order) {
 std::shared_ptr<ByteStream> open_step(const ByteStep& step, EncodedValue value, Frames frames) {
   if (const auto* compress = std::get_if<CompressStep>(&step))
     return open_decompressor(compress->codec, std::move(value.source), value.size, frames);
-  if (is_checksum(step)) return std::make_shared<ChecksumStream>(step, std::move(value.source));
+  if (is_checksum(step)) {
+    if (value.size != kUnknownSize)
+      return std::make_shared<SizedChecksumStream>(step, std::move(value));
+    return std::make_shared<ChecksumStream>(step, std::move(value.source));
+  }
   const FilterStep filter = *as_filter(step);
   if (std::holds_alternative<PackBitsStep>(filter))
     return std::make_shared<PackBitsStream>(std::move(value.source));

@@ -89,6 +89,11 @@ inline bool is_zstd(const ByteStep& step) {
   return compress != nullptr && compress->codec == Codec::kZstd;
 }
 
+// Returns whether the elements of a chunk are stored as they are, followed by their CRC-32C.
+inline bool is_only_crc32c(std::span<const ByteStep> steps) {
+  return steps.size() == 1 && steps[0] == ByteStep(Crc32cStep{});
+}
+
 struct ShardCodec;
 
 // The codec that converts elements without a fixed size to bytes (objects.h).

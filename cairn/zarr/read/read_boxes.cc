@@ -1,12 +1,16 @@
 // read_boxes.cc -- executes a read plan, in parallel and within the byte budget.
 #include <cairn/array/box.h>
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
 #include <cairn/codec/zstd_frame.h>
 #include <cairn/error.h>
+#include <cairn/zarr/codec/checksum_step.h>
 #include <cairn/zarr/codec/workspaces.h>
 #include <cairn/zarr/read/read_tasks.h>
 #include <cairn/zarr/read/value_streams.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <utility>
 
@@ -18,6 +22,9 @@ constexpr std::size_t kUnitsAtATime = std::size_t{1} << 16U;  // units planned a
 constexpr std::uint64_t kPartial = std::uint64_t{4} << 20U;
 // encoded values of at least this size are decoded while they are read
 constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;
+// Raw values with a checksum of at least this size are read piece by piece. Smaller ones fit the
+// cache.
+constexpr std::uint64_t kChecksummed = std::uint64_t{1} << 20U;
 
 class Runner {
  public:
@@ -46,6 +53,7 @@ class Runner {
   bool run_scatter(const Task& task);
   bool run_raw_part(const Unit& unit, const ScatterSource& source);
   bool run_stream(const Unit& unit);
+  bool run_checksummed(const Unit& unit);
   bool run_part(const Unit& unit, ValueStreams& streams);
   bool run_parts(std::span<const Unit> units);
   void run_apart(const Unit& unit);
@@ -168,31 +176,46 @@ bool can(F f) {
   }
 }
 
-// Reads raw neighbours with one scattering read, straight into their destinations. Returns false if
-// the task is not of this kind or the range cannot be read as one.
+// Returns whether the unit is a whole raw value with a CRC-32C behind it.
+bool is_direct_with_crc(const Unit& unit) {
+  return unit.kind == UnitKind::kValue && unit.direct != nullptr && !unit.chain->shard &&
+         is_only_crc32c(unit.chain->steps) && unit.length == unit.nbytes + kChecksumSize;
+}
+
+// Reads raw neighbours with one scattering read, straight into their destinations, and verifies
+// their checksums if they have some. Returns false if the task is not of this kind, if the range
+// cannot be read as one or if a checksum is wrong. The caller then reads the units one by one.
 bool Runner::run_scatter(const Task& task) {
   const std::span<const Unit> units = std::span(units_).subspan(task.first, task.count);
   std::uint64_t end = task.offset;
   for (const Unit& unit : units) {
-    if (unit.kind != UnitKind::kDirect || unit.offset < end) return false;
+    if ((unit.kind != UnitKind::kDirect && !is_direct_with_crc(unit)) || unit.offset < end)
+      return false;
     end = unit.offset + unit.length;
   }
   const Workspaces::Loan space(workspaces_);
   const MutableByteView unwanted = space->encoded.bytes(kRunGap);  // receives the gaps
   std::vector<MutableByteView> parts;
-  parts.reserve(2 * units.size());
+  parts.reserve(3 * units.size());
+  std::vector<std::array<std::byte, kChecksumSize>> checksums(units.size());
   end = task.offset;
-  for (const Unit& unit : units) {
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    const Unit& unit = units[i];
     if (unit.offset > end) parts.push_back(unwanted.first(unit.offset - end));
-    parts.emplace_back(unit.direct, unit.length);
+    parts.emplace_back(unit.direct, unit.nbytes);
+    if (unit.kind != UnitKind::kDirect) parts.emplace_back(checksums[i]);
     end = unit.offset + unit.length;
   }
   if (!can([&] { files_.read_scatter(units[0].file, task.offset, parts); })) return false;
+  for (std::size_t i = 0; i < units.size(); ++i)
+    if (units[i].kind != UnitKind::kDirect &&
+        crc32c({units[i].direct, units[i].nbytes}) != ByteReader(checksums[i]).u32())
+      return false;
   for (const Unit& unit : units) {
     with_context([&] { return where(reads_, unit.place); },
                  [&] {
                    check_bools(decode_context(unit).metadata.dtype,
-                               MutableByteView(unit.direct, unit.length));
+                               MutableByteView(unit.direct, unit.nbytes));
                  });
     count(unit.nbytes);
   }
@@ -202,7 +225,8 @@ bool Runner::run_scatter(const Task& task) {
 void Runner::run_neighbours(const Task& task) {
   const auto first_value = value_at(task.first, task.first + task.count);
   if (first_value.size() == task.count &&
-      ((task.count == 1 && run_stream(first_value[0])) || run_parts(first_value)))
+      ((task.count == 1 && (run_stream(first_value[0]) || run_checksummed(first_value[0]))) ||
+       run_parts(first_value)))
     return;
   if (run_scatter(task)) return;
   std::uint64_t scratch = 0;
@@ -276,6 +300,42 @@ bool Runner::run_stream(const Unit& unit) {
                                  });
   if (done) count(unit.nbytes);
   return done;
+}
+
+// Reads a large value that is raw but for its CRC-32C straight into the destination, and verifies all
+// of it, also if a part is wanted. Returns false if the unit is not of this kind.
+bool Runner::run_checksummed(const Unit& unit) {
+  const CodecChain& chain = *unit.chain;
+  if (unit.kind != UnitKind::kValue || chain.shard || !is_only_crc32c(chain.steps) ||
+      unit.length < kChecksummed)
+    return false;
+  const DecodeContext context = decode_context(unit);
+  const std::uint64_t end = unit.offset + unit.length;
+  const auto source = [&, at = unit.offset](MutableByteView piece) mutable {
+    piece = piece.first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), end - at)));
+    files_.read_into(unit.file, at, piece);
+    at += piece.size();
+    return piece.size();
+  };
+  with_context(
+      [&] { return where(reads_, unit.place); },
+      [&] {
+        std::string why;
+        const auto stream = ChainStream::open(chain.steps, {.source = source, .size = unit.length},
+                                              chain.nbytes, unit.length, why);
+        if (unit.direct != nullptr) {
+          const MutableByteView out(unit.direct, unit.nbytes);
+          stream->read(out);
+          return check_bools(context.metadata.dtype, out);
+        }
+        const Wanted wanted = transposed(chain, *unit.wanted);
+        const auto held = lease(part_scratch(chain, context.metadata.element_size, wanted.part));
+        const Workspaces::Loan space(workspaces_);
+        land_part(context, chain, wanted, *stream, space->decoded);
+        stream->skip(chain.nbytes - stream->position());
+      });
+  count(unit.nbytes);
+  return true;
 }
 
 // Decodes parts of a value that is too large to decode whole, or of which less than half is wanted.
