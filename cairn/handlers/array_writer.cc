@@ -65,7 +65,7 @@ ArrayWriter::ArrayWriter(std::vector<const StoreArray*> arrays, ArrayWriteOption
     const StoreArray& array = *arrays_[i];
     with_context([&] { return array.name; },
                  [&] {
-                   const Described& described = described_kind(array).second;
+                   const Described& described = described_kind(i).second;
                    described_.push_back(&described);
                    opened_.emplace_back(nullptr, array.name, described.metadata);
                    check_fetch(i);
@@ -131,7 +131,9 @@ bool ArrayWriter::has_free_chunks(const StoreArray& array) const {
 
 // Neighbours are often of one kind, so the kind of the array before is compared first.
 const std::pair<const ArrayWriter::Kind, ArrayWriter::Described>& ArrayWriter::described_kind(
-    const StoreArray& array) {
+    std::size_t number) {
+  const StoreArray& array = *arrays_[number];
+  const bool is_raw = !options_.is_raw.empty() && options_.is_raw[number];
   const std::optional<std::int64_t> target = chunk_target(array);
   const bool is_free = has_free_chunks(array);
   const Shape& piece = piece_shape(array);
@@ -140,7 +142,7 @@ const std::pair<const ArrayWriter::Kind, ArrayWriter::Described>& ArrayWriter::d
     if (last.dtype == array.dtype && last.shape == array.shape && last.piece == piece &&
         last.chunk_bytes == target && last.is_free == is_free &&
         last.shard_axes == array.shard_axes && last.write_chunk == array.write_chunk_shape &&
-        last.read_chunk == array.read_chunk_shape)
+        last.read_chunk == array.read_chunk_shape && last.is_raw == is_raw)
       return *last_kind_;
   }
   Kind kind{array.dtype,
@@ -150,7 +152,8 @@ const std::pair<const ArrayWriter::Kind, ArrayWriter::Described>& ArrayWriter::d
             is_free,
             array.shard_axes,
             array.write_chunk_shape,
-            array.read_chunk_shape};
+            array.read_chunk_shape,
+            is_raw};
   auto found = kinds_.find(kind);
   if (found == kinds_.end()) {
     Described described = describe(kind);
@@ -169,7 +172,8 @@ ArrayWriter::Described ArrayWriter::describe(const Kind& kind) const {
   made.zarr_format = options_.zarr_format;
   made.shape = kind.shape;
   made.dtype = kind.dtype;
-  made.compression = options_.compression;
+  made.compression = kind.is_raw ? Compression(Compression::kNone) : options_.compression;
+  made.crc32c = kind.is_raw;
   set_chunks(kind, made);
   Described out;
   out.metadata = std::make_shared<const zarr::ArrayMetadata>(zarr::make_metadata(made));

@@ -64,6 +64,9 @@ struct ArrayWriteOptions {
   // arrays and write the rest.
   WorkShare share = {};
   SavedFingerprints* fingerprints = nullptr;  // as in zarr::WriteContext
+  // The arrays that are stored as they are, with a crc32c for each chunk; parallel to the arrays.
+  // Empty: none. Only for Zarr v3.
+  std::vector<bool> is_raw = {};
 };
 
 // Fills boxes of arrays that have no elements of their own (neither `data` nor `copy` nor parts);
@@ -128,12 +131,12 @@ class ArrayWriter {
     bool is_free = false;                     // the user has not chosen the chunks
     std::vector<std::int64_t> shard_axes;
     std::optional<Shape> write_chunk, read_chunk;
-    friend bool operator<(const Kind& a, const Kind& b) {
-      return std::tie(a.dtype, a.shape, a.piece, a.chunk_bytes, a.is_free, a.shard_axes,
-                      a.write_chunk,
-                      a.read_chunk) < std::tie(b.dtype, b.shape, b.piece, b.chunk_bytes, b.is_free,
-                                               b.shard_axes, b.write_chunk, b.read_chunk);
+    bool is_raw = false;  // as in ArrayWriteOptions
+    [[nodiscard]] auto members() const {
+      return std::tie(dtype, shape, piece, chunk_bytes, is_free, shard_axes, write_chunk,
+                      read_chunk, is_raw);
     }
+    friend bool operator<(const Kind& a, const Kind& b) { return a.members() < b.members(); }
   };
   struct Described {
     std::shared_ptr<const zarr::ArrayMetadata> metadata;
@@ -144,7 +147,7 @@ class ArrayWriter {
   void check_fetch(std::size_t number) const;
   [[nodiscard]] std::optional<std::int64_t> chunk_target(const StoreArray& array) const;
   [[nodiscard]] bool has_free_chunks(const StoreArray& array) const;
-  const std::pair<const Kind, Described>& described_kind(const StoreArray& array);
+  const std::pair<const Kind, Described>& described_kind(std::size_t number);
   [[nodiscard]] Described describe(const Kind& kind) const;
   void set_chunks(const Kind& kind, zarr::NewArray& made) const;
   [[nodiscard]] std::string metadata_key(std::size_t array) const;

@@ -17,7 +17,8 @@ struct Compression {
     // Per chunk, what takes less time: zstd level 1 with a checksum, or uncompressed in a zstd
     // frame with a checksum. The save measures how fast the store takes bytes and how fast the
     // cores compress, so two saves of the same tree may differ in size. It never compresses a chunk
-    // of which a sample shrinks by less than a tenth.
+    // of which a sample shrinks by less than a tenth. In Zarr v3, an array in memory of which a
+    // sample shrinks by less than a tenth has the codec crc32c instead of zstd.
     kAuto,
     kNone,   // raw bytes, without a checksum
     kZstd,   // zstd frames with a checksum
@@ -26,8 +27,8 @@ struct Compression {
     // about 25 times as long as level 1. For weights it saves 1 % more; higher levels save no more.
     kSmallest,
     // Per chunk: zstd level 1 with a checksum if a sample of the chunk shrinks by a tenth or more,
-    // else uncompressed in a zstd frame with a checksum. Only the elements decide: two saves of the
-    // same tree store the same values.
+    // else uncompressed in a zstd frame with a checksum; in Zarr v3 as kAuto. Only the elements
+    // decide: two saves of the same tree store the same values.
     kReproducible,
   };
   static constexpr Method kAuto = Method::kAuto;

@@ -16,6 +16,7 @@
 #include <atomic>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <random>
@@ -327,6 +328,46 @@ TEST(Processes, WithoutADatabaseAllWriteIntoTheSameFolders) {
   EXPECT_THAT(listing.files, ElementsAre(".zarray", "0.0", "0.1", "1.0", "1.1"));
   EXPECT_THAT(orbax::list_directory(dir / "a").folders,
               ElementsAre("array_metadatas", "both", "n"));
+}
+
+// One process may have the part of an array that shrinks; the codecs are the array's.
+TEST(Processes, AgreeOnTheCodecsOfZarr3) {
+  constexpr std::int64_t kHalf = 200'000;
+  const auto array = [&](bool first, bool second) {
+    Array out = Array::allocate(DType::kUint8, {2 * kHalf});
+    std::byte* data = out.mutable_view().data;
+    std::mt19937 random(5);
+    for (std::int64_t i = 0; i < 2 * kHalf; ++i)
+      data[i] = (i < kHalf ? first : second) ? static_cast<std::byte>(random()) : std::byte{0};
+    return out;
+  };
+  const std::map<std::string, Array> arrays{{"noise", array(true, true)},
+                                            {"mixed", array(true, false)},
+                                            {"mixed2", array(false, true)},
+                                            {"zeros", array(false, false)}};
+  for (const bool ocdbt : {false, true}) {
+    const TempDir dir = TempDir::in_memory();
+    expect_none(run_as_processes(2, [&](const Job& job) {
+      PyTreeCheckpointHandlerOptions options = options_of(job);
+      options.use_ocdbt = ocdbt;
+      options.use_zarr3 = true;
+      Tree::Dict tree;
+      for (const auto& [name, elements] : arrays)
+        tree.emplace_back(
+            name, CustomLeaf::of(held_by(elements, NamedSharding{make_mesh({2}, {"x"}), {{"x"}}},
+                                         Cluster{2, 1}.devices_of(job->process_index()), false)));
+      Checkpointer(options).save(dir / "a", {.item = Tree(std::move(tree))});
+    }));
+    const StorePtr files = open_file_store(dir / "a");
+    const StorePtr store = ocdbt ? open_ocdbt(files) : files;
+    for (const auto& [name, elements] : arrays) {
+      const auto metadata = store->read_at_most(name + "/zarr.json", 1U << 20U);
+      ASSERT_TRUE(metadata);
+      EXPECT_EQ(as_text(*metadata).find("zstd") == std::string_view::npos, name == "noise") << name;
+      EXPECT_TRUE(same_array(open(dir / "a")->read(name), elements)) << name;
+    }
+    EXPECT_THAT(open(dir / "a")->verify({}).unprotected, ElementsAre());
+  }
 }
 
 TEST(Processes, AProcessWithoutShardsWritesNoDatabase) {

@@ -201,6 +201,68 @@ TEST(SaveTree, ReproducibleAndSmallestDoNotDependOnTime) {
   EXPECT_LE(stored_bytes(dir / "d"), raw_zstd_frame_size(300'000));
 }
 
+Tree noise(std::int64_t count) {
+  Array array = Array::allocate(DType::kUint8, {count});
+  std::mt19937 bits(9);
+  for (std::size_t i = 0; i < array.bytes().size(); ++i)
+    array.mutable_view().data[i] = static_cast<std::byte>(bits());
+  return Tree(std::move(array));
+}
+
+// In Zarr v3, the elements of an array choose its codecs, and not the speed of the store.
+TEST(SaveTree, Zarr3StoresWhatDoesNotShrinkWithACrc32c) {
+  const Tree tree(Tree::Dict{{"noise", noise(300'000)},
+                             {"scalar", array_of(DType::kFloat32, {}, 3)},
+                             {"w", weights(1 << 18)},
+                             {"zero", array_of(DType::kInt16, {0, 3}, 0)}});
+  constexpr const char* kZstd = R"({"configuration":{"checksum":false,"level":3},"name":"zstd"})";
+  constexpr const char* kCrc32c = R"({"name":"crc32c"}],"index_codecs":)";
+  const struct {
+    Compression compression;
+    bool has_crc32c;
+  } kCases[] = {{{}, true},
+                {Compression::kReproducible, true},
+                {Compression::kSmallest, false},
+                {Compression::zstd(3), false},
+                {Compression::kNone, false}};
+  for (const auto& of : kCases) {
+    const TempDir dir;
+    SaveOptions options = with(false, true);
+    options.compression = of.compression;
+    save(dir / "a", tree, options);
+    EXPECT_TRUE(same(load(dir / "a"), tree));
+    for (const char* name : {"noise", "scalar", "w", "zero"}) {
+      const bool shrinks = name[0] == 'w' || name[0] == 'z';
+      const bool has_crc32c = of.has_crc32c && !shrinks;
+      const Bytes metadata = read_file(dir / "a" + "/" + name + "/zarr.json");
+      const std::string text(as_text(metadata));
+      EXPECT_EQ(text.find(kCrc32c) != std::string::npos, has_crc32c) << text;
+      EXPECT_EQ(text.find(kZstd) != std::string::npos,
+                !has_crc32c && of.compression.method != Compression::kNone)
+          << text;
+    }
+    // the elements, a crc32c, and the shard's index with another one
+    if (of.has_crc32c) {
+      EXPECT_EQ(fs::file_size(dir / "a" + "/noise/c/0"), 300'000U + 4 + 20);
+    }
+  }
+}
+
+TEST(SaveTree, ReportsArraysWithACrc32cAsIncompressible) {
+  const TempDir dir;
+  std::map<std::string, std::int64_t, std::less<>> sizes;
+  SaveOptions options = with(true, true);
+  options.observer = [&](const Event& event) {
+    if (event.name != "save.compression") return;
+    for (const EventAttribute& attribute : event.attributes)
+      if (const auto* number = std::get_if<std::int64_t>(&attribute.value))
+        sizes.emplace(attribute.name, *number);
+  };
+  save(dir / "ckpt", noise(3'000'000), options);
+  EXPECT_EQ(sizes["incompressible_bytes"], 3'000'000);
+  EXPECT_EQ(sizes["compressed_bytes"] + sizes["raw_bytes"], 0);
+}
+
 TEST(SaveTree, ReportsWhatWasCompressed) {
   const TempDir dir;
   std::map<std::string, std::int64_t, std::less<>> sizes;

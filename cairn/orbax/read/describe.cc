@@ -262,9 +262,15 @@ std::string count_words(const PytreeItem& item) {
   return text;
 }
 
-// Returns how many arrays take fewer bytes than their elements. A frame of raw blocks takes more.
+// Returns whether the chunks hold the elements as they are, with a CRC-32C each.
+bool has_only_crc32c(const zarr::CodecChain& chain) {
+  return chain.shard ? has_only_crc32c(chain.shard->codecs) : zarr::is_only_crc32c(chain.steps);
+}
+
+// Returns how many arrays take fewer bytes than their elements, and how many have the codec crc32c
+// alone. A frame of raw blocks takes more bytes than the elements.
 std::string compression_words(const PytreeItem& item) {
-  std::uint64_t arrays = 0, compressed = 0, from = 0, to = 0;
+  std::uint64_t arrays = 0, compressed = 0, from = 0, to = 0, checked = 0;
   for (std::size_t i = 0; i < item.tensors.size(); ++i) {
     if (!item.stored[i] || !item.tensors[i].is_array()) continue;
     const zarr::ArrayMetadata& metadata = item.stored[i]->metadata();
@@ -275,14 +281,16 @@ std::string compression_words(const PytreeItem& item) {
         metadata.element_size;
     if (whole == 0) continue;
     ++arrays;
+    if (has_only_crc32c(metadata.codecs)) ++checked;
     if (item.tensors[i].stored_nbytes >= whole) continue;
     ++compressed;
     from += whole;
     to += item.tensors[i].stored_nbytes;
   }
   if (arrays == 0) return "";
-  if (compressed == 0) return "no arrays";
-  return fmt::format("{} of {} arrays, from {} to {} bytes", compressed, arrays, from, to);
+  const std::string raw = checked == 0 ? "" : fmt::format("; {} stored raw with crc32c", checked);
+  if (compressed == 0) return "no arrays" + raw;
+  return fmt::format("{} of {} arrays, from {} to {} bytes{}", compressed, arrays, from, to, raw);
 }
 
 // Returns a text like "recorded for 12 arrays: 8 NamedSharding(x=4,y=2; P('x')), 4

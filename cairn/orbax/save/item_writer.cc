@@ -3,6 +3,7 @@
 
 #include <cairn/base/observer/observe.h>
 #include <cairn/base/text.h>
+#include <cairn/handlers/incompressible.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore/file_system.h>
@@ -133,6 +134,7 @@ class ItemWriting {
   }
 
   WrittenItem run() {
+    sample();
     SaveConsistencyCheck consistency;
     const auto messages = group_.gather("save: plan", StepKind::kControl, [&] {
       plan();
@@ -171,6 +173,25 @@ class ItemWriting {
     return item_.arrays[place.array];
   }
 
+  // Finds the arrays that are stored as they are. In processes that write to one checkpoint, the
+  // metadata must be equal.
+  void sample() {
+    if (!options_.use_zarr3) return;
+    if (group_.is_single() || group_.writes_separately()) {
+      if (stores_raw()) sampled_ = handlers::sample_arrays(item_.arrays, executor_);
+      return;
+    }
+    const auto messages = group_.gather("save: sample", StepKind::kControl, [&] {
+      sampled_.resize(item_.arrays.size());
+      if (stores_raw()) sampled_ = handlers::sample_arrays(item_.arrays, executor_);
+      return handlers::sampled_message(item_.arrays, sampled_);
+    });
+    handlers::merge_sampled(item_.arrays, messages, sampled_);
+  }
+  [[nodiscard]] bool stores_raw() const {
+    return handlers::stores_incompressible_raw(3, options_.compression);
+  }
+
   void plan() {
     // For many small arrays, building the tree's metadata takes as long as planning the arrays, so
     // both run in parallel.
@@ -184,12 +205,18 @@ class ItemWriting {
     const WorkShare share = item_.dealt ? WorkShare{group_.index(), group_.count()} : WorkShare{};
     for (Destination& to : destinations_) {
       std::vector<const StoreArray*> arrays;
-      for (const std::size_t array : to.arrays) arrays.push_back(&item_.arrays[array]);
+      std::vector<bool> is_raw;
+      for (const std::size_t array : to.arrays) {
+        arrays.push_back(&item_.arrays[array]);
+        if (!sampled_.empty())
+          is_raw.push_back(sampled_[array] == handlers::Sampled::kIncompressible);
+      }
       if (item_.reuse.known)
         to.fingerprints = std::make_unique<SavedFingerprints>(*item_.reuse.known);
-      to.writer = std::make_unique<handlers::ArrayWriter>(
-          std::move(arrays), array_options(options_, item_, executor_, share, to.fingerprints.get(),
-                                           choice_ ? &*choice_ : nullptr));
+      handlers::ArrayWriteOptions options = array_options(
+          options_, item_, executor_, share, to.fingerprints.get(), choice_ ? &*choice_ : nullptr);
+      options.is_raw = std::move(is_raw);
+      to.writer = std::make_unique<handlers::ArrayWriter>(std::move(arrays), std::move(options));
     }
     if (!options_.use_ocdbt)
       check_array_folders(item_, destinations_[0].arrays, *destinations_[0].writer);
@@ -350,7 +377,8 @@ class ItemWriting {
   Executor& executor_;
   const ProcessGroup& group_;
   std::vector<Destination> destinations_;
-  std::vector<Place> places_;  // in the order of the arrays
+  std::vector<Place> places_;               // in the order of the arrays
+  std::vector<handlers::Sampled> sampled_;  // parallel to item_.arrays; empty: not sampled
   Sidecars sidecars_;
   std::uint64_t stored_bytes_ = 0;
   std::optional<zarr::CompressionChoice> choice_;  // none: the compression does not depend on time

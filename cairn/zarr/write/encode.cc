@@ -279,6 +279,7 @@ bool ChunkEncoder::encode_elements(const CodecChain& chain, ByteView elements) {
   const std::size_t first = pieces_.views().size();
   pieces_.borrow(elements);
   for (const ByteStep& step : chain.steps) apply(step, first);
+  if (is_only_crc32c(chain.steps)) outcome_.incompressible_bytes += elements.size();
   return true;
 }
 

@@ -6,10 +6,12 @@
 #include <cairn/codec/zstd_frame.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
+#include <cairn/zarr/codec/checksum_step.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/read/decode.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace cairn::inline v0::zarr {
@@ -90,6 +92,21 @@ std::optional<bool> equal_zstd(StoredBytes stored, ByteView elements) {
                       [&](std::size_t /*at*/, MutableByteView block) { stream->read(block); });
 }
 
+// A value with the right elements and a wrong checksum is damaged, and must not be shared.
+bool equal_checksummed(StoredBytes stored, ByteView elements) {
+  if (stored.length() != elements.size() + kChecksumSize) return false;
+  RunningChecksum checksum{Crc32cStep{}};
+  if (!equal_blocks(elements, [&](std::size_t at, MutableByteView block) {
+        stored.read_into(at, block);
+        checksum.add(block);
+      }))
+    return false;
+  std::array<std::byte, kChecksumSize> sum{};
+  stored.read_into(elements.size(), sum);
+  checksum.check(sum);  // the caller writes a value that cannot be read anew
+  return true;
+}
+
 // Returns nullopt if the value must be decoded whole.
 std::optional<bool> equal_stored(const CodecChain& chain, StoredBytes stored, ByteView elements) {
   if (!chain.order.empty() || chain.nbytes != elements.size()) return std::nullopt;
@@ -108,7 +125,9 @@ std::optional<bool> equal_stored(const CodecChain& chain, StoredBytes stored, By
     return equal_blocks(
         elements, [&](std::size_t at, MutableByteView block) { stored.read_into(at, block); });
   }
-  if (chain.swap_bytes || chain.steps.size() != 1 || !is_zstd(chain.steps[0])) return std::nullopt;
+  if (chain.swap_bytes || chain.steps.size() != 1) return std::nullopt;
+  if (is_only_crc32c(chain.steps)) return equal_checksummed(stored, elements);
+  if (!is_zstd(chain.steps[0])) return std::nullopt;
   return equal_zstd(stored, elements);
 }
 

@@ -3,18 +3,23 @@
 Trees come into Cairn from checkpoints that Orbax wrote; `cairn convert` saves them again in another layout.
 """
 
+import contextlib
 import itertools
+import json
 import os
+import subprocess
 
 import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 import tensorstore as ts
+import zarr
 
 import cairn_cli
 import leaves
 import random_trees
+import tree_json
 
 FORMATS = ["orbax", "orbax-zarr3", "orbax-files"]
 COMPRESSIONS = ["auto", "none", "zstd:3", "blosc"]
@@ -206,6 +211,97 @@ def test_orbax_notices_every_flipped_bit_of_values(form, scratch):
     sizes = np.array([file.stat().st_size for file in files], float)
     chosen = [files[i] for i in rng.choice(len(files), 100, p=sizes / sizes.sum())]
     assert sum(notices(scratch / "saved", file, int(rng.integers(8 * file.stat().st_size)), tree) for file in chosen) == 100
+
+
+CRC32C = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}]
+
+
+def save_zarr3(path, tree, ocdbt):
+    """Saves arrays in memory: a conversion, which reads them while it writes, keeps zstd."""
+    jobs = [{"op": "save_checkpoint", "dir": str(path), "options": {"use_ocdbt": ocdbt, "use_zarr3": True}, "item": tree_json.to_json(tree)}]
+    done = subprocess.run([cairn_cli.TOOLS / "pytree_tool"], input=json.dumps(jobs), capture_output=True, text=True, timeout=300)
+    assert done.stdout and json.loads(done.stdout) == [{"done": True}], done
+
+
+def kvstore(path, name, ocdbt):
+    return {"driver": "ocdbt", "base": f"file://{path}/", "path": f"{name}/"} if ocdbt else {"driver": "file", "path": f"{path}/{name}/"}
+
+
+def noise_and_scalar():
+    rng = np.random.default_rng(5)
+    return {"noise": rng.standard_normal((64, 64)).astype(np.float32), "bytes": rng.integers(0, 256, (3, 7001), np.uint8), "scalar": np.array(2.5, np.float32)}
+
+
+@pytest.mark.parametrize("ocdbt", [True, False], ids=["ocdbt", "files"])
+def test_arrays_with_a_crc32c_are_those_that_tensorstore_writes(ocdbt, scratch):
+    """Arrays that do not shrink: TensorStore makes the same bytes of the same metadata; zarr-python reads them; those that shrink keep zstd."""
+    tree = noise_and_scalar() | {"ramp": np.arange(30000, dtype=np.int32)}
+    save_zarr3(scratch / "saved", tree, ocdbt)
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
+        same(checkpointer.restore(scratch / "saved"), tree)
+    for name, array in tree.items():
+        stored = ts.KvStore.open(kvstore(scratch / "saved", name, ocdbt)).result()
+        metadata = json.loads(stored["zarr.json"])
+        inner = metadata["codecs"][0]["configuration"]["codecs"]
+        if name == "ramp":
+            assert inner[-1]["name"] == "zstd"
+            continue
+        assert inner == ([{"name": "bytes"}, *CRC32C[1:]] if array.dtype.itemsize == 1 else CRC32C)
+        spec = {"driver": "zarr3", "kvstore": kvstore(scratch / "again", name, ocdbt), "metadata": metadata, "create": True}
+        ts.open(spec).result().write(array).result()
+        again = ts.KvStore.open(kvstore(scratch / "again", name, ocdbt)).result()
+        assert sorted(stored.list().result()) == sorted(again.list().result())
+        for key in stored.list().result():
+            assert stored[key] == again[key], (name, key)
+        if not ocdbt:
+            assert zarr.open_array(scratch / "saved" / name, mode="r")[...].tobytes() == array.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("ocdbt", [True, False], ids=["ocdbt", "files"])
+def test_orbax_and_tensorstore_notice_every_flipped_bit_behind_a_crc32c(ocdbt, scratch):
+    """100 bits at random places of the stored values."""
+    rng = np.random.default_rng(6)
+    tree = noise_and_scalar()
+    path = scratch / "saved"
+    save_zarr3(path, tree, ocdbt)
+    files = value_files(path, tree)
+    sizes = np.array([file.stat().st_size for file in files], float)
+    assert sizes.sum() >= tree["noise"].nbytes + tree["bytes"].nbytes
+    for _ in range(100):
+        file = files[rng.choice(len(files), p=sizes / sizes.sum())]
+        bit = int(rng.integers(8 * file.stat().st_size))
+        assert notices(path, file, bit, tree), (file, bit)
+        assert cairn_notices(path, file, bit), (file, bit)
+    for _ in range(100):
+        chunk = next(file for file in files if tree["noise"].tobytes() in file.read_bytes())
+        begin = chunk.read_bytes().index(tree["noise"].tobytes())
+        assert tensorstore_notices(path, "noise", ocdbt, chunk, 8 * begin + int(rng.integers(8 * (tree["noise"].nbytes + 4))))
+
+
+@contextlib.contextmanager
+def flipped(file, bit):
+    good = file.read_bytes()
+    data = bytearray(good)
+    data[bit // 8] ^= 1 << bit % 8
+    file.write_bytes(data)
+    yield
+    file.write_bytes(good)
+
+
+def cairn_notices(path, file, bit):
+    with flipped(file, bit):
+        return cairn_cli.call("verify", path).returncode != 0
+
+
+def tensorstore_notices(path, name, ocdbt, file, bit):
+    with flipped(file, bit):
+        array = ts.open({"driver": "zarr3", "kvstore": kvstore(path, name, ocdbt)}).result()
+        try:
+            array.read().result()
+        except ValueError as error:
+            return "Digest mismatch" in str(error)
+    return False
 
 
 def test_orbax_and_tensorstore_read_nodes_that_are_not_compressed(tmp_path):
