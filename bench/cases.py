@@ -120,6 +120,9 @@ def read_cases(data, scale):
         Case("load_cairn", "Restore 1 GiB of float32 that Cairn saved, every checksum verified", "large", [
             cairn("load", large / "cairn"), *(cairn(floor, large / "cairn", name=f"floor: {text}") for floor, text in floors),
             peer("safetensors", "safetensors", "load", large / "model.safetensors"), peer("Orbax", "orbax", "load", large / "cairn")]),
+        Case("load_zarr3", "Restore 1 GiB of float32 that Cairn saved as Zarr v3, every checksum verified", "large", [
+            cairn("load", large / "cairn_zarr3"), cairn("load", large / "cairn", name="Cairn, Zarr v2"),
+            *(cairn(floor, large / "cairn_zarr3", name=f"floor: {text}") for floor, text in floors), peer("Orbax", "orbax", "load", large / "cairn_zarr3")]),
         own_case("load_one", "Restore 1 GiB of float32 in one array that Cairn saved", data / "one"),
         own_case("load_llama", "Restore a Llama of 1.24 billion bfloat16 parameters that Cairn saved", llama),
         own_case("load_own_small", "Restore 10,000 tensors of 1 KiB that Cairn saved", data / "small"),

@@ -151,6 +151,7 @@ FORMS = {
     "model.safetensors": save_safetensors,
     "cairn": lambda path, tree: save_cairn(path),
     "cairn_none": lambda path, tree: save_cairn(path, "none"),
+    "cairn_zarr3": lambda path, tree: save_cairn(path, "zarr3"),
     "orbax_two": save_two,
     "tf": save_tensorflow,
     "run": save_steps,
@@ -168,7 +169,7 @@ def make(folder, name, scale, wanted):
     done = folder / name / "done"
     facts = json.loads(done.read_text()) if done.exists() else {}
     made = facts.get("forms", [])
-    if wanted & {"cairn", "cairn_none", "orbax_two"}:
+    if wanted & {"cairn", "cairn_none", "cairn_zarr3", "orbax_two"}:
         wanted.add("model.safetensors")
     missing = [form for form in FORMS if form in wanted and form not in made]
     if not missing:

@@ -43,6 +43,10 @@ def unsynced(*given):
     return cairn(*given, "unsynced", name="Cairn" + UNSYNCED)
 
 
+def zarr3(*given):
+    return cairn(*given, "zarr3", name="Cairn, Zarr v3")
+
+
 UNSYNCED_CASE = [
     unsynced, lambda *given: peer("safetensors" + UNSYNCED, "safetensors", *given), lambda *given: peer("torch.save" + UNSYNCED, "torch", *given),
     lambda *given: floor(MEMCPY, "floor-memcpy", *given)]
@@ -80,7 +84,7 @@ def save_cases(data, scale):
     small = data / "compressible"
     million = data / "million" / "model.safetensors"
     return [
-        save_case("save_large", "Save 1 GiB of float32 in eight arrays", data / "large", target, UNSYNCED_CASE),
+        save_case("save_large", "Save 1 GiB of float32 in eight arrays", data / "large", target, [zarr3, *UNSYNCED_CASE]),
         save_case("save_one", "Save 1 GiB of float32 in one array", data / "one", target, [one_chunk]),
         save_case("save_llama", "Save a Llama of 1.24 billion bfloat16 parameters", data / "llama", target),
         save_case("save_many", "Save 10,000 tensors of 4 KiB", data / "many", target, [unsynced, folders]),
