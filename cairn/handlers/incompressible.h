@@ -22,7 +22,7 @@ namespace cairn::inline v0::handlers {
 enum class Sampled : std::uint8_t {
   kNothing,         // no elements of the stored type are in memory
   kIncompressible,  // zstd would save less than a tenth
-  kShrinks,
+  kShrinks,         // zstd would save a tenth or more, or must be kept for another reason
 };
 
 // Samples the elements of each array that this process has in memory: `data`, or parts. Arrays that

@@ -7,6 +7,33 @@
 #include <utility>
 
 namespace cairn::inline v0::orbax {
+namespace {
+
+using handlers::Sampled;
+
+bool has_zstd(const zarr::CodecChain& chain) {
+  if (chain.shard) return has_zstd(chain.shard->codecs);
+  return chain.steps.size() == 1 && zarr::is_zstd(chain.steps[0]);
+}
+
+}  // namespace
+
+void keep_earlier_codecs(const ItemReuse& reuse, const ItemTarget& target,
+                         std::span<const StoreArray> arrays, std::vector<Sampled>& sampled) {
+  if (reuse.from.empty()) return;
+  // share_values() reports an earlier item that cannot be used.
+  const auto earlier = try_call([&] { return open_shared_values(reuse.from, target); });
+  if (!earlier) return;
+  zarr::MetadataCache cache;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (sampled[i] != Sampled::kIncompressible) continue;
+    const auto keeps_zstd = try_call([&] {
+      const auto text = earlier.value()->read(zarr::ZarrArray::metadata_key(arrays[i].name, 3));
+      return text && has_zstd(cache.parse(3, as_text(*text))->codecs);
+    });
+    if (keeps_zstd && keeps_zstd.value()) sampled[i] = Sampled::kShrinks;
+  }
+}
 
 std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTarget& target,
                                            handlers::ArrayWriter& writer, ValueSink& sink,

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cairn/handlers/array_writer.h>
+#include <cairn/handlers/incompressible.h>
 #include <cairn/kvstore/value_fingerprints.h>
 #include <cairn/observer.h>
 #include <cairn/orbax/reuse/earlier_item.h>
 #include <cairn/orbax/reuse/shared_values.h>
 
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 
@@ -21,6 +24,13 @@ struct ItemReuse {
   std::shared_ptr<ValueFingerprints> known = {};
   Observer observer = {};  // told what is shared; null: nobody
 };
+
+// The values of an array can be shared only if its codecs are equal in both items. So an array that
+// the earlier item has with zstd keeps it, also if it does not shrink: sets `sampled` to kShrinks.
+// For items of Zarr v3.
+void keep_earlier_codecs(const ItemReuse& reuse, const ItemTarget& target,
+                         std::span<const StoreArray> arrays,
+                         std::vector<handlers::Sampled>& sampled);
 
 // Finds the values that the new item shares with the earlier one, writes those that have changed,
 // and tells the observer. Returns null if it shares none because the earlier one cannot be used.

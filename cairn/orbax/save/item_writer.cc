@@ -177,19 +177,20 @@ class ItemWriting {
   // metadata must be equal.
   void sample() {
     if (!options_.use_zarr3) return;
-    if (group_.is_single() || group_.writes_separately()) {
-      if (stores_raw()) sampled_ = handlers::sample_arrays(item_.arrays, executor_);
-      return;
-    }
+    if (group_.is_single() || group_.writes_separately()) return sample_here();
     const auto messages = group_.gather("save: sample", StepKind::kControl, [&] {
-      sampled_.resize(item_.arrays.size());
-      if (stores_raw()) sampled_ = handlers::sample_arrays(item_.arrays, executor_);
+      sample_here();
       return handlers::sampled_message(item_.arrays, sampled_);
     });
     handlers::merge_sampled(item_.arrays, messages, sampled_);
   }
-  [[nodiscard]] bool stores_raw() const {
-    return handlers::stores_incompressible_raw(3, options_.compression);
+  void sample_here() {
+    sampled_.resize(item_.arrays.size());
+    if (!handlers::stores_incompressible_raw(3, options_.compression)) return;
+    sampled_ = handlers::sample_arrays(item_.arrays, executor_);
+    keep_earlier_codecs(item_.reuse,
+                        {folder_, folder_, options_.use_ocdbt, options_.resources.threads},
+                        item_.arrays, sampled_);
   }
 
   void plan() {

@@ -105,6 +105,20 @@ TEST_P(ReuseLayout, AnotherProcessSharesToo) {
   EXPECT_EQ(load(root_), model(2));
 }
 
+// Orbax, and Cairn with other methods, have zstd also where it saves nothing.
+TEST_P(ReuseLayout, ValuesThatAreStoredWithZstdAreSharedToo) {
+  CheckpointManagerOptions options = options_for(GetParam(), report_);
+  options.handler.compression = Compression::zstd(GetParam().zarr3 ? 3 : 1);  // the default
+  CheckpointManager(root_, options).save(1, PyTreeSaveArgs{model(1)});
+  options.handler.compression = Compression::kAuto;
+  for (const std::int64_t step : {2, 3}) {
+    CheckpointManager(root_, options)
+        .save(step, PyTreeSaveArgs{model(static_cast<std::uint64_t>(step))});
+    EXPECT_EQ(report_.values, 3) << step;
+    EXPECT_EQ(load(root_), model(static_cast<std::uint64_t>(step)));
+  }
+}
+
 void flip_a_bit(const std::string& file, std::uint64_t at) {
   std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
   stream.seekg(static_cast<std::streamoff>(at));
