@@ -6,8 +6,14 @@
 
 #include <cairn/orbax/checkpoint_directory.h>
 
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -25,21 +31,25 @@ CommitProtocol protocol_of(bool in_place) {
 
 class PendingDirectory {
  public:
-  // foreign: whether files that do not belong to a checkpoint go with the one that is replaced.
+  // is_step: whether files that do not belong to a checkpoint go with the one that is replaced.
   // Else those at its top level stay, and others are refused.
-  PendingDirectory(const PathText& target, bool replace, bool in_place, bool foreign) {
-    const WithoutGil unlocked;
-    directory_.emplace(target.local(), replace ? IfExists::kReplace : IfExists::kFail,
-                       protocol_of(in_place),
-                       foreign ? ForeignFiles::kRemove : ForeignFiles::kKeepFiles);
+  PendingDirectory(const std::string& target, bool replace, bool in_place, bool is_step,
+                   std::optional<unsigned> mode, const std::string& custom_metadata) {
+    directory_.emplace(target, replace ? IfExists::kReplace : IfExists::kFail,
+                       protocol_of(in_place), is_step ? kForeign : ForeignFiles::kKeepFiles);
+    if (mode) directory_->restrict_permissions(*mode);
+    directory_->record_start(custom_metadata);
   }
-  [[nodiscard]] nb::object path() const { return to_str(directory_->path()); }
-  // `write_metadata` is a function of Python.
-  void commit(nb::handle write_metadata) {
-    directory_->commit([&] {
-      const WithGil locked;
-      call_python(write_metadata);
-    });
+  [[nodiscard]] std::string path() const { return directory_->path(); }
+  // Removes the directory if it cannot be committed.
+  void commit(const std::string& item_handlers) {
+    try {
+      directory_->commit_recorded(item_handlers);
+    } catch (...) {
+      close();
+      throw;
+    }
+    close();
   }
   // Removes the directory, unless it is committed. Gives the lock of the target back.
   void close() { directory_.reset(); }
@@ -53,10 +63,23 @@ class PendingDirectory {
 void define_directories(nb::module_& module) {
   nb::class_<PendingDirectory>(module, "CheckpointDirectory",
                                "A directory that appears complete or not at all.")
-      .def(nb::init<const PathText&, bool, bool, bool>(), nb::arg("target"), nb::arg("replace"),
-           nb::arg("in_place"), nb::arg("foreign"))
-      .def("path", &PendingDirectory::path)
-      .def("commit", &PendingDirectory::commit, nb::arg("write_metadata"), Unlocked())
+      .def_static(
+          "create",
+          [](const PathText& target, bool replace, bool in_place, bool is_step,
+             std::optional<unsigned> mode, const std::string& custom_metadata) {
+            std::unique_ptr<PendingDirectory> made;
+            {
+              const WithoutGil unlocked;
+              made = std::make_unique<PendingDirectory>(target.local(), replace, in_place, is_step,
+                                                        mode, custom_metadata);
+            }
+            const nb::object path = to_str(made->path());
+            return nb::make_tuple(nb::cast(std::move(made)), path);
+          },
+          nb::arg("target"), nb::kw_only(), nb::arg("replace"), nb::arg("in_place"),
+          nb::arg("is_step") = false, nb::arg("mode").none() = nb::none(),
+          nb::arg("custom_metadata") = "{}")
+      .def("commit", &PendingDirectory::commit, nb::arg("item_handlers"), Unlocked())
       .def("close", &PendingDirectory::close, Unlocked());
   module.def(
       "remove_checkpoint",

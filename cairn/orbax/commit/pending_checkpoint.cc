@@ -8,17 +8,11 @@
 #include <cairn/orbax/layout/layout.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
 namespace {
-
-std::int64_t now_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
-}
 
 const SaveOptions& checked(const SaveOptions& options, const CheckpointContent& content) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };

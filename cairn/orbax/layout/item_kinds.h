@@ -39,6 +39,14 @@ inline bool is_foreign_handler(std::string_view handler) {
                               handler.ends_with(".StatefulCheckpointableHandler"));
 }
 
+// Whether the one handler of a whole checkpoint is a program's own, so that any file may belong to
+// it. A wrapper of Orbax's is around such a handler.
+inline bool owns_all_files(std::string_view handler) {
+  return !handler.empty() &&
+         (handler.find("Wrapper") != std::string_view::npos ||
+          (!handler.starts_with("orbax.checkpoint.") && !handler.starts_with("cairn.orbax.")));
+}
+
 // Whether the handler writes one file, whose name a program may choose.
 inline bool is_file_handler(std::string_view handler) {
   return handler.starts_with("orbax.checkpoint.") && (handler.ends_with(".JsonCheckpointHandler") ||

@@ -41,6 +41,8 @@ struct CheckpointMetadata {
   Json performance_metrics;
   Json custom_metadata;
 };
+// The time for init_time_ns and commit_time_ns: nanoseconds since 1970.
+std::int64_t now_ns();
 // Parses the text of `_CHECKPOINT_METADATA`.
 CheckpointMetadata parse_checkpoint_metadata(std::string_view json);
 // Reads and parses the file. Throws not_found if the file does not exist.
@@ -79,6 +81,10 @@ std::unordered_map<std::string, std::string> parse_strings(std::string_view json
 
 // Returns the text of `_CHECKPOINT_METADATA`.
 std::string checkpoint_metadata_text(const CheckpointMetadata& metadata);
+// The same with handlers and custom metadata that are JSON already. They stay byte for byte.
+std::string checkpoint_metadata_text(const CheckpointMetadata& metadata,
+                                     std::string_view item_handlers,
+                                     std::string_view custom_metadata);
 // Returns the text of one file of array_metadatas.
 std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays);
 // Returns the text of `_sharding` for pairs of parameter name and sharding (JSON text).

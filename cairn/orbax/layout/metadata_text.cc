@@ -5,6 +5,7 @@
 #include <cairn/base/text.h>
 #include <cairn/orbax/layout/metadata.h>
 
+#include <chrono>
 #include <map>
 
 namespace cairn::inline v0::orbax {
@@ -75,14 +76,30 @@ void add_string(Node& root, std::string_view name, std::string_view text) {
 
 }  // namespace
 
+std::int64_t now_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+}
+
 std::string checkpoint_metadata_text(const CheckpointMetadata& metadata) {
-  return to_text(JsonObject{{"item_handlers", handlers_json(metadata.item_handlers)},
-                            {"metrics", object_or_empty(metadata.metrics)},
-                            {"performance_metrics", object_or_empty(metadata.performance_metrics)},
-                            {"init_timestamp_nsecs", time_or_null(metadata.init_time_ns)},
-                            {"commit_timestamp_nsecs", time_or_null(metadata.commit_time_ns)},
-                            {"custom_metadata", object_or_empty(metadata.custom_metadata)}},
-                 JsonStyle::kPython);
+  return checkpoint_metadata_text(
+      metadata, to_text(handlers_json(metadata.item_handlers), JsonStyle::kPython),
+      to_text(object_or_empty(metadata.custom_metadata), JsonStyle::kPython));
+}
+
+std::string checkpoint_metadata_text(const CheckpointMetadata& metadata,
+                                     std::string_view item_handlers,
+                                     std::string_view custom_metadata) {
+  const std::string between =
+      to_text(JsonObject{{"metrics", object_or_empty(metadata.metrics)},
+                         {"performance_metrics", object_or_empty(metadata.performance_metrics)},
+                         {"init_timestamp_nsecs", time_or_null(metadata.init_time_ns)},
+                         {"commit_timestamp_nsecs", time_or_null(metadata.commit_time_ns)}},
+              JsonStyle::kPython);
+  std::string text = "{\"item_handlers\": ";
+  text.append(item_handlers).append(", ");
+  text.append(between, 1, between.size() - 2);  // without its braces
+  return text.append(", \"custom_metadata\": ").append(custom_metadata).append("}");
 }
 
 std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays) {

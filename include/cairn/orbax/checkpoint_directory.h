@@ -8,7 +8,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
@@ -17,8 +19,8 @@ namespace cairn::inline v0 {
 // target is possible at a time.
 //
 // With kCommitMarker it is the target itself, which is complete when commit() has added the file
-// commit_success.txt. The caller first writes a file _CHECKPOINT_METADATA with a start time and
-// without a commit time: such a directory is what a later save may remove.
+// commit_success.txt. The caller first calls record_start(), or writes a file _CHECKPOINT_METADATA
+// with a start time and without a commit time: such a directory is what a later save may remove.
 class CheckpointDirectory {
  public:
   // Creates the directory. Removes what an interrupted save has left there. Throws already_exists
@@ -34,6 +36,11 @@ class CheckpointDirectory {
 
   // Where to write.
   [[nodiscard]] std::string path() const;
+  // Takes the permissions of the directory that `mode` lacks, as mkdir would: 0750.
+  void restrict_permissions(unsigned mode);
+  // Records in the file _CHECKPOINT_METADATA that a save begins now. `custom_metadata` is a JSON
+  // object, which is stored byte for byte and not parsed.
+  void record_start(std::string_view custom_metadata = "{}");
   // Makes everything below the directory durable and gives it the target's name. At every moment
   // there is a whole checkpoint at the target, the old or the new one. Throws as the constructor.
   // With kCommitMarker it adds the marker instead.
@@ -41,6 +48,10 @@ class CheckpointDirectory {
   // `write_metadata`, if it is given, writes the file _CHECKPOINT_METADATA with the commit time.
   // With kCommitMarker it is called when everything else is durable.
   void commit(const std::function<void()>& write_metadata = {});
+  // After record_start(): commits with the file _CHECKPOINT_METADATA that Orbax writes, and with
+  // kAtomicRename the file commit_success.txt, too. `item_handlers` is JSON, stored as above: the
+  // name of the handler of the whole checkpoint, or an object of them by item, or null.
+  void commit_recorded(std::string_view item_handlers);
 
  private:
   struct State;

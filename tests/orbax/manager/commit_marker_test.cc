@@ -230,6 +230,61 @@ TEST(CommitMarker, ADirectoryOfTheCaller) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+// The files are those of Orbax's CheckpointManager. Custom metadata stay byte for byte.
+TEST(CheckpointDirectory, RecordsItsSave) {
+  for (const CommitProtocol protocol : {CommitProtocol::kAtomicRename, kInPlace}) {
+    const TempDir dir = TempDir::in_memory();
+    const std::string path = dir / "ckpt";
+    const std::string custom = R"({"a": 1e+16, "b": "\ud800", "c": NaN})";
+    CheckpointDirectory directory(path, IfExists::kFail, protocol);
+    directory.restrict_permissions(0750);
+    EXPECT_EQ(fs::status(directory.path()).permissions() & fs::perms(0007), fs::perms::none);
+    directory.record_start(custom);
+    const auto text = [&](const std::string& folder) {
+      return std::string(as_text(read_file(folder + "/_CHECKPOINT_METADATA")));
+    };
+    const std::string first = text(directory.path());
+    const std::string head = R"({"item_handlers": null, "metrics": {}, "performance_metrics": {}, )"
+                             R"("init_timestamp_nsecs": )";
+    const std::string tail = R"(, "commit_timestamp_nsecs": null, "custom_metadata": )";
+    ASSERT_TRUE(first.starts_with(head)) << first;
+    ASSERT_TRUE(first.ends_with(tail + custom + "}")) << first;
+    const std::string begin =
+        first.substr(head.size(), first.size() - head.size() - tail.size() - custom.size() - 1);
+    directory.commit_recorded(R"({"default": "my.Handler"})");
+    EXPECT_EQ(as_text(read_file(path + "/commit_success.txt")),
+              "Checkpoint commit was successful to " + path);
+    const std::string last = text(path);
+    EXPECT_TRUE(last.starts_with(
+        R"({"item_handlers": {"default": "my.Handler"}, "metrics": {}, "performance_metrics": {}, )"
+        R"("init_timestamp_nsecs": )" +
+        begin + R"(, "commit_timestamp_nsecs": )"))
+        << last;
+    EXPECT_TRUE(last.ends_with(R"(, "custom_metadata": )" + custom + "}")) << last;
+    EXPECT_EQ(last.find("commit_timestamp_nsecs\": null"), std::string::npos);
+  }
+}
+
+// Any file may belong to a checkpoint that a handler of the program's own wrote.
+TEST(ForeignFiles, AreThoseOfAnUnknownHandler) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string path = dir / "a";
+  const auto replace = [&](const std::string& handler) {
+    CheckpointDirectory directory(path, IfExists::kReplace, CommitProtocol::kAtomicRename,
+                                  ForeignFiles::kKeepFiles);
+    directory.record_start();
+    put_file(directory.path() + "/data", "x");
+    directory.commit_recorded("\"" + handler + "\"");
+  };
+  for (const char* handler : {"my.Handler", "orbax.checkpoint.checkpoint_args.Wrapper"}) {
+    replace(handler);
+    fs::create_directory(path + "/folder");
+    put_file(path + "/folder/file", "x");
+    replace(handler);
+    EXPECT_THAT(list_directory(path).folders, ElementsAre()) << handler;
+  }
+}
+
 TEST(CommitMarker, TheMarkerIsRemovedFirst) {
   const TempDir dir = TempDir::in_memory();
   in_place().save(dir / "ckpt", PyTreeSaveArgs{tree_of(1)});

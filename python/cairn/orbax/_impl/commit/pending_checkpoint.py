@@ -1,18 +1,13 @@
 """The save of one checkpoint: written under another name, synced, renamed, by the native part."""
 
+import json
 import os
-import time
 from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
-from cairn.orbax._impl.paths.permissions import restrict
-from cairn.orbax._impl.stored.atomicity import Atomicity, commit
-from cairn.orbax._impl.stored.step_metadata import (
-    check_custom_metadata,
-    has_own_files,
-    write_step_metadata,
-)
+from cairn.orbax._impl.stored.atomicity import Atomicity
+from cairn.orbax._impl.stored.step_metadata import check_custom_metadata
 
 
 class Commit:
@@ -33,7 +28,7 @@ class Commit:
         mode: "int | None" = None,
         is_step: bool = False,
     ) -> None:
-        """mode: the permissions of the directory, see permissions.restrict().
+        """mode: the permissions of the directory, less the umask, as mkdir has it.
 
         is_step: the directory is a manager's, which replaces it whole.
         """
@@ -43,23 +38,22 @@ class Commit:
         self.final = as_path(directory)
         self.directory = self.final
         self._force = force
-        self._custom_metadata = check_custom_metadata(custom_metadata)
-        self._begin = time.time_ns()
+        self._custom_metadata = json.dumps(check_custom_metadata(custom_metadata))
         self._native: Any = None
         if self.final.exists() and not force:
             raise ValueError(f"Destination {self.final} already exists.")
 
     def create(self) -> None:
         """Makes the directory to write to. Removes what an earlier save has left there."""
-        self._native = _cairn.CheckpointDirectory(
+        self._native, path = _cairn.CheckpointDirectory.create(
             os.fspath(self.final),
-            self._force,
-            self._in_place,
-            self._force and (self._is_step or has_own_files(self.final)),
+            replace=self._force,
+            in_place=self._in_place,
+            is_step=self._force and self._is_step,
+            mode=self._mode,
+            custom_metadata=self._custom_metadata,
         )
-        self.directory = as_path(self._native.path())
-        restrict(self.directory, self._mode)
-        self._write_metadata(None, None)
+        self.directory = as_path(path)
 
     def abandon(self) -> None:
         """Removes what was written. Ends writes that an interrupted call has left running."""
@@ -69,15 +63,7 @@ class Commit:
 
     def finish(self, item_handlers: Any) -> None:
         """Writes the metadata, waits for the disk, and completes the checkpoint."""
-        commit(
-            self._native,
-            self.final,
-            self._in_place,
-            lambda: self._write_metadata(item_handlers, time.time_ns()),
-        )
-
-    def _write_metadata(self, item_handlers: Any, end: "int | None") -> None:
-        write_step_metadata(self.directory, self._begin, end, item_handlers, self._custom_metadata)
+        self._native.commit(json.dumps(item_handlers))
 
 
 class JoinedCommit:

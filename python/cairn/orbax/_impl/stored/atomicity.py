@@ -1,8 +1,6 @@
 """How a checkpoint becomes complete: by a rename, or by a file that is written last."""
 
 import os
-import time
-from collections.abc import Callable
 from typing import Any
 
 from cairn import _cairn
@@ -14,8 +12,7 @@ from cairn.orbax._impl.paths.checkpoint_paths import (
     as_path,
     is_temporary,
 )
-from cairn.orbax._impl.paths.permissions import mode_of, restrict
-from cairn.orbax._impl.stored.step_metadata import has_own_files, write_file, write_step_metadata
+from cairn.orbax._impl.paths.permissions import mode_of
 
 TMP_DIR_SUFFIX = TEMPORARY_MARK
 COMMIT_SUCCESS_FILE = COMMIT_FILE
@@ -39,7 +36,6 @@ class TemporaryPath:
     def __init__(self, temporary_path: Any, final_path: Any, file_options: Any = None) -> None:
         self._temporary = as_path(temporary_path)
         self._final = as_path(final_path)
-        self._begin = time.time_ns()
         self._native: Any = None
         self._mode = mode_of(file_options)
 
@@ -90,11 +86,9 @@ class TemporaryPath:
         """Makes the directory. Removes what an interrupted save has left there."""
         # A checkpoint is replaced in place only, as in Orbax.
         in_place = self.IS_IN_PLACE
-        self._native = _cairn.CheckpointDirectory(
-            os.fspath(self._final), in_place, in_place, in_place and has_own_files(self._final)
+        self._native, _ = _cairn.CheckpointDirectory.create(
+            os.fspath(self._final), replace=in_place, in_place=in_place, mode=self._mode
         )
-        restrict(self._temporary, self._mode)
-        self._write_metadata(None)
         return self._temporary
 
     async def finalize(self) -> None:
@@ -102,10 +96,7 @@ class TemporaryPath:
         if self._native is None:
             raise ValueError(f"{self._temporary}: call create() first")
         native, self._native = self._native, None
-        commit(native, self._final, self.IS_IN_PLACE, lambda: self._write_metadata(time.time_ns()))
-
-    def _write_metadata(self, end: "int | None") -> None:
-        write_step_metadata(self._temporary, self._begin, end)
+        native.commit("null")
 
     @classmethod
     async def validate(cls, temporary_path: Any) -> None:
@@ -148,20 +139,6 @@ class TemporaryPath:
         except ValidationError:
             return False
         return True
-
-
-def commit(
-    native: Any, final: Any, is_in_place: bool, write_metadata: "Callable[[], None]"
-) -> None:
-    """Completes a directory of the native part, and makes it durable."""
-    try:
-        if not is_in_place:  # the native part writes the other one, as the last file of all
-            write_file(
-                as_path(native.path()) / COMMIT_FILE, f"Checkpoint commit was successful to {final}"
-            )
-        native.commit(write_metadata)
-    finally:
-        native.close()
 
 
 def _check_directory(path: Any) -> None:

@@ -75,25 +75,6 @@ def write_file(path: Any, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def write_step_metadata(
-    directory: Any,
-    begin: int,
-    end: "int | None",
-    item_handlers: Any = None,
-    custom_metadata: "dict[str, Any] | None" = None,
-) -> None:
-    """Writes the metadata of a checkpoint: its times, and what is known of its items."""
-    metadata = {
-        "item_handlers": item_handlers,
-        "metrics": {},
-        "performance_metrics": {},
-        "init_timestamp_nsecs": begin,
-        "commit_timestamp_nsecs": end,
-        "custom_metadata": custom_metadata or {},
-    }
-    write_file(as_path(directory) / STEP_METADATA_FILE, json.dumps(metadata))
-
-
 def read_step_metadata(path: Any) -> StepMetadata:
     """The metadata of a checkpoint, without that of its items; empty if it has none."""
     stored = read_json(as_path(path) / STEP_METADATA_FILE) or {}
@@ -104,19 +85,6 @@ def read_step_metadata(path: Any) -> StepMetadata:
         commit_timestamp_nsecs=stored.get("commit_timestamp_nsecs"),
         custom_metadata=stored.get("custom_metadata") or {},
     )
-
-
-def has_own_files(directory: Any) -> bool:
-    """Whether a handler of the user's wrote the whole checkpoint: any file may belong to it.
-
-    The native part knows the directories of such handlers in a checkpoint of several items.
-    """
-    try:
-        handler = read_step_metadata(directory).item_handlers
-    except (OSError, ValueError):
-        return False  # nothing is known of it
-    known = ("orbax.checkpoint.", "cairn.orbax.")  # but a wrapper is around a user's handler
-    return isinstance(handler, str) and ("Wrapper" in handler or not handler.startswith(known))
 
 
 def check_custom_metadata(custom_metadata: Any) -> "dict[str, Any]":
