@@ -126,23 +126,29 @@ class EventLog {
 class PendingWrite {
  public:
   PendingWrite(std::vector<std::shared_future<void>> futures, std::stop_source stop,
-               std::optional<Job> job)
-      : futures_(std::move(futures)), stop_(std::move(stop)), job_(std::move(job)) {}
+               std::optional<Job> job, std::shared_ptr<EventLog> events)
+      : futures_(std::move(futures)),
+        stop_(std::move(stop)),
+        job_(std::move(job)),
+        events_(std::move(events)) {}
   // The write ends soon, and wait() throws cancelled.
   void cancel() {
     stop_.request_stop();
     if (job_) job_->cancel();
   }
-  void wait() const {
+  // Returns the events of the handler since take_events().
+  [[nodiscard]] nb::list wait() const {
     run_long(job_, [&](const CallControl&) {
       for (const auto& future : futures_) future.get();
     });
+    return events_->take();
   }
 
  private:
   std::vector<std::shared_future<void>> futures_;
   std::stop_source stop_;
   std::optional<Job> job_;
+  std::shared_ptr<EventLog> events_;
 };
 
 // The writes of this process that may go on. A call that Ctrl-C interrupts loses its PendingWrite,
@@ -240,7 +246,7 @@ class TreeHandler {
       futures = handler_->async_save(directory.local(), args);
       if (!job_) running_writes().add(directory.local(), futures, stop);
     });
-    return {std::move(futures), stop, job_};
+    return {std::move(futures), stop, job_, events_};
   }
   void finalize(const PathText& directory) {
     run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.local()); });

@@ -1,12 +1,12 @@
 """Checkpointer and AsyncCheckpointer: atomic saves of what a handler writes."""
 
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import Any
 
 from cairn.orbax._impl.base import asyncs, events, monitoring, options, processes
+from cairn.orbax._impl.base.background import Background
 from cairn.orbax._impl.base.futures import ChainedFuture
 from cairn.orbax._impl.base.time_limits import TimeLimit
 from cairn.orbax._impl.commit.pending_checkpoint import Commit, JoinedCommit
@@ -254,8 +254,9 @@ class AsyncCheckpointer(Checkpointer):
         self._write_timeout = timeout_secs or self._async_options.timeout_secs
         if self._write_timeout <= 0:
             raise ValueError(f"Timeout must be positive, but got {self._write_timeout} seconds.")
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        # A manager also uses these two.
+        self._background = Background("cairn-orbax-save")
+        self._after_commit: Callable[[], None] | None = None  # called in the thread of each save
         self._futures: list[Any] = []
         self._is_cancelled = False
         self._is_closed = False
@@ -289,17 +290,12 @@ class AsyncCheckpointer(Checkpointer):
             with limit.around():
                 futures.extend(asyncs.run(handler.async_save(commit.directory, args=made)) or [])
 
-        # Not a daemon: the interpreter waits for it before it ends.
-        thread = threading.Thread(
-            target=self._end, args=(commit, futures, limit, record), name="cairn-orbax-save"
-        )
         try:
             self._group.step("start", start, everywhere=True)
-            self._futures, self._thread = futures, thread
-            thread.start()
+            self._futures = futures
+            self._background.start(lambda: self._end(commit, futures, limit, record))
         except BaseException:
-            if thread.ident is None:
-                self._thread = None
+            if not self._background.is_running():
                 commit.abandon()
             else:  # Ctrl-C; the thread removes what was written
                 self.cancel()
@@ -313,6 +309,7 @@ class AsyncCheckpointer(Checkpointer):
         limit: TimeLimit,
         record: monitoring.SaveRecord,
     ) -> None:
+        """All that is left of a save, in its thread."""
         begin = time.time()
         try:
             written = ChainedFuture(futures, lambda: None)
@@ -323,14 +320,16 @@ class AsyncCheckpointer(Checkpointer):
             record.written(len(futures), time.time() - begin)
             finishing = time.time()
             self._group.step("finish", lambda: _finish(self._handler, commit))
-            record.finished(time.time() - finishing)
-            record.thread_ended(time.time() - begin)
-            callback = self._async_options.post_finalization_callback
-            if callback is not None:
-                callback()
-        except BaseException as error:  # raised in the caller's thread
+        except BaseException:
             commit.abandon()
-            self._error = None if self._is_cancelled else error
+            if self._is_cancelled:
+                return
+            raise
+        record.finished(time.time() - finishing)
+        record.thread_ended(time.time() - begin)
+        for call in (self._async_options.post_finalization_callback, self._after_commit):
+            if call is not None:
+                call()
 
     def cancel(self) -> None:
         """Asks the save in the background to stop. Does not wait.
@@ -339,7 +338,7 @@ class AsyncCheckpointer(Checkpointer):
         complete before. If one of several processes cancels, it ends the save of all, and the
         others raise an error.
         """
-        if self._thread is None:
+        if not self._background.is_running():
             return
         self._is_cancelled = True
         for future in self._futures:
@@ -349,20 +348,15 @@ class AsyncCheckpointer(Checkpointer):
 
     def wait_until_finished(self) -> None:
         """Waits until the save is durable. Raises its error, once."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self.check_for_errors()
+        self._background.wait()
 
     def check_for_errors(self) -> None:
         """Raises the error of a save that has ended, once. Does not wait."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        self._background.check()
 
     def is_saving_in_progress(self) -> bool:
         """Whether a save goes on."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._background.is_running()
 
     def restore(self, directory: Any, *args: Any, **kwargs: Any) -> Any:
         """Waits for the save before, then restores."""

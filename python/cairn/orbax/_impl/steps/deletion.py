@@ -1,12 +1,12 @@
 """Removes steps, and what unfinished saves have left. It never removes other directories."""
 
 import os
-import threading
 import time
 from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl.base import monitoring
+from cairn.orbax._impl.base.background import Background
 
 
 def remove_steps(paths: "list[Any]", subdirectory: "str | None", is_in_place: bool = False) -> None:
@@ -52,35 +52,18 @@ class StepRemoval:
         self._subdirectory = subdirectory
         self._in_background = in_background
         self._is_in_place = is_in_place
-        self._threads: list[threading.Thread] = []
-        self._error: OSError | None = None
+        self.background = Background("cairn-orbax-delete")
 
     def remove(self, steps: "list[int]") -> None:
-        """Removes steps. In the background, an error is raised by check_for_errors()."""
+        """Removes steps. In the background, self.background has the error."""
         if not steps:
             return
         paths = [self._format.find_step(self._directory, step).path for step in steps]
-        if not self._in_background:
-            remove_steps(paths, self._subdirectory, self._is_in_place)
-            return
 
         def work() -> None:
-            try:
-                remove_steps(paths, self._subdirectory, self._is_in_place)
-            except OSError as error:  # raised in the caller's thread
-                self._error = self._error or error
+            remove_steps(paths, self._subdirectory, self._is_in_place)
 
-        thread = threading.Thread(target=work, name="cairn-orbax-delete")
-        self._threads.append(thread)
-        thread.start()
-
-    def check_for_errors(self) -> None:
-        """Raises the error of a removal that has ended, once."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def wait(self) -> None:
-        """Waits for removals in the background."""
-        for thread in self._threads:
-            thread.join()
+        if self._in_background:
+            self.background.start(work)
+        else:
+            work()

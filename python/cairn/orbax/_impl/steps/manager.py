@@ -5,12 +5,13 @@ import datetime
 import logging
 import numbers
 import operator
-import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from cairn.orbax._impl.base import monitoring
+from cairn.orbax._impl.base.background import Background
 from cairn.orbax._impl.base.loggers import StandardLogger
 from cairn.orbax._impl.base.processes import Group, reached_preemption
 from cairn.orbax._impl.base.step_statistics import RestoreStepStatistics, SaveStepStatistics, timed
@@ -91,8 +92,11 @@ class CheckpointManager(AbstractCheckpointManager):
         self._group.step("opened", lambda: None)
         if not self._group.is_primary():
             self._root_metadata = RootMetadataFile(self._directory, self._options, metadata)
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
+        self._background = Background("")  # of the saves
+        if isinstance(self._checkpointer, AsyncCheckpointer):
+            self._background = self._checkpointer._background
+            self._checkpointer._after_commit = self._finish
+        self._removable: Future[list[int]] = Future()  # when the save is durable
         self._saving: int | None = None
         self._last_save_time: float | None = None
         self._removal = StepRemoval(
@@ -242,15 +246,23 @@ class CheckpointManager(AbstractCheckpointManager):
             if has_metrics and not self._options.prevent_write_metrics:
                 named[METRICS_ITEM] = JsonSaveArgs(metrics)
             monitoring.step_validated(time.time() - begin)
-            with timed(statistics, "checkpointer_blocking"):
-                self._checkpointer.save(
-                    step_names.build_step_path(self._directory, self._format, step),
-                    args=CompositeArgs(**named),
-                    custom_metadata=custom_metadata,
-                    force=True,
-                )
-            self._checkpoints.append(CheckpointInfo(step, _now(), metrics))
-            self._keep_and_finish(step, statistics)
+            removable: Future[list[int]] = Future()
+            self._removable = removable
+            try:
+                with timed(statistics, "checkpointer_blocking"):
+                    self._checkpointer.save(
+                        step_names.build_step_path(self._directory, self._format, step),
+                        args=CompositeArgs(**named),
+                        custom_metadata=custom_metadata,
+                        force=True,
+                    )
+                self._checkpoints.append(CheckpointInfo(step, _now(), metrics))
+                removable.set_result(self._select_old(step, statistics))
+            finally:
+                removable.cancel()  # the thread of the save does not wait for what has failed
+            if not isinstance(self._checkpointer, AsyncCheckpointer):
+                statistics.synchronous = True
+                self._finish()
         self._logger.log_entry(dataclasses.asdict(statistics))
         return True
 
@@ -275,43 +287,33 @@ class CheckpointManager(AbstractCheckpointManager):
             if is_over:
                 monitoring.between_saves(started - self._last_save_time)
 
-    def _keep_and_finish(self, step: int, statistics: SaveStepStatistics) -> None:
-        """Removes old steps when the new one is durable: now, or in the background."""
+    def _select_old(self, step: int, statistics: SaveStepStatistics) -> "list[int]":
+        """The steps to remove when the new one is durable."""
         with timed(statistics, "get_old_steps"):
             begin = time.time()
             old = self._group.step("keep", self._unkept)
             monitoring.steps_chosen(time.time() - begin, len(self._checkpoints))
         self._checkpoints.delete_if(lambda info: info.step in old)
         due = [one for one in self._due if one != step and self._is_there(one)]
-        self._due = old = [*due, *old]
-        if not isinstance(self._checkpointer, AsyncCheckpointer):
-            statistics.synchronous = True
-            self._last_save_time = time.time()
-            self._due = []
-            self._remove_steps(old)
-            monitoring.old_steps_removed(time.time() - self._last_save_time)
-            return
+        self._due = [*due, *old]
         self._saving = step
-        self._thread = threading.Thread(
-            target=self._finish, args=(self._checkpointer, old), name="cairn-orbax-manager"
-        )
-        self._thread.start()
+        return self._due
 
     def _unkept(self) -> "list[int]":
         infos = list(self._checkpoints)
         kept = self._keeps.should_preserve(infos, context=PreservationContext())
         return [info.step for info, keep in zip(infos, kept, strict=True) if not keep]
 
-    def _finish(self, checkpointer: AsyncCheckpointer, old: "list[int]") -> None:
-        """Waits for the save. No older step is removed before the new one is durable."""
+    def _finish(self) -> None:
+        """Ends a save that is durable, in its thread. No older step is removed before."""
         try:
-            checkpointer.wait_until_finished()
-            self._last_save_time = time.time()
-            self._due = []
-            self._remove_steps(old)
-            monitoring.old_steps_removed(time.time() - self._last_save_time)
-        except BaseException as error:  # raised in the caller's thread
-            self._error = error
+            old = self._removable.result()
+        except CancelledError:  # the caller has the error that prevented the choice
+            return
+        self._last_save_time = time.time()
+        self._due = []
+        self._remove_steps(old)
+        monitoring.old_steps_removed(time.time() - self._last_save_time)
 
     # ---- restoring ----
 
@@ -430,31 +432,30 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def is_saving_in_progress(self) -> bool:
         """Whether a save goes on in the background."""
-        return self._thread is not None and self._thread.is_alive()
+        return self._background.is_running()
 
     def wait_until_finished(self) -> None:
         """Waits until the save is durable and old steps are removed. Raises its error, once."""
         begin = time.time()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+        self._background.join()
         monitoring.manager_waited(time.time() - begin)
         self.check_for_errors()
 
     def check_for_errors(self) -> None:
         """Raises the error of a save that has ended, once. Does not wait."""
-        error, self._error = self._error, None
-        if error is not None:
+        try:
+            self._background.check()
+        except BaseException:
             self._checkpoints.delete_if(lambda info: info.step == self._saving)
-            raise error
-        self._removal.check_for_errors()
+            raise
+        self._removal.background.check()
 
     def close(self) -> None:
         """Waits for what goes on. Nothing can be saved afterwards."""
         try:
             self.wait_until_finished()
         finally:
-            self._removal.wait()
+            self._removal.background.join()
             self._checkpointer.close()
 
     def __enter__(self) -> Any:

@@ -25,7 +25,7 @@ class NativeFuture:
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until everything is written. The write itself ends at its time limit."""
         try:
-            self._pending.wait()
+            events = self._pending.wait()
         except RuntimeError as error:
             if self._is_cancelled:
                 raise CancelledError from error
@@ -34,4 +34,4 @@ class NativeFuture:
             raise ValueError(str(error)) from error
         record, self._record = self._record, None
         if record is not None:
-            record.written(self._handler.take_events())
+            record.written(events)
