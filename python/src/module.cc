@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "handlers.h"
 #include "manager.h"
+#include "policies.h"
 #include "reader.h"
 #include "saver.h"
 #include "specs.h"
@@ -29,6 +30,7 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_saver(module);
   cairn::python::define_handlers(module);
   cairn::python::define_manager(module);
+  cairn::python::define_policies(module);
   cairn::python::define_tools(module);
   cairn::python::define_conversions(module);
   cairn::python::define_directories(module);

@@ -3,7 +3,7 @@
 The library has the same policies (cairn/step_policies.h). They are not used here, because policies
 of users are Python classes that contain these, derive from them and read their fields, with steps,
 times and metrics that are any objects of Python. Each decision would go through conversions of all
-steps to save a few lines of arithmetic. The tests compare both with Orbax.
+steps to save a few lines of arithmetic. policies_test.py runs both over the same random histories.
 """
 
 import dataclasses
@@ -46,6 +46,8 @@ def _last(keep: "list[bool]", count: "int | None") -> "list[bool]":
 def _check_interval(interval: int) -> None:
     if interval == 0:
         raise ValueError("interval_steps must not be 0.")
+    if interval < 0:
+        raise ValueError(f"interval_steps is {interval}; it must be positive")
 
 
 class PreserveAll(PreservationPolicy):

@@ -3,7 +3,7 @@
 The library has the same policies (cairn/step_policies.h). They are not used here, because policies
 of users are Python classes that contain these, derive from them and read their fields, with steps,
 times and metrics that are any objects of Python. Each decision would go through conversions of all
-steps to save a few lines of arithmetic. The tests compare both with Orbax.
+steps to save a few lines of arithmetic. policies_test.py runs both over the same random histories.
 """
 
 import dataclasses
@@ -41,7 +41,9 @@ class FixedIntervalPolicy(SaveDecisionPolicy):
     def should_save(
         self, step: Any, previous_steps: Sequence[Any], *, context: DecisionContext
     ) -> bool:
-        """Whether the step is a multiple."""
+        """Whether the step is a multiple. Raises ValueError for an interval below 1."""
+        if self.interval <= 0:
+            raise ValueError(f"interval is {self.interval}; it must be positive")
         return bool(step.step % self.interval == 0)
 
 
