@@ -46,6 +46,21 @@ std::string step_name(std::int64_t step, const StepNameFormat& format = {});
 std::optional<std::int64_t> parse_step_name(std::string_view name,
                                             const StepNameFormat& format = {});
 
+// A folder with the name of a step.
+struct StepFolder {
+  std::int64_t step = 0;
+  std::string name;
+};
+// The folders of a directory that count as steps for Orbax, in ascending order: those with the name
+// of a step; with kCommitMarker and its marker, or with `allow_legacy_atomic_rename` not unfinished.
+// A symbolic link to a directory counts, too.
+// A step may lack files: CheckpointManager::all_steps() has the complete ones. Reads names only.
+// Throws not_found if the directory is missing.
+std::vector<StepFolder> list_step_folders(const std::string& directory,
+                                          const StepNameFormat& format = {},
+                                          CommitProtocol protocol = CommitProtocol::kAtomicRename,
+                                          bool allow_legacy_atomic_rename = false);
+
 // Options of CheckpointManager. The default saves and keeps every step.
 struct CheckpointManagerOptions {
   // ---- which steps are saved ----

@@ -4,16 +4,20 @@
 #include "gil.h"
 #include "values/text.h"
 
+#include <cairn/checkpoint_manager.h>
 #include <cairn/orbax/checkpoint_directory.h>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace nb = nanobind;
 
@@ -27,6 +31,18 @@ constexpr ForeignFiles kForeign = ForeignFiles::kRemove;
 
 CommitProtocol protocol_of(bool in_place) {
   return in_place ? CommitProtocol::kCommitMarker : CommitProtocol::kAtomicRename;
+}
+
+// Unlike in the library, a prefix that is empty has an underscore, as in Orbax: _12.
+StepNameFormat name_format(const std::optional<std::string>& prefix, std::size_t digits) {
+  StepNameFormat format(prefix.value_or(""), digits);
+  if (!prefix || !prefix->empty()) return format;
+  const StepNameFormat plain = format;
+  format.name = [plain](std::int64_t step) { return "_" + step_name(step, plain); };
+  format.parse = [plain](std::string_view name) {
+    return name.starts_with('_') ? parse_step_name(name.substr(1), plain) : std::nullopt;
+  };
+  return format;
 }
 
 class PendingDirectory {
@@ -81,6 +97,23 @@ void define_directories(nb::module_& module) {
           nb::arg("custom_metadata") = "{}")
       .def("commit", &PendingDirectory::commit, nb::arg("item_handlers"), Unlocked())
       .def("close", &PendingDirectory::close, Unlocked());
+  module.def(
+      "list_steps",
+      [](const PathText& directory, const std::optional<std::string>& prefix, std::size_t digits,
+         bool in_place, bool accepts_renamed) {
+        std::vector<StepFolder> found;
+        {
+          const WithoutGil unlocked;
+          found = list_step_folders(directory.local(), name_format(prefix, digits),
+                                    protocol_of(in_place), accepts_renamed);
+        }
+        nb::list steps;
+        for (const StepFolder& folder : found)
+          steps.append(nb::make_tuple(folder.step, to_str(folder.name)));
+        return steps;
+      },
+      nb::arg("directory"), nb::arg("prefix").none(), nb::arg("digits"), nb::arg("in_place"),
+      nb::arg("accepts_renamed"));
   module.def(
       "remove_checkpoint",
       [](const PathText& path, bool in_place) {

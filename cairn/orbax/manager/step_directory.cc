@@ -82,11 +82,6 @@ Metrics parse_metrics(const std::string& file, Read read) {
 
 namespace {
 
-struct StepFolder {
-  std::int64_t step = 0;
-  std::string name;
-};
-
 std::vector<StepFolder> step_folders(const Directory& root, const StepNameFormat& format,
                                      CommitRule rule) {
   std::vector<StepFolder> folders;
@@ -191,3 +186,14 @@ std::string read_root_metadata(const std::string& root) {
 }
 
 }  // namespace cairn::inline v0::orbax
+
+namespace cairn::inline v0 {
+
+std::vector<StepFolder> list_step_folders(const std::string& directory,
+                                          const StepNameFormat& format, CommitProtocol protocol,
+                                          bool allow_legacy_atomic_rename) {
+  return orbax::step_folders(Directory::open(absolute_path(directory)), format,
+                             {protocol, allow_legacy_atomic_rename});
+}
+
+}  // namespace cairn::inline v0

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <charconv>
+#include <filesystem>
+#include <fstream>
 
 #include "tests/orbax/manager/small_steps.h"
 #include "tests/support/matchers.h"
@@ -30,6 +32,32 @@ StepNameFormat epochs() {
     return parsed.ec == std::errc() ? std::optional(step) : std::nullopt;
   };
   return format;
+}
+
+TEST(StepNames, FoldersOfADirectoryCountByNameAndMarker) {
+  const TempDir dir = TempDir::in_memory();
+  EXPECT_THAT([&] { (void)list_step_folders(dir / "run"); }, FailsWith(Code::kNotFound, "run"));
+  for (const char* name : {"10", "9", "007", "step_3", "epoch=4", "11.orbax-checkpoint-tmp", "x"})
+    make_directories(dir / "run" / name);
+  std::ofstream(dir / "run/8") << "a file";
+  std::filesystem::create_directory_symlink("9", dir / "run/12");
+  const auto names = [&](const StepNameFormat& format, CommitProtocol protocol, bool legacy) {
+    std::vector<std::string> found;
+    for (const StepFolder& one : list_step_folders(dir / "run", format, protocol, legacy))
+      found.push_back(std::to_string(one.step) + ":" + one.name);
+    return found;
+  };
+  constexpr CommitProtocol kRename = CommitProtocol::kAtomicRename;
+  constexpr CommitProtocol kMarker = CommitProtocol::kCommitMarker;
+  EXPECT_THAT(names({}, kRename, false), ElementsAre("9:9", "10:10", "12:12"));
+  EXPECT_THAT(names(StepNameFormat("", 3), kRename, false), ElementsAre("7:007"));
+  EXPECT_THAT(names(StepNameFormat("step"), kRename, false), ElementsAre("3:step_3"));
+  EXPECT_THAT(names(epochs(), kRename, false), ElementsAre("4:epoch=4"));
+  EXPECT_THAT(names({}, kMarker, false), ElementsAre());
+  std::ofstream(dir / "run/10/commit_success.txt") << "x";
+  std::ofstream(dir / "run/9/_METADATA") << "{}";
+  EXPECT_THAT(names({}, kMarker, false), ElementsAre("10:10"));
+  EXPECT_THAT(names({}, kMarker, true), ElementsAre("9:9", "10:10"));
 }
 
 TEST(CustomStepNames, AManagerAndAWatcherUseThem) {

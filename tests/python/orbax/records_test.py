@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cairn.orbax as ocp
+import orbax.checkpoint
 
 _TREE = {"a": np.arange(4)}
 _CUSTOM = {
@@ -71,3 +72,31 @@ def test_the_commit_file_names_the_path_as_it_was_given(tmp_path):
         checkpointer.save(tmp_path / "x" / ".." / "ckpt", _TREE)
     text = (tmp_path / "ckpt/commit_success.txt").read_text()
     assert text == f"Checkpoint commit was successful to {tmp_path}/x/../ckpt"
+
+
+@pytest.mark.parametrize("prefix", [None, "", "step", "a_1"])
+@pytest.mark.parametrize("length", [None, 0, 1, 3])
+def test_the_names_of_steps_are_those_of_orbax(prefix, length, tmp_path):
+    given = {"step_prefix": prefix, "step_format_fixed_length": length}
+    formats = [package.path.step.standard_name_format(**given) for package in (ocp, orbax.checkpoint)]
+    numbers = [0, 7, 10, 99, 100, 1000, 12345, 2**62]
+    names = [f"{start}{digits}" for start in ("", "_", "step_", "step", "a_1_", "__") for digits in [*map(str, numbers), "007", "00", "0000", "0100", "", "-1", "1 ", "\u0663", "1_0", "1.orbax-checkpoint-tmp"]]
+    for name in dict.fromkeys(names):
+        if name:
+            (tmp_path / name).mkdir()
+    (tmp_path / "5").write_text("")
+    found, expected = ({(one.step, one.path.name) for one in each.find_all(tmp_path)} for each in formats)
+    assert found == expected
+    assert len(found) >= 3
+
+
+def test_a_step_that_is_being_saved_in_place_is_no_step(tmp_path):
+    options = ocp.options.AtomicityOptions(mode=ocp.options.AtomicityMode.COMMIT_FILE, allow_legacy_atomic_rename=True)
+    with ocp.CheckpointManager(tmp_path, options=ocp.CheckpointManagerOptions(atomicity_options=options)) as manager:
+        manager.save(1, args=ocp.args.StandardSave(_TREE))
+        manager.wait_until_finished()
+        (tmp_path / "1/commit_success.txt").unlink()
+        (tmp_path / "2").mkdir()
+        (tmp_path / "2/_CHECKPOINT_METADATA").write_text('{"item_handlers": null, "init_timestamp_nsecs": 1, "commit_timestamp_nsecs": null}')
+        manager.reload()
+        assert manager.all_steps() == [1]

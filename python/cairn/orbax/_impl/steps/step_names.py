@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from cairn import _cairn
 from cairn.orbax._impl.paths.checkpoint_paths import TEMPORARY_MARK, as_path, is_finalized
 from cairn.orbax._impl.stored.atomicity import Atomicity
 from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
@@ -86,28 +87,26 @@ class _StandardNameFormat(NameFormat[Metadata]):
             return f"{step}"  # also of a str, as in Orbax
         return f"{step:0{self.step_format_fixed_length}d}"
 
-    def _step_of(self, name: str) -> "int | None":
-        prefix = step_prefix_with_underscore(self.step_prefix)
-        found = re.fullmatch(r"\d+", name.removeprefix(prefix))
-        if not name.startswith(prefix) or found is None or not found[0].isascii():
-            return None
-        step = int(found[0])
-        return step if found[0] == self._digits(step) else None
-
-    def _is_complete(self, path: Any) -> bool:
-        return Atomicity(self.atomicity_options, self.temporary_path_cls).is_complete(path)
+    def _atomicity(self) -> Atomicity:
+        return Atomicity(self.atomicity_options, self.temporary_path_cls)
 
     def find_all(self, base_path: Any) -> "Iterator[Metadata]":
-        """The complete steps of a directory."""
-        for path in as_path(base_path).iterdir():
-            step = self._step_of(path.name)
-            if step is not None and self._is_complete(path):
-                yield Metadata(step=step, path=path)
+        """The complete steps of a directory, in ascending order."""
+        base = as_path(base_path)
+        atomicity = self._atomicity()
+        for step, name in _cairn.list_steps(
+            os.fspath(base),
+            self.step_prefix,
+            self.step_format_fixed_length or 0,
+            atomicity.is_in_place,
+            atomicity.accepts_renamed,
+        ):
+            yield Metadata(step=step, path=base / name)
 
     def find_step(self, base_path: Any, step: int) -> Metadata:
         """A complete step. Raises ValueError if it is not there."""
         path = build_step_path(base_path, self, step)
-        if not self._is_complete(path):
+        if not self._atomicity().is_complete(path):
             raise ValueError(
                 f"No step path found with name={path.name} for step={step} in {base_path}"
             )

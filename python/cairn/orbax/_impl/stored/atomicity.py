@@ -197,7 +197,7 @@ class Atomicity:
         )
         if chosen is not None:
             self.path_class = own_class(chosen)
-        self._accepts_renamed = bool(getattr(options, "allow_legacy_atomic_rename", False))
+        self.accepts_renamed = bool(getattr(options, "allow_legacy_atomic_rename", False))
 
     @property
     def is_in_place(self) -> bool:
@@ -207,14 +207,14 @@ class Atomicity:
     def is_left_over(self, path: Any) -> bool:
         """Whether a path is a directory that a save has not completed."""
         path = as_path(path)
-        if self._accepts_renamed and self.is_in_place and is_renamed(path):
+        if self.accepts_renamed and self.is_in_place and is_renamed(path):
             return False
         return self.path_class.is_left_over(path)
 
     def is_complete(self, path: Any) -> bool:
         """Whether a path is a checkpoint that a save has completed."""
         path = as_path(path)
-        return self.path_class.is_complete(path) or (self._accepts_renamed and is_renamed(path))
+        return self.path_class.is_complete(path) or (self.accepts_renamed and is_renamed(path))
 
 
 def is_path_temporary(
