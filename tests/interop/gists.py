@@ -30,7 +30,7 @@ OF_LEAVES = {
 OF_TRANSFORMS = {
     r'^Transformation key "(.*)" not found in origin tree': [("invalid_argument", r"the checkpoint has no '\1', which a transform needs")],
     r"^(.*) not found in origin tree \(`use_fallback` requested\)": [("invalid_argument", r"the checkpoint has no '\1', which use_fallback needs")],
-    r"`multi_value_fn_input_args` were not": [("invalid_argument", "multi_value_fn needs multi_value_fn_input_args")],
+    r"`multi_value_fn_input_args` were not|^RestoreTransform with multi_value_fn needs": [("invalid_argument", "multi_value_fn needs multi_value_fn_input_args")],
     r"^(unknown group name '\w+'|.* at position \d+)$": [("invalid_argument", r"\1")],  # of Python's re
 }
 OF_SPECS = {

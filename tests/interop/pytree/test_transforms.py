@@ -1,4 +1,6 @@
-"""Transforms, structure checks and regular expressions: Cairn's beside the real Orbax's and Python's, on random checkpoints and rules."""
+"""Transforms, structure checks and regular expressions: Cairn's beside the real Orbax's and Python's, on random checkpoints and rules.
+
+cairn.orbax plans and applies transforms in Python, where the functions and regular expressions of programs are. The library does both in C++. Here each meets the other on the same inputs, too."""
 
 import ast
 import itertools
@@ -13,8 +15,8 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
-from orbax.checkpoint._src.metadata.value_metadata_entry import ValueMetadataEntry
-from orbax.checkpoint.transform_utils import RestoreTransform
+
+import cairn.orbax
 import cairn_cli
 import draws
 import gists
@@ -34,12 +36,17 @@ def tool(jobs):
 EMPTIES = {"None": None, "Dict": {"d": {}}, "List": {"l": []}, "Tuple": {"t": []}}
 
 
+def is_entry(value):
+    """Whether a value is the ValueMetadataEntry of one of the packages."""
+    return type(value).__name__ == "ValueMetadataEntry"
+
+
 def encode(tree):
     if isinstance(tree, dict):
         return {"d": {key: encode(child) for key, child in tree.items()}}
     if isinstance(tree, (list, tuple)):
         return {"l" if isinstance(tree, list) else "t": [encode(child) for child in tree]}
-    if isinstance(tree, ValueMetadataEntry):  # an empty node that Orbax's legacy path hands out as what it found in the metadata
+    if is_entry(tree):  # an empty node that Orbax's legacy path hands out as what it found in the metadata
         return EMPTIES[tree.value_type]
     if tree is ...:
         return {"p": 0}
@@ -59,18 +66,18 @@ def same(a, b):
 def add_100(value):
     if isinstance(value, str):
         return value + "!"
-    if isinstance(value, ValueMetadataEntry):
+    if is_entry(value):
         return "empty"
     return (value + 100).astype(value.dtype) if isinstance(value, np.ndarray) else value + 100
 
 
 def show(key, tree, args):
     out = key
-    flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=lambda x: isinstance(x, ValueMetadataEntry))
+    flat, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_entry)
     for path, value in flat:
         parts = [str(p.key if isinstance(p, jax.tree_util.DictKey) else p.idx) for p in path]
         out += ";" + "".join("/" + part for part in parts)
-        out += "?" if isinstance(value, ValueMetadataEntry) else "=" + json.dumps(encode(value), separators=(",", ":"), ensure_ascii=False)
+        out += "?" if is_entry(value) else "=" + json.dumps(encode(value), separators=(",", ":"), ensure_ascii=False)
     return out
 
 
@@ -169,7 +176,7 @@ def transform(rng, target_keys, stored_keys):
     return key, spec
 
 
-def real_transform(spec):
+def transform_of(spec, package):
     given = {}
     if "original_key" in spec:
         given["original_key"] = spec["original_key"]
@@ -180,19 +187,19 @@ def real_transform(spec):
     if "multi_value_fn" in spec:
         given["multi_value_fn"] = show
     if "inputs" in spec:
-        given["multi_value_fn_input_args"] = {regex: restore_args(dtype) for regex, dtype in spec["inputs"]}
-    return RestoreTransform(**given)
+        given["multi_value_fn_input_args"] = {regex: restore_args(dtype, package) for regex, dtype in spec["inputs"]}
+    return package.RestoreTransform(**given)
 
 
-def restore_args(dtype):
-    return ocp.RestoreArgs(dtype=None if dtype is None else np.dtype(dtype))
+def restore_args(dtype, package):
+    return package.RestoreArgs(dtype=None if dtype is None else np.dtype(dtype))
 
 
 class Checkpoints:
     """Random trees saved by the real Orbax."""
 
     def __init__(self, folder, rng, count):
-        self.handler = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+        self.handler, self.ours = (package.Checkpointer(package.PyTreeCheckpointHandler()) for package in (ocp, cairn.orbax))
         self.trees = []
         for i in range(count):
             path, saved = str(folder / str(i)), tree(rng)
@@ -201,10 +208,11 @@ class Checkpoints:
             self.handler.save(path, args=ocp.args.PyTreeSave(saved))
             self.trees.append((path, saved))
 
-    def restore(self, path, **options):
+    def restore(self, path, package=ocp, **options):
         """("ok", encoded tree) or ("error", exception)"""
+        handler = self.handler if package is ocp else self.ours
         try:
-            return "ok", encode(self.handler.restore(path, args=ocp.args.PyTreeRestore(**options)))
+            return "ok", encode(handler.restore(path, args=package.args.PyTreeRestore(**options)))
         except (ValueError, TypeError, re.error, IndexError) as error:
             return "error", error
 
@@ -260,20 +268,20 @@ class Clash(Exception):
         super().__init__(f"transform '{key}': {why}")
 
 
-def real_transforms(transforms):
+def transforms_of(transforms, package):
     made = {}
     for key, spec in sorted(transforms.items()):
         try:
-            made[key] = real_transform(spec)
+            made[key] = transform_of(spec, package)
         except AssertionError:
             raise Clash(key, spec) from None
     return made
 
 
-def restore_transformed(checkpoints, job, target, transforms):
-    args = jax.tree.unflatten(jax.tree.structure(target), [restore_args(dtype) for dtype in job["dtypes"]])
+def restore_transformed(checkpoints, job, target, transforms, package=ocp):
+    args = jax.tree.unflatten(jax.tree.structure(target), [restore_args(dtype, package) for dtype in job["dtypes"]])
     try:
-        return checkpoints.restore(job["checkpoint"], item=target, restore_args=args, transforms=real_transforms(transforms),
+        return checkpoints.restore(job["checkpoint"], package, item=target, restore_args=args, transforms=transforms_of(transforms, package),
                                    transforms_default_to_original=job["to_stored"])
     except Clash as clash:
         return "error", clash
@@ -315,6 +323,29 @@ def test_transforms_are_orbax_s(scratch, seed):
             assert same(ours["ok"], theirs), (job, theirs, ours)
         else:
             check_refusal(theirs, ours, lambda: [restore_transformed(checkpoints, job, target, {key: spec}) for key, spec in transforms.items()])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_both_implementations_agree(scratch, seed):
+    """The one in Python and the one in C++: equal trees, or refusals for one reason."""
+    rng = random.Random(seed + 1000)
+    checkpoints = Checkpoints(scratch, rng, 25)
+    turns = itertools.cycle(checkpoints.trees)
+
+    def draw():
+        job, target, transforms = random_job(rng, *next(turns))
+        return job, target, transforms, restore_transformed(checkpoints, job, target, transforms, cairn.orbax)
+
+    cases = draws.until(lambda drawn: count(drawn, "ok") > 60 and count(drawn, "error") > 20, draw, 250)
+    for (job, target, transforms, (kind, in_python)), in_cpp in zip(cases, tool([job for job, *_ in cases])):
+        if "error" in in_cpp and is_invalid_regex(in_cpp, transforms):
+            continue
+        assert kind in in_cpp, (job, in_python, in_cpp)
+        if kind == "ok":
+            assert same(in_cpp["ok"], in_python), (job, in_python, in_cpp)
+        else:
+            check_refusal(in_python, in_cpp,
+                          lambda: [restore_transformed(checkpoints, job, target, {key: spec}, cairn.orbax) for key, spec in transforms.items()])
 
 
 # ---- structures that differ ----
