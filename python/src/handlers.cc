@@ -302,6 +302,34 @@ void define_handlers(nb::module_& module) {
       },
       nb::arg("directory"), nb::arg("use_zarr3"), nb::arg("enable_validation"),
       nb::arg("store_ocdbt_metadata_and_values_separately"));
+  nb::class_<LeafType>(module, "LeafType", "The type of a leaf that somebody else stores.")
+      .def(nb::init<std::string>(), nb::arg("typestr"));
+  module.def(
+      "make_leaf_folder",
+      [](const PathText& directory, bool use_ocdbt) {
+        return to_str(make_leaf_folder(directory.local(), use_ocdbt));
+      },
+      nb::arg("directory"), nb::arg("use_ocdbt"));
+  module.def(
+      "make_shared_leaf_folder",
+      [](const PathText& directory, const std::string& id) {
+        return to_str(make_shared_leaf_folder(directory.local(), id));
+      },
+      nb::arg("directory"), nb::arg("id"));
+  module.def(
+      "place_leaf_folder",
+      [](const PathText& folder, const PathText& directory) {
+        const WithoutGil unlocked;
+        place_leaf_folder(folder.local(), directory.local());
+      },
+      nb::arg("folder"), nb::arg("directory"));
+  module.def(
+      "place_shared_leaf_folders",
+      [](const PathText& directory) {
+        const WithoutGil unlocked;
+        place_shared_leaf_folders(directory.local());
+      },
+      nb::arg("directory"));
   nb::class_<PendingWrite>(module, "PendingWrite", "A write that goes on in the background.")
       .def("wait", &PendingWrite::wait)
       .def("cancel", &PendingWrite::cancel);

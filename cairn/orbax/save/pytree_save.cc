@@ -131,6 +131,10 @@ class Saver {
       for (auto& future : batch.handler->serialize(batch.values, batch.infos, batch.args))
         futures.push_back(std::move(future));
     collected_->move_to(item_);
+    for (auto& [position, type] : stored_elsewhere_) {
+      LeafMetadata& leaf = item_.tree.leaves[position];
+      leaf = leaf_metadata(std::move(leaf.path), std::move(type));
+    }
     check_metadata_keys(item_.arrays, context_);
     item_.tree.custom_metadata = context_.options.item_metadata;
     item_.tree.key_types = key_types();
@@ -152,6 +156,11 @@ class Saver {
       return add_leaf(std::move(entry.path), empty_node_name(stored_as(*empty)));
     if (std::holds_alternative<Placeholder>(entry.value.value()))
       return add_leaf(std::move(entry.path), "placeholder");
+    if (const auto* type = entry.value.custom<LeafType>()) {
+      // a placeholder until the handlers are called: no handler has a value for it
+      stored_elsewhere_.emplace_back(item_.tree.leaves.size(), type->value_type);
+      return add_leaf(std::move(entry.path), "placeholder");
+    }
     if (entry.value.custom<ValueMetadata>() != nullptr)
       throw Error(Code::kInvalidArgument, leaf_text(entry.path) +
                                               ": is the metadata() of a stored leaf, which cannot "
@@ -271,6 +280,7 @@ class Saver {
   const SaveContext& context_;
   std::shared_ptr<CollectedItem> collected_;
   SaveItem item_;
+  std::vector<std::pair<std::size_t, std::string>> stored_elsewhere_;  // leaves, and their types
   std::vector<Batch> batches_;
   std::type_index last_type_ = typeid(void);  // of the last leaf that has a handler
   std::size_t last_batch_ = 0;                // the batch of that handler

@@ -143,7 +143,9 @@ struct PyTreeCheckpointHandlerOptions {
 
 // The tree to save, and how.
 struct PyTreeSaveArgs {
-  Tree item;  // the tree
+  // The tree. A custom leaf that holds a LeafType stands for a leaf that somebody else stores:
+  // `_METADATA` names its type, and the handler writes nothing for it.
+  Tree item;
   // SaveArgs or None in place of each leaf of the item; none: defaults.
   std::optional<Tree> save_args = {};
   std::optional<std::int64_t> ocdbt_target_data_file_size = {};  // bytes; 0: no limit; none: 2 GiB
@@ -178,7 +180,7 @@ using RestoreTransforms = std::vector<std::pair<std::string, RestoreTransform>>;
 // with '/', in JAX's order, as flatten_transforms. Throws invalid_argument for any other leaf.
 RestoreTransforms flatten_restore_transforms(const Tree& tree);
 
-// Type of a stored leaf.
+// Type of a leaf without its value.
 struct LeafType {
   std::string value_type;  // typestr; "" if it is not recorded
 };

@@ -41,6 +41,25 @@ struct MergeOcdbtOptions {
 std::size_t merge_ocdbt_per_process_files(const std::string& directory,
                                           const MergeOcdbtOptions& options = {});
 
+// ---- leaves that are saved apart from the rest of their item ----
+//
+// A type handler that writes its own files may save leaves through another PyTreeCheckpointHandler,
+// into a folder of their own below the item's. These functions make such folders, and move the files
+// to where the format has them: a database stays where it is, and finalize merges it.
+
+// Creates a folder for leaves that one process saves. Returns its path.
+std::string make_leaf_folder(const std::string& directory, bool use_ocdbt);
+// Creates a folder for leaves that several processes save together, unless another process has
+// created it. `id` is the same word in all processes, and another one for every save.
+std::string make_shared_leaf_folder(const std::string& directory, const std::string& id);
+// Moves the files of a folder of leaves into the item's folder `directory`. A file with shardings,
+// strings or array metadata that is already there gets the entries of both. Makes nothing durable.
+// Throws data_loss if one of two such files is not JSON, io.
+void place_leaf_folder(const std::string& folder, const std::string& directory);
+// Calls place_leaf_folder for every folder that make_shared_leaf_folder has created. Call it in one
+// process, when all have written, and before finalize.
+void place_shared_leaf_folders(const std::string& directory);
+
 namespace orbax {
 struct CompositeArgs;
 }

@@ -8,6 +8,7 @@
 #include "../errors.h"
 
 #include <cairn/error.h>
+#include <cairn/orbax/pytree_args.h>
 #include <cairn/orbax/sharding.h>
 
 #include <nanobind/stl/complex.h>
@@ -120,6 +121,8 @@ class TreeReader {
     if (PyBytes_CheckExact(raw)) return bytes(object);
     ShardedArray* sharded = nullptr;
     if (nb::try_cast(object, sharded) && sharded != nullptr) return Tree(*sharded);
+    LeafType* type = nullptr;
+    if (nb::try_cast(object, type) && type != nullptr) return Tree(CustomLeaf::of(*type));
     ForeignArray* foreign = nullptr;
     if (nb::try_cast(object, foreign) && foreign != nullptr) return array(object);
     return converted(object);

@@ -21,7 +21,7 @@ from cairn.orbax._impl.types.array_metadatas import read_array_metadatas
 from cairn.orbax._impl.types.byte_limits import get_byte_limiter
 from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions as PyTreeMetadataOptions
 from cairn.orbax._impl.types.native_future import NativeFuture
-from cairn.orbax._impl.types.own_leaves import NamingFuture, OwnLeaves
+from cairn.orbax._impl.types.own_leaves import OwnLeaves
 from cairn.orbax._impl.types.own_restores import tree_metadata_of
 from cairn.orbax._impl.types.type_registry import global_registry
 
@@ -138,9 +138,9 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         futures = []
         if own:
             futures = await own.serialize(directory, save_args, self._own_leaf_options(target))
-        tree, typestrs = own.without() if own else args.item, own.typestrs()
+        tree = own.with_types() if own else args.item
         if pytrees.is_empty(tree):  # a node of a class, which Orbax stores as None
-            tree, typestrs = ..., {(): "None"}
+            tree = _cairn.LeafType("None")
         handlers = own.native_options()
         record.prepared()
         try:
@@ -161,10 +161,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             raise ValueError(str(error)) from error
         record.initiated(self._native.take_events())
         self._record = record
-        written = NativeFuture(pending, self._native, record)
-        if not typestrs:
-            return [written]
-        return [NamingFuture(written, directory, typestrs), *futures]
+        return [NativeFuture(pending, self._native, record), *futures]
 
     def _own_leaf_options(self, target_data_file_size: "int | None") -> "dict[str, Any]":
         """Describes a save to the user's own handlers. They share its byte limits."""
@@ -210,7 +207,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
 
     def finalize(self, directory: Any) -> None:
         """Ends the write. Called in one process, when all have written."""
-        writes.place_shared(directory)
+        _cairn.place_shared_leaf_folders(os.fspath(directory))
         self._validate(directory)
         begin = time.time()
         self._native.finalize(os.fspath(directory))

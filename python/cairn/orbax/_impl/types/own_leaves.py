@@ -1,21 +1,18 @@
 """Leaves of a tree that handlers of the user's own save and restore."""
 
 import asyncio
-import json
 import os
-import threading
 from typing import Any
 
+from cairn import _cairn
 from cairn.orbax._impl.base import processes
 from cairn.orbax._impl.leaves.leaf_args import SaveArgs
-from cairn.orbax._impl.paths.checkpoint_paths import TREE_METADATA_FILE, as_path
-from cairn.orbax._impl.paths.text_files import write_whole
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax._impl.trees import pytrees
 from cairn.orbax._impl.trees.pytrees import Path
 from cairn.orbax._impl.types.leaf_options import Options, native_options
 from cairn.orbax._impl.types.standard_types import saves_natively
 from cairn.orbax._impl.types.type_handler import ParamInfo, TypeHandler
-from cairn.orbax._impl.types.writes import shared_folder
 
 
 def tensorstore_context(handler: TypeHandler, use_ocdbt: bool) -> Any:
@@ -56,16 +53,16 @@ class OwnLeaves:
         """The options of the native part for the other leaves; None: the default."""
         return native_options(self._native)
 
-    def without(self) -> Any:
-        """The tree with placeholders in their place."""
+    def with_types(self) -> Any:
+        """The tree with the names of their types in their place."""
         leaves, treedef = self._pairs
+        found = (self._leaves.get(pytrees.path_of(keys)) for keys, _ in leaves)
         return treedef.unflatten(
-            [... if pytrees.path_of(keys) in self._leaves else leaf for keys, leaf in leaves]
+            [
+                leaf if own is None else _cairn.LeafType(own[2].typestr())
+                for own, (_, leaf) in zip(found, leaves, strict=True)
+            ]
         )
-
-    def typestrs(self) -> "dict[Path, str]":
-        """The names of the types."""
-        return {path: handler.typestr() for path, (_, _, handler) in self._leaves.items()}
 
     async def serialize(
         self, directory: Any, save_args: "dict[Path, Any]", options: "dict[str, Any]"
@@ -109,63 +106,6 @@ def _directory_of_orbax(directory: Any, contexts: "dict[int, Any]") -> Any:
         return directory
     processes.require_step("type handlers that extend those of Orbax")
     job = processes.job()
-    return directory if job is None else as_path(shared_folder(directory, job))
-
-
-class NamingFuture:
-    """Ends when the tree is written, with names of types that the native part does not know."""
-
-    def __init__(self, written: Any, directory: Any, typestrs: "dict[Path, str]") -> None:
-        self._written = written
-        self._file = os.path.join(os.fspath(directory), TREE_METADATA_FILE)
-        self._typestrs = typestrs
-        self._lock = threading.Lock()
-        self._is_named = False
-
-    def cancel(self) -> None:
-        """Asks the write to stop soon."""
-        self._written.cancel()
-
-    def result(self, timeout: "float | None" = None) -> None:
-        """Waits until the tree is written."""
-        self._written.result(timeout)
-        with self._lock:
-            if not self._is_named and processes.process_index() == 0:  # which writes the file
-                _name_types(self._file, self._typestrs)
-                self._is_named = True
-
-
-def _name_types(file: str, typestrs: "dict[Path, str]") -> None:
-    """Replaces "placeholder" by the names of the types in the file of the tree."""
-    with open(file, encoding="utf-8") as opened:
-        described = json.load(opened)
-    names = []
-    for entry in described["tree_metadata"].values():
-        value = entry["value_metadata"]
-        if value["value_type"] == "placeholder":
-            path = tuple(str(part["key"]) for part in entry["key_metadata"])
-            names.append(typestrs.get(path, "placeholder"))
-            _name(value, names[-1])
-    if "value_metadata_tree" in described:  # the same leaves, in the same order
-        rich = json.loads(described["value_metadata_tree"])
-        _name_in_order(rich, iter(names))
-        described["value_metadata_tree"] = json.dumps(rich)
-    write_whole(file, json.dumps(described).encode())
-
-
-def _name(value: "dict[str, Any]", typestr: str) -> None:
-    value["value_type"] = typestr
-    value["skip_deserialize"] = value["skip_deserialize"] or typestr == "None"
-
-
-def _name_in_order(node: Any, names: Any) -> None:
-    if isinstance(node, list):
-        for child in node:
-            _name_in_order(child, names)
-    elif isinstance(node, dict):
-        if node.get("clazz") == "ValueMetadataEntry":
-            if node["data"]["value_type"] == "placeholder":
-                _name(node["data"], next(names))
-            return
-        for child in node.values():
-            _name_in_order(child, names)
+    if job is None:
+        return directory
+    return as_path(_cairn.make_shared_leaf_folder(os.fspath(directory), job.unique_id()))

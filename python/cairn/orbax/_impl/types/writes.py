@@ -6,12 +6,12 @@ too (_sharding, _strings.json, array_metadatas) are merged.
 
 Several processes write into one folder, cairn.tmp_<id>, each a database of its own. The first moves
 them at the end of the save, when all have written. Handlers of Orbax itself do the same: in the
-checkpoint's own directory, their databases would have the names of those of the native part.
+checkpoint's own directory, their databases would have the names of those of the native part. The
+native part makes these folders and moves the files.
 """
 
 import asyncio
 import dataclasses
-import json
 import os
 import shutil
 import threading
@@ -22,15 +22,11 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl.base import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
-from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST, TREE_METADATA_FILE
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
 
 _PATIENCE = 10  # seconds until the directory of a background save must be there
-_SHARED = "cairn.tmp_"
-_DATABASE = "ocdbt.process_"
-_ARRAYS = "array_metadatas"
 
 
 class NotHereError(NotImplementedError):
@@ -55,14 +51,14 @@ class GroupFuture(NativeFuture):
         self._scratch = scratch
         self._directory = directory
         self._lock = threading.Lock()
-        self._is_placed = is_shared  # place_shared() does it
+        self._is_placed = is_shared  # place_shared_leaf_folders() does it
 
     def result(self, timeout: "float | None" = None) -> None:
         """Waits until everything is written and placed."""
         super().result(timeout)
         with self._lock:
             if not self._is_placed:
-                _place(self._scratch, self._directory)
+                _cairn.place_leaf_folder(self._scratch, self._directory)
                 self._is_placed = True
 
 
@@ -107,9 +103,9 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
     )
     job = processes.job()
     if job is None:
-        scratch = _scratch(directory, bool(info.is_ocdbt_checkpoint))
+        scratch = _cairn.make_leaf_folder(directory, bool(info.is_ocdbt_checkpoint))
     else:
-        scratch = shared_folder(directory, job)
+        scratch = _cairn.make_shared_leaf_folder(directory, job.unique_id())
     try:
         pending = native.async_save(
             scratch,
@@ -141,18 +137,6 @@ async def _created(info: Any, directory: str) -> None:
         await asyncio.sleep(0.001)
 
 
-def _scratch(directory: str, is_database: bool) -> str:
-    number = 0
-    while True:
-        name = f"{_DATABASE}cairn_{number}" if is_database else f"{_SHARED}{number}"
-        path = os.path.join(directory, name)
-        try:
-            os.mkdir(path)
-            return path
-        except FileExistsError:
-            number += 1
-
-
 def native_arguments(save_args: "Iterable[tuple[tuple[str, ...], Any]]") -> "list[Any]":
     """The SaveArgs of leaves, with their paths, in the form of the native part."""
     result = []
@@ -168,77 +152,3 @@ def native_arguments(save_args: "Iterable[tuple[tuple[str, ...], Any]]") -> "lis
         if any(one not in (None, []) for one in chosen):
             result.append((list(path), *chosen))
     return result
-
-
-# ---- where the files belong ----
-
-
-def shared_folder(directory: Any, job: Any) -> str:
-    """A folder that the processes of a job write into; place_shared() empties it."""
-    path = os.path.join(os.fspath(directory), f"{_SHARED}{job.unique_id()}")
-    os.makedirs(path, exist_ok=True)
-    return path
-
-
-def place_shared(directory: Any) -> None:
-    """Places what several processes have written, when all of them have."""
-    for name in sorted(os.listdir(directory)):
-        if not name.startswith(_SHARED):
-            continue
-        scratch = os.path.join(directory, name)
-        for process in os.listdir(scratch):
-            if process.startswith(_DATABASE):
-                number = process.removeprefix(_DATABASE)
-                target = f"{_DATABASE}cairn_{name.removeprefix(_SHARED)}_{number}"
-                os.replace(os.path.join(scratch, process), os.path.join(directory, target))
-        _place(scratch, os.fspath(directory))
-
-
-def _place(scratch: str, directory: str) -> None:
-    """Moves what is not the database to the directory of the checkpoint."""
-    is_database = os.path.exists(os.path.join(scratch, OCDBT_MANIFEST))
-    for name in os.listdir(scratch):
-        path = os.path.join(scratch, name)
-        if name == TREE_METADATA_FILE:
-            os.remove(path)  # of this part only; the handler of the tree writes that of all
-        elif name == _ARRAYS:
-            _place_array_metadatas(path, os.path.join(directory, name))
-        elif os.path.isfile(path) and name != OCDBT_MANIFEST:  # shardings, strings
-            _join(path, os.path.join(directory, name), lambda old, new: {**old, **new})
-        elif not is_database:
-            _move(path, os.path.join(directory, name))
-    if not is_database:
-        os.rmdir(scratch)
-
-
-def _place_array_metadatas(source: str, target: str) -> None:
-    os.makedirs(target, exist_ok=True)
-    for name in os.listdir(source):
-        _join(
-            os.path.join(source, name),
-            os.path.join(target, name),
-            lambda old, new: {_ARRAYS: old[_ARRAYS] + new[_ARRAYS]},
-        )
-    os.rmdir(source)
-
-
-def _join(source: str, target: str, joined: Any) -> None:
-    """Moves a file of JSON, joined with the one that another handler has written."""
-    if os.path.exists(target):
-        with open(target, encoding="utf-8") as file:
-            old = json.load(file)
-        with open(source, encoding="utf-8") as file:
-            new = json.load(file)
-        with open(source, "w", encoding="utf-8") as file:
-            json.dump(joined(old, new), file)
-    os.replace(source, target)
-
-
-def _move(source: str, target: str) -> None:
-    """Moves a folder; one that exists takes what is in it."""
-    if not os.path.isdir(target):
-        os.replace(source, target)
-        return
-    for name in os.listdir(source):
-        _move(os.path.join(source, name), os.path.join(target, name))
-    os.rmdir(source)
