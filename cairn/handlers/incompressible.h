@@ -9,7 +9,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/bytes.h>
 #include <cairn/compression.h>
-#include <cairn/handlers.h>
+#include <cairn/orbax/item_storage.h>
 
 #include <cstddef>
 #include <cstdint>

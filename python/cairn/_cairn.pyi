@@ -258,6 +258,9 @@ class TreeHandler:
         enable_post_merge_validation: bool,
         device_host_bytes: int | None,
         auto_device_host_gb: float | None,
+        # takes, by process, (name, write shape, chunk shape, implementation of a key) of each array
+        validator: Callable[[dict[int, list[tuple[str, list[int], list[int], str]]]], None]
+        | None = None,
     ) -> None: ...
     def async_save(
         self,

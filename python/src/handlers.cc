@@ -5,6 +5,7 @@
 #include "coordinator.h"
 #include "gil.h"
 #include "leaf_handlers.h"
+#include "values/arrays.h"
 #include "values/text.h"
 #include "values/trees.h"
 
@@ -67,6 +68,25 @@ Tree argument_tree(const Tree& item, const std::map<Texts, SaveArgs>& arguments)
     const auto found = arguments.find(keys);
     return found == arguments.end() ? Tree() : Tree(CustomLeaf::of(found->second));
   });
+}
+
+// A validator that calls a function of Python, or null for None. The function gets {process: [(name,
+// write shape, chunk shape, implementation of a random key), ...]}.
+ArrayMetadataValidator array_validator(nb::object function) {
+  if (function.is_none()) return {};
+  return [kept = keep_alive(std::move(function))](
+             const std::map<std::size_t, std::vector<SavedArrayMetadata>>& by_process) {
+    const WithGil locked;
+    nb::dict recorded;
+    for (const auto& [process, arrays] : by_process) {
+      nb::list some;
+      for (const SavedArrayMetadata& one : arrays)
+        some.append(nb::make_tuple(to_str(one.param_name), one.write_shape, one.chunk_shape,
+                                   to_str(one.random_key_impl)));
+      recorded[nb::int_(process)] = some;
+    }
+    call_python(static_cast<PyObject*>(const_cast<void*>(kept.get())), recorded);
+  };
 }
 
 // The events of a handler's saves, until Python takes them.
@@ -339,7 +359,7 @@ void define_handlers(nb::module_& module) {
           [](TreeHandler* self, bool use_ocdbt, bool use_zarr3, bool use_compression,
              bool support_rich_types, std::optional<std::int64_t> save_concurrent_bytes,
              bool enable_post_merge_validation, std::optional<std::int64_t> device_host_bytes,
-             std::optional<double> auto_device_host_gb) {
+             std::optional<double> auto_device_host_gb, nb::object validator) {
             PyTreeCheckpointHandlerOptions options;
             options.use_ocdbt = use_ocdbt;
             options.use_zarr3 = use_zarr3;
@@ -350,12 +370,13 @@ void define_handlers(nb::module_& module) {
             options.save_device_host_concurrent_bytes = device_host_bytes;
             if (auto_device_host_gb) options.save_device_host_concurrent_gb = AutoLimit{};
             options.memory_limit_options.max_transfer_concurrent_gb = auto_device_host_gb;
+            options.array_metadata_validator = array_validator(std::move(validator));
             new (self) TreeHandler(std::move(options));
           },
           nb::kw_only(), nb::arg("use_ocdbt"), nb::arg("use_zarr3"), nb::arg("use_compression"),
           nb::arg("support_rich_types"), nb::arg("save_concurrent_bytes").none(),
           nb::arg("enable_post_merge_validation"), nb::arg("device_host_bytes").none(),
-          nb::arg("auto_device_host_gb").none())
+          nb::arg("auto_device_host_gb").none(), nb::arg("validator").none() = nb::none())
       .def("async_save", &TreeHandler::async_save, nb::arg("directory"), nb::arg("tree").none(),
            nb::arg("leaf_args"), nb::arg("target_file_bytes").none(), nb::arg("custom_metadata"),
            nb::arg("processes").none() = nb::none(), nb::arg("time_limit").none() = nb::none(),

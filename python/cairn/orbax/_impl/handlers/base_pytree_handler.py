@@ -17,7 +17,7 @@ from cairn.orbax._impl.stored.stored_tree import StoredTree
 from cairn.orbax._impl.trees import pytrees
 from cairn.orbax._impl.trees.plain import get_param_names
 from cairn.orbax._impl.types import writes
-from cairn.orbax._impl.types.array_metadatas import read_array_metadatas
+from cairn.orbax._impl.types.array_metadatas import called_natively
 from cairn.orbax._impl.types.byte_limits import get_byte_limiter
 from cairn.orbax._impl.types.empty_values import PyTreeMetadataOptions as PyTreeMetadataOptions
 from cairn.orbax._impl.types.native_future import NativeFuture
@@ -68,9 +68,8 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             )
         self._restore_memory = restore_concurrent_bytes
         self._own_registry = type_handler_registry
-        self._validator = array_metadata_validator
         if getattr(multiprocessing_options, "primary_host", 0) is None:
-            self._validator = None  # as in Orbax
+            array_metadata_validator = None  # as in Orbax
         limit: Any = save_device_host_concurrent_bytes
         is_auto = save_device_host_concurrent_bytes == "auto"
         most = getattr(memory_limit_options, "max_transfer_concurrent_gb", None)
@@ -89,6 +88,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
             "enable_post_merge_validation": enable_post_merge_validation,
             "device_host_bytes": None if is_auto else limit,
             "auto_device_host_gb": most if is_auto else None,
+            "validator": called_natively(array_metadata_validator),
         }
         self._native = _cairn.TreeHandler(**self._native_options)  # raises for wrong options
         self._record: monitoring.TreeSaveRecord | None = None
@@ -208,19 +208,10 @@ class BasePyTreeCheckpointHandler(NativeHandler):
     def finalize(self, directory: Any) -> None:
         """Ends the write. Called in one process, when all have written."""
         _cairn.place_shared_leaf_folders(os.fspath(directory))
-        self._validate(directory)
         begin = time.time()
         self._native.finalize(os.fspath(directory))
         if self._record is not None:
             self._record.finalized(time.time() - begin, directory)
-
-    def _validate(self, directory: Any) -> None:
-        """Gives what the processes have noted of the arrays to the validator, if there is one."""
-        if self._validator is None:
-            return
-        metadatas = read_array_metadatas(directory)
-        if metadatas:
-            self._validator.validate_all_array_metadatas(metadatas)
 
     def close(self) -> None:
         """Waits for writes. A handler that is closed can save again."""

@@ -1,13 +1,10 @@
 """The records of the arrays that each process saved (array_metadatas), and their checks."""
 
-import re
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from cairn.orbax._impl.base.processes import process_count
-from cairn.orbax._impl.paths.checkpoint_paths import as_path
-from cairn.orbax._impl.paths.text_files import load_json
-from cairn.orbax._impl.stored.stored_tree import ARRAY_METADATA_FOLDER
 from cairn.orbax._impl.types.array_metadata import RANDOM_KEY_IMPL, SerializedArrayMetadata
 from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 
@@ -16,24 +13,24 @@ Store = ArrayMetadataStore  # its name in Orbax's module
 Metadatas = dict[int, list[SerializedArrayMetadata]]  # by the number of the process
 
 
-def read_array_metadatas(directory: Any) -> Metadatas:
-    """Reads the files in array_metadatas. Returns an empty result if there are none."""
-    folder = as_path(directory) / ARRAY_METADATA_FOLDER
-    found: Metadatas = {}
-    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-        match = re.fullmatch(r"process_(\d+)", file.name)
-        if match:
-            entries = [entry["array_metadata"] for entry in load_json(file)["array_metadatas"]]
-            found[int(match[1])] = [_entry(entry) for entry in entries]
-    return found
+def called_natively(validator: Any) -> "Callable[[Any], None] | None":
+    """A validator as a function that the native part calls; None for None."""
+    return None if validator is None else functools.partial(_validate, validator)
 
 
-def _entry(stored: "dict[str, Any]") -> SerializedArrayMetadata:
+def _validate(validator: Any, recorded: "dict[int, list[tuple[str, Any, Any, str]]]") -> None:
+    """Gives a validator what the native part has read."""
+    validator.validate_all_array_metadatas(
+        {process: [_entry(*one) for one in some] for process, some in recorded.items()}
+    )
+
+
+def _entry(name: str, write_shape: Any, chunk_shape: Any, key_impl: str) -> SerializedArrayMetadata:
     return SerializedArrayMetadata(
-        param_name=stored["param_name"],
-        write_shape=tuple(stored["write_shape"]),
-        chunk_shape=tuple(stored["chunk_shape"]),
-        ext_metadata=stored.get("ext_metadata"),
+        param_name=name,
+        write_shape=tuple(write_shape),
+        chunk_shape=tuple(chunk_shape),
+        ext_metadata={RANDOM_KEY_IMPL: key_impl} if key_impl else None,
     )
 
 
