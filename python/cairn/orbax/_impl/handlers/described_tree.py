@@ -7,9 +7,10 @@ from cairn.orbax._impl.handlers.pytree_restore import read_leaves
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.shardings import concrete_sharding
 from cairn.orbax._impl.leaves.tree_metadata import write_shapes
-from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST, TREE_METADATA_FILE
+from cairn.orbax._impl.paths.checkpoint_paths import TREE_METADATA_FILE
 from cairn.orbax._impl.stored.stored_tree import StoredTree, fill, values_in_file
 from cairn.orbax._impl.trees import pytrees
+from cairn.orbax._impl.types.own_restores import stored_param_info
 from cairn.orbax._impl.types.type_handler import ParamInfo
 from cairn.orbax._impl.types.value_metadata_entry import ValueMetadataEntry
 
@@ -49,13 +50,8 @@ def described_by(stored: StoredTree, target: Any) -> "tuple[Any, Any]":
 
 
 def _param_info(stored: StoredTree, name: str, is_skipped: bool) -> ParamInfo:
-    return ParamInfo(
-        name=name,
-        parent_dir=stored.directory,
-        skip_deserialize=is_skipped,
-        is_ocdbt_checkpoint=bool((stored.directory / OCDBT_MANIFEST).exists()),
-        use_zarr3=bool(stored.tree_metadata().get("use_zarr3")),
-        raise_array_data_missing_error=False,
+    return stored_param_info(
+        stored, name, skip_deserialize=is_skipped, raise_array_data_missing_error=False
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from cairn.orbax._impl.handlers.pytree_restore import read_leaves
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs
 from cairn.orbax._impl.leaves.matching_args import arguments_like
-from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST, STRINGS_FILE
+from cairn.orbax._impl.paths.checkpoint_paths import STRINGS_FILE
 from cairn.orbax._impl.paths.text_files import load_json
 from cairn.orbax._impl.stored.stored_tree import StoredTree
 from cairn.orbax._impl.trees import pytrees
@@ -49,7 +49,7 @@ def index_of(stored: StoredTree, path: Path) -> int:
     try:
         return stored.index(name)
     except KeyError:
-        if (stored.directory / OCDBT_MANIFEST).exists():
+        if stored.has_database:
             raise ValueError(
                 f"NOT_FOUND: {stored.directory} has no array {name!r}, which the target has"
             ) from None

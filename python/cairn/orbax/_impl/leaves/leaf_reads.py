@@ -14,7 +14,6 @@ from cairn.orbax._impl.leaves.shardings import (
     from_serialized_string,
     has_layout,
 )
-from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST
 from cairn.orbax._impl.stored.stored_tree import StoredTree
 
 # The type to which an array is converted while it is read, or ""; and what then makes the value of
@@ -126,7 +125,7 @@ class LeafReads:
     def _has_database(self) -> bool:
         """Whether the arrays are in an OCDBT database, if there are any."""
         known = self._stored.tree_metadata().get("use_ocdbt")
-        return bool((self._stored.directory / OCDBT_MANIFEST).exists() if known is None else known)
+        return self._stored.has_database if known is None else bool(known)
 
     def add(self, index: int, args: RestoreArgs, keeps_metadata: "bool | None" = None) -> None:
         """Plans a leaf.

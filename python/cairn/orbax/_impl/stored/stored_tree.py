@@ -45,7 +45,7 @@ def values_in_file(directory: Any, aggregate_filename: str = AGGREGATE_FILE) -> 
 
 def _has_arrays(directory: Any) -> bool:
     """Whether a directory itself, not one of its items, has arrays: in a database or one each."""
-    if (directory / OCDBT_MANIFEST).exists():
+    if is_ocdbt_checkpoint(directory):
         return True
     files = (".zarray", "zarr.json")
     return any((child / name).exists() for child in directory.iterdir() for name in files)
@@ -170,6 +170,16 @@ class StoredTree:
     @functools.cached_property
     def _described(self) -> "dict[str, Any]":
         return read_json(self.directory / TREE_METADATA_FILE) or {}
+
+    @functools.cached_property
+    def has_database(self) -> bool:
+        """Whether there is an OCDBT database."""
+        return is_ocdbt_checkpoint(self.directory)
+
+    @property
+    def uses_zarr3(self) -> bool:
+        """Whether the arrays are Zarr v3."""
+        return bool(self.tree_metadata().get("use_zarr3"))
 
 
 def fill(structure: Any, values: "dict[int, Any] | list[Any]") -> Any:

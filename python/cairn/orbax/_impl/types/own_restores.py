@@ -7,7 +7,6 @@ from cairn.orbax._impl.base import asyncs
 from cairn.orbax._impl.leaves.leaf_args import DEFAULT_RESTORE_ARGS, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import is_msgpack_value
 from cairn.orbax._impl.leaves.tree_metadata import TreeMetadata, leaf_metadata, write_shapes
-from cairn.orbax._impl.paths.checkpoint_paths import OCDBT_MANIFEST
 from cairn.orbax._impl.stored.stored_tree import StoredTree, fill
 from cairn.orbax._impl.types.byte_limits import get_byte_limiter
 from cairn.orbax._impl.types.own_leaves import tensorstore_context
@@ -90,12 +89,11 @@ def param_infos(
     stored: StoredTree, indices: "list[int]", handler: TypeHandler
 ) -> "list[ParamInfo]":
     """What a handler learns of its stored leaves."""
-    is_ocdbt = (stored.directory / OCDBT_MANIFEST).exists()
-    context = tensorstore_context(handler, is_ocdbt)
-    return [_param_info(stored, index, is_ocdbt, context) for index in indices]
+    context = tensorstore_context(handler, stored.has_database)
+    return [_param_info(stored, index, context) for index in indices]
 
 
-def _param_info(stored: StoredTree, index: int, is_ocdbt: bool, context: Any) -> ParamInfo:
+def _param_info(stored: StoredTree, index: int, context: Any) -> ParamInfo:
     import jax
 
     info = stored.infos[index]
@@ -103,15 +101,24 @@ def _param_info(stored: StoredTree, index: int, is_ocdbt: bool, context: Any) ->
         jax.tree_util.SequenceKey(key) if isinstance(key, int) else jax.tree_util.DictKey(key)
         for key in info.path
     )
-    return ParamInfo(
-        name=info.name,
-        parent_dir=stored.directory,
+    return stored_param_info(
+        stored,
+        info.name,
         keypath=keys,
         skip_deserialize=False,
-        is_ocdbt_checkpoint=is_ocdbt,
-        use_zarr3=bool(stored.tree_metadata().get("use_zarr3")),
         ts_context=context,
         value_typestr=info.typestr,
+    )
+
+
+def stored_param_info(stored: StoredTree, name: str, **facts: Any) -> ParamInfo:
+    """The ParamInfo of a stored leaf: what holds for all leaves of the tree, and these facts."""
+    return ParamInfo(
+        name=name,
+        parent_dir=stored.directory,
+        is_ocdbt_checkpoint=stored.has_database,
+        use_zarr3=stored.uses_zarr3,
+        **facts,
     )
 
 
@@ -137,7 +144,6 @@ async def _metadata(handler: TypeHandler, infos: "list[ParamInfo]") -> Any:
 
 def tree_metadata_of(stored: StoredTree) -> TreeMetadata:
     """The metadata of a stored tree."""
-    described = stored.tree_metadata()
     shapes = write_shapes(stored)
     values: dict[int, Any] = own_metadata(stored)
     for path, index in stored.by_path.items():
@@ -145,6 +151,6 @@ def tree_metadata_of(stored: StoredTree) -> TreeMetadata:
             values[index] = leaf_metadata(stored, index, None, shapes.get(path))
     return TreeMetadata(
         tree=fill(stored.structure(), values),
-        custom_metadata=described.get("custom_metadata"),
-        use_zarr3=bool(described.get("use_zarr3")),
+        custom_metadata=stored.tree_metadata().get("custom_metadata"),
+        use_zarr3=stored.uses_zarr3,
     )
