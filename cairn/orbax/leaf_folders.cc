@@ -58,24 +58,25 @@ JsonObject read_object(const std::string& file) {
       });
 }
 
-using JoinFn = JsonObject (*)(JsonObject first, JsonObject second);
+using JoinFn = JsonObject (*)(const JsonObject& first, const JsonObject& second);
 
 // The members of both; of equal keys, the value of the second in the place of the first.
-JsonObject join_members(JsonObject first, JsonObject second) {
+JsonObject join_members(const JsonObject& first, const JsonObject& second) {
+  JsonObject out = first;
   std::unordered_map<std::string, std::size_t> places;
-  for (std::size_t i = 0; i < first.size(); ++i) places[first[i].first] = i;
-  for (auto& [key, value] : second) {
-    const auto [place, is_new] = places.try_emplace(key, first.size());
+  for (std::size_t i = 0; i < out.size(); ++i) places[out[i].first] = i;
+  for (const auto& [key, value] : second) {
+    const auto [place, is_new] = places.try_emplace(key, out.size());
     if (is_new)
-      first.emplace_back(key, std::move(value));
+      out.emplace_back(key, value);
     else
-      first[place->second].second = std::move(value);
+      out[place->second].second = value;
   }
-  return first;
+  return out;
 }
 
 // The records of both.
-JsonObject join_array_metadatas(JsonObject first, JsonObject second) {
+JsonObject join_array_metadatas(const JsonObject& first, const JsonObject& second) {
   JsonArray records;
   for (const JsonObject* part : {&first, &second})
     for (const auto& [key, value] : *part)
