@@ -10,6 +10,8 @@ namespace cairn::inline v0::handlers {
 namespace {
 
 constexpr std::size_t kSampledTogether = 64;  // arrays of one task
+// Smaller arrays keep zstd. A sample of each would take longer than their checksums.
+constexpr std::uint64_t kSmallestSampled = 16 << 10;  // bytes
 
 Sampled sample(ByteView elements) {
   if (elements.empty()) return Sampled::kNothing;
@@ -27,10 +29,11 @@ Sampled sample_parts(const StoreArray& array) {
 }
 
 Sampled sample_array(const StoreArray& array) {
-  if (array.source_dtype != array.dtype) return Sampled::kNothing;
+  const std::uint64_t size = byte_count(array.shape, array.dtype);
+  if (array.source_dtype != array.dtype || size < kSmallestSampled) return Sampled::kNothing;
   if (array.parts) return sample_parts(array);
   if (array.data == nullptr) return Sampled::kNothing;
-  return sample({array.data, static_cast<std::size_t>(byte_count(array.shape, array.dtype))});
+  return sample({array.data, static_cast<std::size_t>(size)});
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ enum class Sampled : std::uint8_t {
 
 // Samples the elements of each array that this process has in memory: `data`, or parts. Arrays that
 // are fetched, copied from devices or cast are kNothing, because their elements do not exist yet.
+// So are arrays of less than 16 KiB.
 std::vector<Sampled> sample_arrays(std::span<const StoreArray> arrays, Executor& executor);
 // Returns whether incompressible arrays of such a save are stored as they are, with checksums.
 bool stores_incompressible_raw(int zarr_format, const Compression& compression);

@@ -35,7 +35,7 @@ struct OptionCase {
   bool is_item = false;  // a manager names its items itself
 };
 
-const std::vector<OptionCase>& cases() {
+const std::vector<OptionCase>& option_cases() {
   static const std::vector<OptionCase> all = {
       {"defaults", [](SaveOptions&) {}, [](auto&, auto&, auto&) {}, [](ConvertOptions&) {}},
       {"use_zarr3", [](SaveOptions& o) { o.use_zarr3 = true; },
@@ -209,7 +209,7 @@ class OptionDoors : public ::testing::TestWithParam<std::size_t> {};
 
 TEST_P(OptionDoors, HaveTheSameEffect) {
   const TempDir dir = TempDir::in_memory();
-  const OptionCase& option = cases()[GetParam()];
+  const OptionCase& option = option_cases()[GetParam()];
   const Doors doors(option, dir.path());
   const std::string saved = doors.save();
   EXPECT_THAT(difference(doors.checkpointer(), saved), IsEmpty());
@@ -227,16 +227,16 @@ TEST_P(OptionDoors, HaveTheSameEffect) {
 // the commit leave no trace in what is stored.
 TEST_P(OptionDoors, ChangeWhatIsStored) {
   const TempDir dir = TempDir::in_memory();
-  const OptionCase& option = cases()[GetParam()];
+  const OptionCase& option = option_cases()[GetParam()];
   const bool changes =
       option.name != "defaults" && option.name != "durability" && option.name != "commit_protocol";
   cairn::save(dir / "plain", small_tree());
   EXPECT_EQ(difference(Doors(option, dir.path()).save(), dir / "plain").empty(), !changes);
 }
 
-INSTANTIATE_TEST_SUITE_P(, OptionDoors, ::testing::Range(std::size_t{0}, cases().size()),
-                         [](const auto& info) {
-                           std::string name(cases()[info.param].name);
+INSTANTIATE_TEST_SUITE_P(, OptionDoors, ::testing::Range(std::size_t{0}, option_cases().size()),
+                         [](const auto& option) {
+                           std::string name(option_cases()[option.param].name);
                            for (char& letter : name)
                              if (letter == ' ') letter = '_';
                            return name;

@@ -4,6 +4,7 @@
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/write/writer.h>
 #include <cairn/open.h>
+#include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/item_storage.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/storage/kvstore.h>

@@ -38,7 +38,7 @@ TEST(StepNames, FoldersOfADirectoryCountByNameAndMarker) {
   const TempDir dir = TempDir::in_memory();
   EXPECT_THAT([&] { (void)list_step_folders(dir / "run"); }, FailsWith(Code::kNotFound, "run"));
   for (const char* name : {"10", "9", "007", "step_3", "epoch=4", "11.orbax-checkpoint-tmp", "x"})
-    make_directories(dir / "run" / name);
+    make_directories((dir / "run/") + name);
   std::ofstream(dir / "run/8") << "a file";
   std::filesystem::create_directory_symlink("9", dir / "run/12");
   const auto names = [&](const StepNameFormat& format, CommitProtocol protocol, bool legacy) {
