@@ -7,7 +7,7 @@ set_source_files_properties(static/fmt.cc PROPERTIES COMPILE_OPTIONS "-O0")
 set_target_properties(cairn_static_cli PROPERTIES
   OUTPUT_NAME cairn RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/static" POSITION_INDEPENDENT_CODE ON)
 target_link_options(cairn_static_cli PRIVATE -static-pie)
-target_include_directories(cairn_static_cli PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR})
+target_include_directories(cairn_static_cli PRIVATE ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_compile_features(cairn_static_cli PRIVATE cxx_std_20)
 target_compile_definitions(cairn_static_cli PRIVATE CAIRN_WITHOUT_ISAL FMT_HEADER_ONLY)
 # From an archive the linker takes what is still missing: never the checksums of libcairn.a.

@@ -24,7 +24,7 @@ pythons=$(awk '{ split($1, version, ".") } version[2] < 12 || !stable++' <<<"$py
 
 cmake --install build/release --prefix "$prefix" >/dev/null
 sources=$(git ls-files --cached --others --exclude-standard \
-  cairn cli cmake python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh scripts/wheel-licences.py "$requirements")
+  cairn cli cmake include python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh scripts/wheel-licences.py "$requirements")
 # shellcheck disable=SC2086  # a list of words
 state=$({ cat $sources "$(find "$prefix" -name libcairn.a)"; echo "$pythons"; } | sha256sum)
 stamp=$dist/.${state:0:16}.stamp
