@@ -133,15 +133,20 @@ std::vector<std::string> difference(const std::string& a, const std::string& b) 
   return out;
 }
 
+// Each thread writes a data file of its own.
+const Resources kResources{.threads = 1};
+
 // Saves the tree through every door into a folder of the door's name.
 class Doors {
  public:
   Doors(const OptionCase& option, const std::string& folder) : option_(option), folder_(folder) {
+    handler_.resources = kResources;
     option.of_checkpointer(handler_, args_, options_);
   }
 
   std::string save(std::optional<std::string> item = {}) const {
     SaveOptions options;
+    options.resources = kResources;
     options.item = item;
     option_.of_save(options);
     return done(item ? "save_item" : "save",
@@ -172,17 +177,22 @@ class Doors {
   }
   std::string converted() const {
     ConvertOptions options;
+    options.resources = kResources;
     options.format = TargetFormat::kOrbax;
     option_.of_convert(options);
     return done("converted", [&](const std::string& path) { convert(*plain(), path, options); });
   }
   std::string resharded() const {
     ConvertOptions options;
+    options.resources = kResources;
     options.format = TargetFormat::kOrbax;
     option_.of_convert(options);
     return done("resharded", [&](const std::string& path) {
       reshard(*plain(), path,
-              {.mesh = make_mesh({1}, {"x"}), .format = options.format, .orbax = options.orbax});
+              {.mesh = make_mesh({1}, {"x"}),
+               .format = options.format,
+               .orbax = options.orbax,
+               .resources = kResources});
     });
   }
 
