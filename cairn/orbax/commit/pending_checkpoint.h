@@ -1,9 +1,9 @@
 // pending_checkpoint.h -- the directory of a checkpoint, from its start to its commit.
 #pragma once
 
+#include <cairn/options.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/metadata.h>
-#include <cairn/options.h>
 
 #include <string>
 #include <string_view>

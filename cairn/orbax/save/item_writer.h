@@ -15,8 +15,8 @@
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
-#include <cairn/orbax/handlers.h>
 #include <cairn/options.h>
+#include <cairn/orbax/handlers.h>
 #include <cairn/orbax/reuse/item_reuse.h>
 #include <cairn/tree.h>
 #include <cairn/tree/metadata/tree_metadata.h>

@@ -3,8 +3,8 @@
 // the same names with a PyTreeCheckpointHandler: each restores what the other saves.
 #pragma once
 
-#include <cairn/orbax/checkpoint_items.h>
 #include <cairn/options.h>
+#include <cairn/orbax/checkpoint_items.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <memory>
