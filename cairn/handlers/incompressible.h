@@ -11,7 +11,6 @@
 #include <cairn/compression.h>
 #include <cairn/orbax/item_storage.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
