@@ -86,7 +86,7 @@ def main():
                if str(source.relative_to(ROOT)) not in sources]
     assert not missing, f"compiled by nothing: {missing}"
     together = list(groups(found))
-    commands = [{"directory": str(BUILD), "file": str(ROOT / file), "command": options.replace("FILE", str(ROOT / file))}
+    commands = [{"directory": str(BUILD), "file": str(ROOT / file), "command": f'{options.replace("FILE", str(ROOT / file))} -iquote {ROOT}'}
                 for file, options, _ in together]
     (ROOT / "build/lint/compile_commands.json").write_text(json.dumps(commands))
     checks = [("tidy", file, sum(len(content(part)) for part in parts)) for file, _, parts in together]
