@@ -57,7 +57,7 @@ NAMES = {
     "PruneOptions": {},
     "CompactOptions": {},
 }
-HEADERS = {"SaveOptions": "orbax.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
+HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
            "ReshardOptions": "convert.h", "PruneOptions": "steps.h", "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
@@ -67,7 +67,7 @@ FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointMa
 
 @pytest.mark.parametrize("struct", HEADERS)
 def test_every_member_has_a_name_in_python(struct):
-    text = (ROOT / "cairn" / HEADERS[struct]).read_text()
+    text = (ROOT / "include/cairn" / HEADERS[struct]).read_text()
     body = re.search(rf"^struct {struct} {{\n(.*?)^}};", text, re.M | re.S)[1]
     lines = re.findall(r"^  [\w:<>, ()]+ (\w+)( = .*)?;", body, re.M)
     members = [name for first, value in lines for name in (first, *re.findall(r", (\w+) = ", value))]
