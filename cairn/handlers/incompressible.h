@@ -2,8 +2,8 @@
 // stores them as they are, with a crc32c for each chunk.
 //
 // In Zarr v3, the codecs belong to the metadata of the array, so all chunks, of all processes, need
-// one choice, before the first chunk is written. It depends on samples of the elements alone, not on
-// the speed of the store: it is the same in the next step, which may then share files.
+// one choice, before the first chunk is written. It depends on samples of the elements alone, not
+// on the speed of the store: it is the same in the next step, which may then share files.
 #pragma once
 
 #include <cairn/base/executor.h>
@@ -34,8 +34,8 @@ bool stores_incompressible_raw(int zarr_format, const Compression& compression);
 // Returns the message about the arrays in which a process sends its samples to the others: of
 // arrays that processes store together.
 Bytes sampled_message(std::span<const StoreArray> arrays, std::span<const Sampled> sampled);
-// Combines the samples with those in the messages of all processes. If the processes do not have the
-// same arrays, shared arrays become kNothing; the save then fails, with a better message.
+// Combines the samples with those in the messages of all processes. If the processes do not have
+// the same arrays, shared arrays become kNothing; the save then fails, with a better message.
 void merge_sampled(std::span<const StoreArray> arrays, std::span<const Bytes> messages,
                    std::vector<Sampled>& sampled);
 

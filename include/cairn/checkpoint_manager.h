@@ -52,10 +52,10 @@ struct StepFolder {
   std::string name;
 };
 // The folders of a directory that count as steps for Orbax, in ascending order: those with the name
-// of a step; with kCommitMarker and its marker, or with `allow_legacy_atomic_rename` not unfinished.
-// A symbolic link to a directory counts, too.
-// A step may lack files: CheckpointManager::all_steps() has the complete ones. Reads names only.
-// Throws not_found if the directory is missing.
+// of a step; with kCommitMarker and its marker, or with `allow_legacy_atomic_rename` not
+// unfinished. A symbolic link to a directory counts, too. A step may lack files:
+// CheckpointManager::all_steps() has the complete ones. Reads names only. Throws not_found if the
+// directory is missing.
 std::vector<StepFolder> list_step_folders(const std::string& directory,
                                           const StepNameFormat& format = {},
                                           CommitProtocol protocol = CommitProtocol::kAtomicRename,

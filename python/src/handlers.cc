@@ -70,8 +70,8 @@ Tree argument_tree(const Tree& item, const std::map<Texts, SaveArgs>& arguments)
   });
 }
 
-// A validator that calls a function of Python, or null for None. The function gets {process: [(name,
-// write shape, chunk shape, implementation of a random key), ...]}.
+// A validator that calls a function of Python, or null for None. The function gets {process:
+// [(name, write shape, chunk shape, implementation of a random key), ...]}.
 ArrayMetadataValidator array_validator(nb::object function) {
   if (function.is_none()) return {};
   return [kept = keep_alive(std::move(function))](

@@ -1,5 +1,5 @@
-// crc32c_chunks_test.cc -- raw chunks with a CRC-32C behind them: damage of every kind, in chunks of
-// every size that is read in its own way, wherever the chunk lies.
+// crc32c_chunks_test.cc -- raw chunks with a CRC-32C behind them: damage of every kind, in chunks
+// of every size that is read in its own way, wherever the chunk lies.
 #include <cairn/base/byte_io.h>
 #include <cairn/io/file.h>
 #include <cairn/zarr/codec/chain_stream.h>

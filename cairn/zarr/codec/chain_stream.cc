@@ -60,8 +60,9 @@ class PieceStream : public ByteStream {
                                    " bytes are too few for the checksum");
 }
 
-// Returns the bytes of a value of known size without their checksum, and verifies it at the end. It reads straight into the caller's memory, and adds
-// each piece to the checksum while the piece is in the cache.
+// Returns the bytes of a value of known size without their checksum, and verifies it at the end. It
+// reads straight into the caller's memory, and adds each piece to the checksum while the piece is
+// in the cache.
 class SizedChecksumStream : public ByteStream {
  public:
   SizedChecksumStream(const ByteStep& step, EncodedValue value)

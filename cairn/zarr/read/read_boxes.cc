@@ -302,8 +302,8 @@ bool Runner::run_stream(const Unit& unit) {
   return done;
 }
 
-// Reads a large value that is raw but for its CRC-32C straight into the destination, and verifies all
-// of it, also if a part is wanted. Returns false if the unit is not of this kind.
+// Reads a large value that is raw but for its CRC-32C straight into the destination, and verifies
+// all of it, also if a part is wanted. Returns false if the unit is not of this kind.
 bool Runner::run_checksummed(const Unit& unit) {
   const CodecChain& chain = *unit.chain;
   if (unit.kind != UnitKind::kValue || chain.shard || !is_only_crc32c(chain.steps) ||

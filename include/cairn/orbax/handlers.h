@@ -1,5 +1,5 @@
-// handlers.h -- the standard type handlers, their options, and the registry of handlers. Names, rules
-// and results are those of Orbax's type handlers.
+// handlers.h -- the standard type handlers, their options, and the registry of handlers. Names,
+// rules and results are those of Orbax's type handlers.
 #pragma once
 
 #include <cairn/observer.h>

@@ -44,8 +44,8 @@ std::size_t merge_ocdbt_per_process_files(const std::string& directory,
 // ---- leaves that are saved apart from the rest of their item ----
 //
 // A type handler that writes its own files may save leaves through another PyTreeCheckpointHandler,
-// into a folder of their own below the item's. These functions make such folders, and move the files
-// to where the format has them: a database stays where it is, and finalize merges it.
+// into a folder of their own below the item's. These functions make such folders, and move the
+// files to where the format has them: a database stays where it is, and finalize merges it.
 
 // Creates a folder for leaves that one process saves. Returns its path.
 std::string make_leaf_folder(const std::string& directory, bool use_ocdbt);

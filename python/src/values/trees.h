@@ -15,10 +15,10 @@ namespace cairn::python {
 // The tree of a Python object: dict, list, tuple, namedtuple, None, numbers, str, bytes, `...` (a
 // placeholder), arrays and scalars of NumPy, ForeignArray, ShardedArray and LeafType.
 // cairn._leaves.convert turns any other object into one of these, or throws. Keys of dicts become
-// strings, as in Orbax; `key_types` gets the types of those that are not str, and of those that look
-// like ints.
-// Arrays are borrowed: the tree keeps the Python objects alive. Throws invalid_argument for a tree
-// more than 1000 levels deep (also one that contains itself) and for two keys with one text.
+// strings, as in Orbax; `key_types` gets the types of those that are not str, and of those that
+// look like ints. Arrays are borrowed: the tree keeps the Python objects alive. Throws
+// invalid_argument for a tree more than 1000 levels deep (also one that contains itself) and for
+// two keys with one text.
 Tree tree_from(nanobind::handle object, std::vector<DictKeyTypes>* key_types = nullptr);
 
 // The Python object of a tree. Arrays become arrays of NumPy that share the memory of `tree`,
