@@ -34,6 +34,12 @@ inline std::string parent_of(std::string_view path) {
   return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
 }
 
+// True if the text begins as a URL, "s3://...", and not as a path.
+inline bool begins_as_url(std::string_view text) {
+  const std::size_t end = text.find("://");
+  return end != std::string_view::npos && end > 0 && text.find('/') > end;
+}
+
 // Returns the part of a path up to its last slash, with the slash: "" if the path has none. This
 // and name_of(path) are the whole path.
 inline std::string_view folder_prefix(std::string_view path) {

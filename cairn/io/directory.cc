@@ -1,6 +1,7 @@
 // directory.cc -- implements directories with system calls.
 #include <cairn/io/directory.h>
 
+#include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>
@@ -93,10 +94,16 @@ fs::path resolved(const fs::path& path) {
 
 }  // namespace
 
+void refuse_url(const std::string& path) {
+  if (begins_as_url(path))
+    throw Error(Code::kUnimplemented, path + ": a local path is needed here, not a URL");
+}
+
 std::string absolute_path(const std::string& path) {
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path is empty");
   if (path.find('\0') != std::string::npos)
     throw Error(Code::kInvalidArgument, "a path holds a NUL byte");
+  refuse_url(path);
   const fs::path given(path.substr(0, path.find_last_not_of('/') + 1));
   const fs::path name = given.filename();
   if (given.empty()) return "/";
@@ -119,6 +126,7 @@ Directory::Directory(int fd, std::string path)
       path_(std::move(path)) {}
 
 Directory Directory::open(const std::string& path) {
+  refuse_url(path);
   const int fd = open_directory(AT_FDCWD, path.c_str(), 0);
   if (fd < 0) fail_file_call(path, "open the directory", errno);
   Directory directory(fd, path);

@@ -20,10 +20,13 @@
 
 namespace cairn::inline v0 {
 
+// Throws unimplemented for a URL, of which a local file system would make folders of odd names.
+void refuse_url(const std::string& path);
+
 // Returns the absolute path without "." and "..", and without a final '/' (except for the root
 // itself). The directories above the last name are resolved as the kernel resolves them: after a
 // symbolic link, ".." is the parent of the link's target. The last name may be a link and is not
-// resolved.
+// resolved. Throws as refuse_url().
 std::string absolute_path(const std::string& path);
 
 // The kind of a directory entry. Symbolic links are not followed.

@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -118,12 +119,22 @@ void fail_no_file(int folder, const std::string& name, const std::string& path) 
   throw Error(Code::kNotFound, path + ": no such file" + link);
 }
 
+File::File(std::string path, std::shared_ptr<const RangeSource> source)
+    : path_(std::move(path)),
+      // The version tells the states of two values apart as an inode does those of two files.
+      opened_{.device = 0,
+              .inode = std::hash<std::string>()(path_ + '\n' + source->version()),
+              .size = source->size(),
+              .modified_ns = source->modified_ns()},
+      source_(std::move(source)) {}
+
 File::File(File&& other) noexcept
     : fd_(std::exchange(other.fd_, -1)),
       path_(std::move(other.path_)),
       opened_(other.opened_),
       accepts_changes_(other.accepts_changes_),
-      flag_(std::move(other.flag_)) {}
+      flag_(std::move(other.flag_)),
+      source_(std::move(other.source_)) {}
 
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -131,6 +142,7 @@ File& File::operator=(File&& other) noexcept {
   std::swap(opened_, other.opened_);
   std::swap(accepts_changes_, other.accepts_changes_);
   std::swap(flag_, other.flag_);
+  std::swap(source_, other.source_);
   return *this;
 }
 
@@ -139,10 +151,12 @@ File::~File() {
 }
 
 std::uint64_t File::size() const {
+  if (source_) return source_->size();
   return static_cast<std::uint64_t>(status_of(fd_, path_).st_size);
 }
 
 std::uint64_t File::allocated() const {
+  if (source_) return source_->size();
   return static_cast<std::uint64_t>(status_of(fd_, path_).st_blocks) * 512;
 }
 
@@ -150,6 +164,7 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> File::data_from(std::uint
   // All reads are positioned, so moving the descriptor's offset does not affect them.
   const std::uint64_t end = size();
   if (offset >= end) return std::nullopt;
+  if (source_) return std::pair{offset, end};
   const off_t begin = lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
   if (begin < 0 && errno == ENXIO) return std::nullopt;
   if (begin < 0) return std::pair{offset, end};
@@ -158,11 +173,11 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> File::data_from(std::uint
                    hole <= begin ? end : static_cast<std::uint64_t>(hole)};
 }
 
-std::int64_t File::modified_ns() const { return modified_ns_of(status_of(fd_, path_)); }
+std::int64_t File::modified_ns() const { return state().modified_ns; }
 
-FileState File::state() const { return state_of(status_of(fd_, path_)); }
+FileState File::state() const { return source_ ? opened_ : state_of(status_of(fd_, path_)); }
 
-bool File::changed() const { return !accepts_changes_ && state() != opened_; }
+bool File::changed() const { return !source_ && !accepts_changes_ && state() != opened_; }
 
 void File::check_unchanged() const {
   if (!changed()) return;
@@ -172,6 +187,7 @@ void File::check_unchanged() const {
 }
 
 void File::check_current() const {
+  if (source_) return;  // each read asks for the version that was opened
   check_unchanged();
   const auto named = try_state(path_);
   if (!named || named->device != opened_.device || named->inode != opened_.inode)
@@ -179,11 +195,12 @@ void File::check_current() const {
                 path_ + ": was replaced or removed while Cairn read it; open it again");
 }
 
-bool File::stamp() const { return stamp_descriptor(fd_, path_); }
+bool File::stamp() const { return !source_ && stamp_descriptor(fd_, path_); }
 
-bool File::unlinked() const { return status_of(fd_, path_).st_nlink == 0; }
+bool File::unlinked() const { return !source_ && status_of(fd_, path_).st_nlink == 0; }
 
 void File::read_into(std::uint64_t offset, MutableByteView out) const {
+  if (source_) return source_->read_into(offset, out);
   check_file_range(path_, offset, out.size());
   const std::uint64_t end = offset + out.size();
   while (!out.empty()) {
@@ -198,6 +215,7 @@ void File::read_into(std::uint64_t offset, MutableByteView out) const {
 }
 
 void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> out) const {
+  if (source_) return source_->read_scatter(offset, out);
   // Far below the kernel's limit of 1024, and small enough for the stack.
   constexpr std::size_t kBatch = 64;
   std::uint64_t length = 0;
@@ -232,7 +250,7 @@ void File::read_scatter(std::uint64_t offset, std::span<const MutableByteView> o
 
 void File::will_need(std::uint64_t offset, std::uint64_t length) const {
   // This is only advice: reads work whatever the result is.
-  if (offset <= kMaxFileOffset && length <= kMaxFileOffset - offset)
+  if (!source_ && offset <= kMaxFileOffset && length <= kMaxFileOffset - offset)
     posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(length), POSIX_FADV_WILLNEED);
 }
 
@@ -241,6 +259,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path) {
 }
 
 std::shared_ptr<const MappedFile> MappedFile::of(const File& file) {
+  if (!file.is_local())
+    throw Error(Code::kUnimplemented, file.path() + ": a value of a store cannot be mapped");
   const std::uint64_t size = file.size();
   void* data = nullptr;  // the kernel rejects an empty mapping, so an empty file has none
   if (size > 0) data = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd_, 0);
@@ -254,9 +274,12 @@ MappedFile::~MappedFile() {
 }
 
 Bytes read_file(const std::string& path, std::uint64_t max_size) {
-  const File file = File::open(path);
+  return read_file(File::open(path), max_size);
+}
+
+Bytes read_file(const File& file, std::uint64_t max_size) {
   const std::uint64_t size = file.size();
-  if (size > max_size) fail_too_large(path, size, max_size);
+  if (size > max_size) fail_too_large(file.path(), size, max_size);
   Bytes bytes(size);
   file.read_into(0, bytes);
   return bytes;

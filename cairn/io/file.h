@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cairn/bytes.h>
+#include <cairn/io/tree/range_source.h>
 
 #include <atomic>
 #include <cstdint>
@@ -31,6 +32,9 @@ struct FileState {
 
 // A file opened for reading. Move-only; the destructor closes the file. Reads are positioned
 // (pread), so many threads may share one File.
+//
+// It may also be a value of a store (a RangeSource). Such a file has no holes, never changes, and
+// cannot be mapped or stamped.
 class File {
  public:
   // Opens the file. Throws as described above.
@@ -42,6 +46,8 @@ class File {
   // messages.
   static std::optional<File> try_open_at(int folder, const std::string& name,
                                          const std::string& path);
+  // A value of a store. `path` is its URL.
+  File(std::string path, std::shared_ptr<const RangeSource> source);
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
   File(const File&) = delete;
@@ -49,6 +55,7 @@ class File {
   ~File();
 
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] bool is_local() const { return source_ == nullptr; }
   // The current size in bytes.
   [[nodiscard]] std::uint64_t size() const;
   // The number of bytes that the file system has allocated for the file. It is less than size() if
@@ -99,7 +106,8 @@ class File {
   std::string path_;
   FileState opened_;
   bool accepts_changes_ = false;
-  std::shared_ptr<std::atomic<bool>> flag_;  // null: nobody asks
+  std::shared_ptr<std::atomic<bool>> flag_;    // null: nobody asks
+  std::shared_ptr<const RangeSource> source_;  // null: a local file
 };
 
 // Throws the error for a name below the folder with the open descriptor `folder`, at which there is
@@ -113,8 +121,8 @@ class MappedFile {
  public:
   // Opens and maps the file.
   static std::shared_ptr<const MappedFile> open(const std::string& path);
-  // Maps a file that is already open. The mapping is of that file even if its path now names
-  // another file.
+  // Maps a local file that is already open. The mapping is of that file even if its path now names
+  // another file. Throws unimplemented for a value of a store.
   static std::shared_ptr<const MappedFile> of(const File& file);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -129,6 +137,7 @@ class MappedFile {
 // Reads the whole file. Throws data_loss if the file is larger than max_size, before any memory is
 // allocated.
 Bytes read_file(const std::string& path, std::uint64_t max_size = std::uint64_t{1} << 30U);
+Bytes read_file(const File& file, std::uint64_t max_size);
 // As read_file, for text, which has no NUL byte. A large file is read in blocks up to the first NUL
 // byte; a NUL byte is data_loss. Holes read as zeros, so a file with holes uses little memory,
 // whatever its size.

@@ -13,14 +13,19 @@ namespace cairn::inline v0 {
 namespace {
 
 // Several pages: the next request often follows directly.
-constexpr std::uint64_t kBlock = std::uint64_t{16} << 10U;
+constexpr std::uint64_t kLocalBlock = std::uint64_t{16} << 10U;
+// Of a store: a request takes as long as a megabyte.
+constexpr std::uint64_t kStoreBlock = std::uint64_t{1} << 20U;
 // Reads of more bytes search the range for holes.
 constexpr std::uint64_t kRun = std::uint64_t{1} << 20U;
 
 }  // namespace
 
 FileImage::FileImage(const File& file)
-    : file_(&file), size_(file.size()), loaded_((size_ + kBlock - 1) / kBlock) {
+    : file_(&file),
+      block_(file.is_local() ? kLocalBlock : kStoreBlock),
+      size_(file.size()),
+      loaded_((size_ + block_ - 1) / block_) {
   if (size_ == 0) return;
   void* const mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -47,12 +52,12 @@ void FileImage::read(std::uint64_t begin, std::uint64_t end) {
 void FileImage::load(ByteView part) {
   if (part.empty()) return;
   const auto begin = static_cast<std::uint64_t>(part.data() - data_);
-  const std::uint64_t last = (begin + part.size() - 1) / kBlock;
-  for (std::uint64_t block = begin / kBlock; block <= last; ++block) {
+  const std::uint64_t last = (begin + part.size() - 1) / block_;
+  for (std::uint64_t block = begin / block_; block <= last; ++block) {
     if (loaded_[block]) continue;
     std::uint64_t next = block;
     while (next <= last && !loaded_[next]) loaded_[next++] = true;
-    read(block * kBlock, std::min(next * kBlock, size_));
+    read(block * block_, std::min(next * block_, size_));
     block = next - 1;
   }
 }

@@ -32,6 +32,7 @@ class FileImage {
   void read(std::uint64_t begin, std::uint64_t end);
 
   const File* file_;
+  std::uint64_t block_;  // bytes
   std::byte* data_ = nullptr;
   std::uint64_t size_ = 0;
   std::vector<bool> loaded_;  // one flag per block

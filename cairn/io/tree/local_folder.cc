@@ -1,5 +1,5 @@
-// folder_handle.cc -- implements folder handles with the *at system calls.
-#include <cairn/io/folder_handle.h>
+// local_folder.cc -- implements local folders with the *at system calls.
+#include <cairn/io/tree/local_folder.h>
 
 #include <cairn/base/text.h>
 #include <cairn/error.h>
@@ -39,40 +39,29 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-std::shared_ptr<const FolderHandle> FolderHandle::open(std::string path) {
+FolderPtr LocalFolder::open(std::string path) {
   path.resize(without_final_slashes(path).size());
   const int fd = open_folder(AT_FDCWD, path, path);
-  return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, std::move(path)));
+  return FolderPtr(new LocalFolder(fd, std::move(path)));
 }
 
-std::shared_ptr<const FolderHandle> FolderHandle::open_below(const std::string& path) const {
+FolderPtr LocalFolder::open_below(const std::string& path) const {
   const int fd = open_folder(fd_, relative(path), path);
-  auto* const below = new FolderHandle(fd, std::string(without_final_slashes(path)));
-  std::shared_ptr<const FolderHandle> owner(below);
-  below->above_ = shared_from_this();
+  auto* const below = new LocalFolder(fd, std::string(without_final_slashes(path)));
+  FolderPtr owner(below);
+  below->above_ = std::static_pointer_cast<const LocalFolder>(shared_from_this());
   return owner;
 }
 
-std::shared_ptr<const FolderHandle> FolderHandle::open_once(const Directory& above,
-                                                            const std::string& name) {
+FolderPtr LocalFolder::open_once(const Directory& above, const std::string& name) {
   const std::string path = above.path_of(name);
   const int fd = open_folder(above.descriptor(), name, path);
-  return std::shared_ptr<const FolderHandle>(new FolderHandle(fd, path, true));
+  return FolderPtr(new LocalFolder(fd, path, true));
 }
 
-FolderHandle::~FolderHandle() { close(fd_); }
+LocalFolder::~LocalFolder() { close(fd_); }
 
-std::string FolderHandle::relative(const std::string& path) const {
-  std::string_view rest = without_final_slashes(path);
-  if (rest == path_) return ".";
-  const bool below = rest.starts_with(path_) && (path_.ends_with('/') || rest[path_.size()] == '/');
-  if (!below) throw Error(Code::kInvalidArgument, path + " is not inside " + path_);
-  rest.remove_prefix(path_.size());
-  while (rest.starts_with('/')) rest.remove_prefix(1);
-  return std::string(rest);
-}
-
-std::optional<File> FolderHandle::try_open(const std::string& path) const {
+std::optional<File> LocalFolder::try_open(const std::string& path) const {
   std::optional<File> file = File::try_open_at(fd_, relative(path), path);
   if (!file) return file;
   file->report_changes_to(changed_);
@@ -80,47 +69,52 @@ std::optional<File> FolderHandle::try_open(const std::string& path) const {
   return file;
 }
 
-File FolderHandle::open_file(const std::string& path) const {
+File LocalFolder::open_file(const std::string& path) const {
   std::optional<File> file = try_open(path);
   if (file) return *std::move(file);
   fail_no_file(fd_, relative(path), path);
 }
 
-Buffer FolderHandle::read_text(const std::string& path, std::uint64_t max_size) const {
-  return cairn::read_text(open_file(path), max_size);
-}
-
-bool FolderHandle::exists(const std::string& path) const {
+bool LocalFolder::exists(const std::string& path) const {
   struct stat status {};
   return fstatat(fd_, relative(path).c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-bool FolderHandle::is_folder(const std::string& path) const {
+bool LocalFolder::is_folder(const std::string& path) const {
   struct stat status {};
   return fstatat(fd_, relative(path).c_str(), &status, 0) == 0 && S_ISDIR(status.st_mode);
 }
 
-std::optional<FileIdentity> FolderHandle::identity(const std::string& path) const {
+std::string LocalFolder::kind_at(const std::string& path) const {
+  struct stat status {};
+  const std::string name = relative(path);
+  if (fstatat(fd_, name.c_str(), &status, 0) != 0 &&
+      fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+    return "nothing";
+  return S_ISREG(status.st_mode) ? "a file" : irregular_kind(status.st_mode);
+}
+
+std::optional<std::uint64_t> LocalFolder::file_size(const std::string& path) const {
+  struct stat status {};
+  const bool is_file =
+      fstatat(fd_, relative(path).c_str(), &status, 0) == 0 && S_ISREG(status.st_mode);
+  return is_file ? std::optional(static_cast<std::uint64_t>(status.st_size)) : std::nullopt;
+}
+
+std::optional<FileIdentity> LocalFolder::identity(const std::string& path) const {
   struct stat status {};
   if (fstatat(fd_, relative(path).c_str(), &status, 0) != 0) return std::nullopt;
   return identity_of(status);
 }
 
-std::vector<std::pair<std::string, bool>> FolderHandle::list(const std::string& path) const {
-  std::vector<std::pair<std::string, bool>> names;
-  for (FolderEntry& entry : entries(path))
-    names.emplace_back(std::move(entry.name), entry.is_folder);
-  return names;
-}
-
-std::vector<FolderEntry> FolderHandle::entries(const std::string& path) const {
+std::vector<FolderEntry> LocalFolder::entries(const std::string& path) const {
   if (!remembers_) return read_entries(path);
   const auto found = remembered_.find(path);
   return found != remembered_.end() ? found->second
                                     : remembered_.emplace(path, read_entries(path)).first->second;
 }
 
-std::vector<FolderEntry> FolderHandle::read_entries(const std::string& path) const {
+std::vector<FolderEntry> LocalFolder::read_entries(const std::string& path) const {
   std::vector<FolderEntry> entries;
   const std::string name = relative(path);
   auto reader = remembers_ && name == "." ? DirectoryReader::of(fd_, path)
@@ -138,7 +132,7 @@ std::vector<FolderEntry> FolderHandle::read_entries(const std::string& path) con
   return entries;
 }
 
-void FolderHandle::watch(std::span<const std::string_view> names) const {
+void LocalFolder::watch(std::span<const std::string_view> names) const {
   watched_since_ns_ = std::max(watched_since_ns_.value_or(0), now_ns());
   for (const std::string_view name : names) {
     const auto& [watched, state] =
@@ -149,21 +143,21 @@ void FolderHandle::watch(std::span<const std::string_view> names) const {
   }
 }
 
-std::optional<std::int64_t> FolderHandle::watched_since_ns() const {
+std::optional<std::int64_t> LocalFolder::watched_since_ns() const {
   return watched_since_ns_ || above_ == nullptr ? watched_since_ns_ : above_->watched_since_ns();
 }
 
-void FolderHandle::check_not_newer(const File& file) const {
+void LocalFolder::check_not_newer(const File& file) const {
   const std::int64_t modified_ns = file.opened_state().modified_ns;
   const auto since_ns = watched_since_ns();
   // A time in the future says nothing about when the file was written.
   if (!since_ns || modified_ns <= *since_ns || modified_ns > now_ns()) return;
   changed_->store(true, std::memory_order_relaxed);
   throw Error(Code::kUnavailable, file.path() + ": another program wrote to it while Cairn read " +
-                                      path_ + "; open it again");
+                                      path() + "; open it again");
 }
 
-bool FolderHandle::replaced() const {
+bool LocalFolder::replaced() const {
   if (changed_->load(std::memory_order_relaxed)) return true;
   const auto has_changed = [&](const auto& file) {
     return try_state_at(fd_, file.first) != file.second;
@@ -172,22 +166,12 @@ bool FolderHandle::replaced() const {
   if (above_ != nullptr && above_->replaced()) return true;
   struct stat held {};
   struct stat named {};
-  if (fstat(fd_, &held) != 0) fail_file_call(path_, "stat the folder", errno);
-  if (stat(path_.c_str(), &named) != 0) {
+  if (fstat(fd_, &held) != 0) fail_file_call(path(), "stat the folder", errno);
+  if (stat(path().c_str(), &named) != 0) {
     if (is_absence(errno)) return true;
-    fail_file_call(path_, "stat the folder", errno);
+    fail_file_call(path(), "stat the folder", errno);
   }
   return identity_of(held) != identity_of(named);
-}
-
-void FolderHandle::check_not_replaced() const {
-  if (missed_.load(std::memory_order_relaxed)) check_still_in_use();
-}
-
-void FolderHandle::check_still_in_use() const {
-  if (!replaced()) return;
-  throw Error(Code::kUnavailable,
-              path_ + ": was replaced or removed while Cairn read it; open it again");
 }
 
 }  // namespace cairn::inline v0

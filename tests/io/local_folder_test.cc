@@ -1,6 +1,6 @@
 // Folders that are held open: what is read is theirs, whatever their path comes to name.
 #include <cairn/io/directory.h>
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/local_folder.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -26,12 +26,12 @@ TEST(FolderHandle, ReadsTheFolderThatWasOpened) {
   const TempDir dir;
   put_file(dir / "a/deep/x", "old");
   put_file(dir / "b/deep/x", "new");
-  const FolderPtr folder = FolderHandle::open(dir / "a/");
+  const FolderPtr folder = LocalFolder::open(dir / "a/");
   const FolderPtr below = folder->open_below(dir / "a/deep");
   ASSERT_TRUE(Directory::open(dir.path()).swap("a", "b"));
   EXPECT_EQ(text_at(*folder, dir / "a/deep/x"), "old");
   EXPECT_EQ(text_at(*below, dir / "a/deep/x"), "old");
-  EXPECT_EQ(text_at(*FolderHandle::open(dir / "a"), dir / "a/deep/x"), "new");
+  EXPECT_EQ(text_at(*LocalFolder::open(dir / "a"), dir / "a/deep/x"), "new");
   EXPECT_TRUE(folder->replaced());
   EXPECT_TRUE(below->replaced());
 }
@@ -39,11 +39,11 @@ TEST(FolderHandle, ReadsTheFolderThatWasOpened) {
 TEST(FolderHandle, SaysThatItWasReplacedOnlyIfSomethingWasMissing) {
   const TempDir dir;
   put_file(dir / "a/x", "");
-  const FolderPtr folder = FolderHandle::open(dir / "a");
+  const FolderPtr folder = LocalFolder::open(dir / "a");
   folder->note_missing();
   EXPECT_FALSE(folder->replaced());
   EXPECT_NO_THROW(folder->check_not_replaced());
-  const FolderPtr other = FolderHandle::open(dir / "a");
+  const FolderPtr other = LocalFolder::open(dir / "a");
   std::filesystem::rename(dir / "a", dir / "b");
   EXPECT_NO_THROW(other->check_not_replaced());
   EXPECT_THAT([&] { folder->check_not_replaced(); },
@@ -60,7 +60,7 @@ TEST(FolderHandle, KnowsWhatIsThere) {
   put_file(dir / "a/folder/file", "");
   std::filesystem::create_directory_symlink("folder", dir / "a/link");
   std::filesystem::create_symlink("nowhere", dir / "a/dangling");
-  const FolderPtr folder = FolderHandle::open(dir / "a");
+  const FolderPtr folder = LocalFolder::open(dir / "a");
   EXPECT_THAT(folder->list(dir / "a"),
               UnorderedElementsAre(Pair("file", false), Pair("folder", true), Pair("link", true),
                                    Pair("dangling", false)));
@@ -79,8 +79,8 @@ TEST(FolderHandle, KnowsWhatIsThere) {
               FailsWith(Code::kDataLoss, "is a directory"));
   EXPECT_THAT([&] { (void)folder->exists(dir / "ab"); },
               FailsWith(Code::kInvalidArgument, "is not inside"));
-  EXPECT_THAT([&] { (void)FolderHandle::open(dir / "b"); }, FailsWith(Code::kNotFound));
-  EXPECT_TRUE(FolderHandle::open("/")->is_folder("/tmp"));
+  EXPECT_THAT([&] { (void)LocalFolder::open(dir / "b"); }, FailsWith(Code::kNotFound));
+  EXPECT_TRUE(LocalFolder::open("/")->is_folder("/tmp"));
 }
 
 }  // namespace
