@@ -1,11 +1,13 @@
 // process_group.cc -- steps: work, then one gathering in which every process reports its result.
 //
-//   u8 0, the value that the work returned   success
-//   u8 1, u8 code, text                      failure
+//   u8 0, the value that the work returned                success; process 0 is the primary
+//   u8 1, u8 code, text                                   failure
+//   u8 2, u64 primary, the value that the work returned   success; UINT64_MAX: there is no primary
 #include <cairn/distributed/process_group.h>
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/cancellation.h>
+#include <cairn/base/errors.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/distributed/coordinator/collective.h>
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr std::uint8_t kWell = 0;
 constexpr std::uint8_t kFailed = 1;
+constexpr std::uint8_t kWellOfPrimary = 2;
 
 Bytes failure(Code code, std::string_view text) {
   ByteWriter out;
@@ -37,15 +40,43 @@ Bytes failure(const std::exception_ptr& error) {
   }
 }
 
-// Returns the value that a successful process reported; throws the error that a failed one
-// reported.
-Bytes reply_of(std::size_t process, const Bytes& message) {
+// The report of a successful process.
+struct Reply {
+  std::uint64_t primary = 0;
+  Bytes value;
+};
+
+Bytes success(const std::optional<std::size_t>& primary, ByteView value) {
+  ByteWriter out;
+  if (primary == std::size_t{0})
+    out.u8(kWell);
+  else
+    out.u8(kWellOfPrimary).u64(primary ? *primary : UINT64_MAX);
+  return std::move(out.bytes(value)).take();
+}
+
+// Processes with different primaries would take different steps, or none would do the work that is
+// done once.
+void check_primaries(const std::vector<Reply>& replies) {
+  const auto text = [](std::uint64_t primary) {
+    return primary == UINT64_MAX ? "none" : std::to_string(primary);
+  };
+  for (std::size_t p = 1; p < replies.size(); ++p)
+    if (replies[p].primary != replies[0].primary)
+      invalid_argument("primary_host: process " + std::to_string(p) + " has " +
+                       text(replies[p].primary) + ", process 0 has " + text(replies[0].primary));
+}
+
+// Throws the error that a failed process reported.
+Reply reply_of(std::size_t process, const Bytes& message) {
   return with_context([&] { return "process " + std::to_string(process); },
                       [&] {
                         ByteReader in(message);
-                        if (in.u8() == kWell) {
+                        const std::uint8_t result = in.u8();
+                        if (result == kWell || result == kWellOfPrimary) {
+                          const std::uint64_t primary = result == kWell ? 0 : in.u64();
                           const ByteView rest = in.take(in.remaining());
-                          return Bytes(rest.begin(), rest.end());
+                          return Reply{primary, Bytes(rest.begin(), rest.end())};
                         }
                         const std::uint8_t code = in.u8();
                         const std::string text(in.text(in.remaining()));
@@ -54,6 +85,17 @@ Bytes reply_of(std::size_t process, const Bytes& message) {
                                         : Code::kUnavailable,
                                     text);
                       });
+}
+
+std::vector<Bytes> values_of(const std::vector<Bytes>& messages) {
+  std::vector<Reply> replies;
+  replies.reserve(messages.size());
+  for (std::size_t p = 0; p < messages.size(); ++p) replies.push_back(reply_of(p, messages[p]));
+  check_primaries(replies);
+  std::vector<Bytes> values;
+  values.reserve(replies.size());
+  for (Reply& reply : replies) values.push_back(std::move(reply.value));
+  return values;
 }
 
 }  // namespace
@@ -86,27 +128,22 @@ std::vector<Bytes> ProcessGroup::gather(std::string_view name, StepKind kind,
   Bytes message;
   try {
     throw_if_cancelled();
-    ByteWriter out;
-    out.u8(kWell).bytes(work());
-    message = std::move(out).take();
+    message = success(options_.primary_host, work());
   } catch (...) {
     error = std::current_exception();
     message = failure(error);
   }
   const auto timeout = kind == StepKind::kIo ? options_.write_timeout : options_.timeout;
-  std::vector<Bytes> replies;
+  std::vector<Bytes> messages;
   try {
     const Stopwatch watch;
-    replies = options_.coordinator->all_gather(key(name), message, timeout);
+    messages = options_.coordinator->all_gather(key(name), message, timeout);
     observe(observer_, EventLevel::kDebug, "processes.met", {{"name", name}}, watch.elapsed());
   } catch (...) {
     if (!error) throw;  // else this process's own error says more
   }
   if (error) std::rethrow_exception(error);
-  std::vector<Bytes> out;
-  out.reserve(replies.size());
-  for (std::size_t p = 0; p < replies.size(); ++p) out.push_back(reply_of(p, replies[p]));
-  return out;
+  return values_of(messages);
 }
 
 void ProcessGroup::exchange(std::string_view name, const Coordinator::Delivery& between,

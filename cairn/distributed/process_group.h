@@ -47,9 +47,11 @@ class ProcessGroup {
   // Runs one step: does `work` here, then meets the other processes, which run their work under the
   // same name. If the work threw in any process, this function throws in all processes: this
   // process's own error if it has one, else the error of the first process that has one, prefixed
-  // with "process 2". When it returns, no process is still in the step. An error names the
-  // processes that do not come within the time-out. Do all work inside steps: an error outside a
-  // step leaves the other processes waiting in vain.
+  // with "process 2". Throws invalid_argument if the processes have different primary hosts. When
+  // it returns, no process is still in the step. An error names the processes that do not come
+  // within the time-out. Do all work inside steps: an error outside a step leaves the other
+  // processes waiting in vain. So does a step that only some processes take: an option may decide
+  // about a step only after an earlier step has compared it.
   void step(std::string_view name, StepKind kind, const std::function<void()>& work) const;
   // Like step(), for work that returns a value. Returns the values of all processes, in process
   // order.

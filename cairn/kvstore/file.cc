@@ -4,9 +4,9 @@
 #include <cairn/io/direct_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/folder_handle.h>
 #include <cairn/io/system_call.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/io/tree/local_folder.h>
 #include <cairn/kvstore/file_key.h>
 #include <cairn/kvstore/file_lock.h>
 #include <cairn/kvstore/range.h>
@@ -30,7 +30,9 @@ struct Root {
   FolderPtr held = nullptr;
 
   // The descriptor and the name that the *at system calls take for a full path.
-  [[nodiscard]] int folder() const { return held ? held->descriptor() : AT_FDCWD; }
+  [[nodiscard]] int folder() const {
+    return held ? LocalFolder::of(*held)->descriptor() : AT_FDCWD;
+  }
   [[nodiscard]] std::string name(const std::string& full) const {
     return held ? held->relative(full) : full;
   }
@@ -381,6 +383,8 @@ StorePtr open_file_store(std::string path, Durability durability) {
 }
 
 StorePtr open_file_store(std::shared_ptr<const FolderHandle> folder) {
+  if (!folder->is_local())
+    throw Error(Code::kInvalidArgument, folder->path() + ": is not a folder on this machine");
   std::string path = folder->path();
   return std::make_shared<FileStore>(Root{.path = std::move(path), .held = std::move(folder)},
                                      Durability::kSynced);

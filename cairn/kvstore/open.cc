@@ -1,14 +1,19 @@
 // open.cc -- opens the store of a URL, and the store that adds a prefix to each key.
+#include <cairn/kvstore/object/open_object_store.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/kvstore/routing_store.h>
 #include <cairn/kvstore/url.h>
 #include <cairn/storage/kvstore.h>
 
 #include <charconv>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace cairn::inline v0 {
 namespace {
+
+constexpr std::string_view kAfterScheme = "://";
 
 class PrefixStore : public RoutingStore {
  public:
@@ -23,6 +28,21 @@ class PrefixStore : public RoutingStore {
     if (!entries.empty() && entries.front().key.empty()) entries.erase(entries.begin());
     return entries;
   }
+  StoreListing list_level(std::string_view prefix) const override {
+    return without_prefix(base_->list_level(prefix_ + std::string(prefix)));
+  }
+  StoreListing list_values(std::string_view prefix, std::size_t most) const override {
+    return without_prefix(base_->list_values(prefix_ + std::string(prefix), most));
+  }
+  void remove_all(const std::vector<std::string>& keys) override {
+    std::vector<std::string> all;
+    all.reserve(keys.size());
+    for (const std::string& key : keys) all.push_back(find(key).key);
+    base_->remove_all(all);
+  }
+  bool copy(std::string_view from, std::string_view to) override {
+    return base_->copy(find(from).key, find(to).key);
+  }
   std::string describe(std::string_view key) const override {
     return base_->describe(prefix_ + std::string(key));
   }
@@ -34,13 +54,47 @@ class PrefixStore : public RoutingStore {
   }
 
  private:
+  // As list(): a key that equals the prefix would be the empty key here.
+  [[nodiscard]] StoreListing without_prefix(StoreListing listing) const {
+    for (StoredValue& value : listing.values) value.key.erase(0, prefix_.size());
+    for (std::string& folder : listing.folders) folder.erase(0, prefix_.size());
+    if (!listing.values.empty() && listing.values.front().key.empty())
+      listing.values.erase(listing.values.begin());
+    return listing;
+  }
+
   StorePtr base_;
   std::string prefix_;
 };
 
-// Returns the scheme of "scheme://...", in lower case; empty if `url` is a plain path.
-std::string scheme_of(std::string_view url) {
-  const auto end = url.find("://");
+// The store of that name, which lives as long as the process.
+StorePtr named_memory_store(const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::string, StorePtr> stores;
+  const std::scoped_lock lock(mutex);
+  StorePtr& store = stores[name];
+  if (!store) store = make_memory_store();
+  return store;
+}
+
+// Opens "NAME/prefix"; "": a new store.
+StorePtr open_memory(std::string_view rest) {
+  while (rest.ends_with('/')) rest.remove_suffix(1);
+  if (rest.empty()) return make_memory_store();
+  const auto slash = rest.find('/');
+  StorePtr store = named_memory_store(std::string(rest.substr(0, slash)));
+  if (slash == std::string_view::npos) return store;
+  return prefix_store(std::move(store), std::string(rest.substr(slash + 1)) + "/");
+}
+
+[[noreturn]] void fail_url(std::string_view url, const std::string& why) {
+  throw Error(Code::kInvalidArgument, "URL \"" + std::string(url) + "\": " + why);
+}
+
+}  // namespace
+
+std::string url_scheme(std::string_view url) {
+  const auto end = url.find(kAfterScheme);
   if (end == std::string_view::npos || end == 0) return {};
   std::string scheme(url.substr(0, end));
   for (char& c : scheme) {
@@ -51,12 +105,6 @@ std::string scheme_of(std::string_view url) {
   }
   return scheme;
 }
-
-[[noreturn]] void fail_url(std::string_view url, const std::string& why) {
-  throw Error(Code::kInvalidArgument, "URL \"" + std::string(url) + "\": " + why);
-}
-
-}  // namespace
 
 std::string percent_decoded(std::string_view text, std::string_view url) {
   std::string out;
@@ -87,16 +135,15 @@ std::string file_url_path(std::string_view url) {
   return percent_decoded(rest, url);
 }
 
-StorePtr open_store(std::string_view url) {
-  const std::string scheme = scheme_of(url);
+StorePtr open_store(std::string_view url, const StoreOptions& options) {
+  const std::string scheme = url_scheme(url);
   if (scheme.empty()) return open_file_store(std::string(url));
   if (scheme == "file") return open_file_store(file_url_path(url));
-  if (scheme != "memory")
-    throw Error(Code::kUnimplemented,
-                "URL \"" + std::string(url) + "\": Cairn has no store for " + scheme + "://");
-  if (url.size() != std::string_view("memory://").size())
-    fail_url(url, "memory:// is a new empty store and takes no path");
-  return make_memory_store();
+  if (scheme == "memory") return open_memory(url.substr(scheme.size() + kAfterScheme.size()));
+  if (scheme == "s3" || scheme == "gs" || scheme == "http" || scheme == "https" || scheme == "hf")
+    return object::open_object_store(url, options);
+  throw Error(Code::kUnimplemented,
+              "URL \"" + std::string(url) + "\": Cairn has no store for " + scheme + "://");
 }
 
 StorePtr prefix_store(StorePtr base, std::string prefix) {

@@ -1,5 +1,5 @@
-// range.h -- checks that every store makes before a read: the key, the byte range, and the size
-// limit.
+// range.h -- what every store does around a read: checks the key, the byte range and the size
+// limit, and copies bytes to where they belong.
 #pragma once
 
 #include <cairn/storage/kvstore.h>
@@ -26,6 +26,9 @@ inline void check_at_most(std::uint64_t size, std::uint64_t most) {
     throw Error(Code::kDataLoss, std::to_string(size) + " bytes are stored, at most " +
                                      std::to_string(most) + " are expected");
 }
+
+// Copies bytes to several destinations in sequence. Those for a part without data() are skipped.
+void scatter(ByteView bytes, std::span<const MutableByteView> out);
 
 // Throws invalid_argument if the key is empty.
 inline void check_not_empty(std::string_view key) {

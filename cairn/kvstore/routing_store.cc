@@ -34,6 +34,20 @@ std::optional<Location> RoutingStore::locate(std::string_view key) const {
   return target.store == nullptr ? std::nullopt : target.store->locate(target.key);
 }
 
+std::shared_ptr<const RangeSource> RoutingStore::open(std::string_view key,
+                                                      std::string_view version) const {
+  const Target target = find(key);
+  return target.store == nullptr ? nullptr : target.store->open(target.key, version);
+}
+
+std::shared_ptr<const RangeSource> RoutingStore::open_listed(const StoredValue& value) const {
+  Target target = find(value.key);
+  if (target.store == nullptr) return nullptr;
+  StoredValue there = value;
+  there.key = std::move(target.key);
+  return target.store->open_listed(there);
+}
+
 void RoutingStore::write(std::string_view key, ByteView value) {
   const Target target = find_to_write(key);
   target.store->write(target.key, value);

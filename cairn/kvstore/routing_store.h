@@ -20,6 +20,9 @@ class RoutingStore : public KvStore {
   std::optional<SharedBytes> map(std::string_view key) const override;
   std::optional<std::uint64_t> size(std::string_view key) const override;
   std::optional<Location> locate(std::string_view key) const override;
+  std::shared_ptr<const RangeSource> open(std::string_view key,
+                                          std::string_view version) const override;
+  std::shared_ptr<const RangeSource> open_listed(const StoredValue& value) const override;
   void write(std::string_view key, ByteView value) override;
   void remove(std::string_view key) override;
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override;

@@ -1,8 +1,10 @@
 // store.cc -- the default implementations of KvStore functions, and key ranges.
+#include <cairn/io/tree/range_source.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/storage/kvstore.h>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace cairn::inline v0 {
 namespace {
@@ -32,7 +34,58 @@ class BufferedAppender : public Appender {
   bool committed_ = false;
 };
 
+// A value of a store that cannot tell its versions apart.
+class KeySource : public RangeSource {
+ public:
+  KeySource(const KvStore& store, std::string_view key, std::uint64_t size)
+      : store_(store), key_(key), size_(size) {}
+
+  std::uint64_t size() const override { return size_; }
+  void read_into(std::uint64_t offset, MutableByteView out) const override {
+    if (!store_.read_into(key_, offset, out)) fail_replaced();
+  }
+  void read_scatter(std::uint64_t offset, std::span<const MutableByteView> out) const override {
+    std::uint64_t length = 0;
+    for (const MutableByteView part : out) length += part.size();
+    const auto bytes = store_.read(key_, {.offset = offset, .length = length});
+    if (!bytes) fail_replaced();
+    scatter(*bytes, out);
+  }
+  std::int64_t modified_ns() const override { return 0; }
+  const std::string& version() const override { return version_; }
+
+ private:
+  [[noreturn]] void fail_replaced() const {
+    throw Error(Code::kUnavailable,
+                store_.describe(key_) + ": was removed while Cairn read it; open it again");
+  }
+
+  const KvStore& store_;
+  std::string key_;
+  std::uint64_t size_;
+  std::string version_;
+};
+
+// Adds a key to a level: as a value, or as the folder that contains it. Keys come in order.
+void add_to_level(StoreListing& level, std::size_t prefix_size, StoredValue value) {
+  const auto slash = value.key.find('/', prefix_size);
+  if (slash == std::string::npos) {
+    level.values.push_back(std::move(value));
+    return;
+  }
+  value.key.resize(slash + 1);
+  if (level.folders.empty() || level.folders.back() != value.key)
+    level.folders.push_back(std::move(value.key));
+}
+
 }  // namespace
+
+void scatter(ByteView bytes, std::span<const MutableByteView> out) {
+  for (const MutableByteView part : out) {
+    if (part.data() != nullptr) std::ranges::copy(bytes.first(part.size()), part.begin());
+    bytes = bytes.subspan(part.size());
+  }
+}
 
 KeyRange KeyRange::with_prefix(std::string_view prefix) {
   KeyRange range{.first = std::string(prefix), .last = std::string(prefix)};
@@ -45,6 +98,41 @@ KeyRange KeyRange::with_prefix(std::string_view prefix) {
     range.last->back() = static_cast<char>(static_cast<unsigned char>(range.last->back()) + 1U);
   return range;
 }
+
+StoreListing KvStore::list_level(std::string_view prefix) const {
+  StoreListing level;
+  for (StoredValue& value : list_values(prefix, SIZE_MAX).values)
+    add_to_level(level, prefix.size(), std::move(value));
+  return level;
+}
+
+StoreListing KvStore::list_values(std::string_view prefix, std::size_t most) const {
+  StoreListing listing;
+  for (ListEntry& entry : list(prefix)) {
+    if (listing.values.size() == most) {
+      listing.is_whole = false;
+      break;
+    }
+    listing.values.push_back({.key = std::move(entry.key), .size = entry.size});
+  }
+  return listing;
+}
+
+std::shared_ptr<const RangeSource> KvStore::open(std::string_view key,
+                                                 std::string_view /*version*/) const {
+  const auto length = size(key);
+  return length ? std::make_shared<const KeySource>(*this, key, *length) : nullptr;
+}
+
+std::shared_ptr<const RangeSource> KvStore::open_listed(const StoredValue& value) const {
+  return open(value.key, value.version);
+}
+
+void KvStore::remove_all(const std::vector<std::string>& keys) {
+  for (const std::string& key : keys) remove(key);
+}
+
+bool KvStore::copy(std::string_view /*from*/, std::string_view /*to*/) { return false; }
 
 bool KvStore::replace_if(std::string_view key, std::optional<ByteView> /*expected*/,
                          ByteView /*value*/) {

@@ -5,6 +5,7 @@
 #include <cairn/bytes.h>
 #include <cairn/error.h>
 #include <cairn/observer.h>
+#include <cairn/storage/store_options.h>
 #include <cairn/tree.h>
 #include <cairn/types.h>
 #include <cairn/verify_report.h>
@@ -44,6 +45,7 @@ struct OpenOptions {
   // and name the part. If all trees are missing, they throw in either case.
   bool allow_missing = false;
   Resources resources = {};  // of all reads of the opened checkpoint
+  StoreOptions store = {};   // how to reach the store, if the checkpoint is at a URL
 };
 
 // The kind of a leaf.

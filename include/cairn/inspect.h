@@ -46,7 +46,8 @@ SliceSpec parse_slice(std::string_view text, std::span<const std::int64_t> shape
 
 // The numbers of all steps of an Orbax step root, or of the checkpoints in a TensorFlow folder,
 // finished or not, ascending. Empty for anything else. Throws not_found if nothing is there.
-std::vector<std::int64_t> step_numbers(const std::string& path);
+// `path` may be a URL, which `store` says how to reach.
+std::vector<std::int64_t> step_numbers(const std::string& path, const StoreOptions& store = {});
 
 // The text of a JSON item of an Orbax checkpoint ("config", "metrics"), as stored. Returns nullopt
 // if the checkpoint has no item of this name that consists of JSON. Throws data_loss if the file is
@@ -268,9 +269,10 @@ std::vector<VerifyReport> verify_all(std::span<const std::string> paths,
 
 // A byte range of a file.
 struct DumpRange {
-  std::string file;                          // local path
+  std::string file;                          // path or URL
   std::uint64_t offset = 0;                  // bytes
   std::optional<std::uint64_t> length = {};  // bytes; none: up to the end of the file
+  StoreOptions store = {};                   // how to reach the store, if the file is at a URL
 };
 // Decodes the bytes and returns pretty-printed JSON, for debugging. The structure is recognised by
 // content: an OCDBT manifest, B+tree node or version-tree node, a safetensors or .npy header, a

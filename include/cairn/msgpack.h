@@ -17,7 +17,7 @@
 namespace cairn::inline v0 {
 
 // Opens a flax or Orbax msgpack file as a checkpoint. Arrays are read lazily from their place in
-// the file. Throws as cairn::open.
+// the file. `path` is a path or a URL. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options = {});
 
 // Which package's encoding to write. Each package reads the other's files, but flax returns tuples

@@ -18,7 +18,7 @@ namespace cairn::inline v0 {
 // array gets the file's name. Supports every NumPy type except objects and structures. Stored
 // members are read in place and in parallel; deflated members are read from the front, in bounded
 // memory. The reader returns data of an array only after the archive's CRC-32 of the array has been
-// verified. Throws as cairn::open.
+// verified. `path` is a path or a URL. Throws as cairn::open.
 std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options = {});
 std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options = {});
 // Options of write_npz.

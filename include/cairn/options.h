@@ -70,6 +70,7 @@ struct SaveOptions {
   // The earlier checkpoint, or an item of one; "" for none. Needs `reuse`.
   std::string reuse_from = {};
   Resources resources = {};
+  StoreOptions store = {};   // how to reach the store, if the path is a URL
   Observer observer = {};    // told about warnings and durations; null: nobody
   ProgressFn progress = {};  // null: none
   // A save that takes longer ends soon after this time, with the error deadline_exceeded, as if the

@@ -19,7 +19,8 @@ namespace cairn::inline v0 {
 class ShardingCallback;  // declared in tensorflow.h
 
 // Opens a .safetensors file, or a *.safetensors.index.json with its shards. The header checks are
-// as strict as those of the reference implementation. Throws as cairn::open.
+// as strict as those of the reference implementation. `path` is a path or a URL. Throws as
+// cairn::open.
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path,
                                              const OpenOptions& options = {});
 // Name of the type in safetensors ("F32", "BF16", "F8_E4M3"); nullopt for a type that safetensors

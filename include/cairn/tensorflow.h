@@ -24,18 +24,19 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-// Opens a TensorFlow 2 checkpoint (TensorBundle). `path` is its prefix (of <prefix>.index and
-// <prefix>.data-00000-of-00001), its index, a data file, a `checkpoint` file, a folder with such a
-// file (its latest checkpoint, or that of options.step), or a SavedModel's folder. Names are the
-// stored keys; paths are the keys split at slashes. Slices of partitioned variables are merged into
-// one tensor.
+// Opens a TensorFlow 2 checkpoint (TensorBundle) at a path or a URL: its prefix (of <prefix>.index
+// and <prefix>.data-00000-of-00001), its index, a data file, a `checkpoint` file, a folder with
+// such a file (its latest checkpoint, or that of options.step), or a SavedModel's folder. Names are
+// the stored keys; paths are the keys split at slashes. Slices of partitioned variables are merged
+// into one tensor.
 //
 // The reader verifies the checksum of everything it returns; for a partial read it reads the whole
 // tensor once. A missing data file makes its tensors unreadable (TensorInfo::error). Throws as
 // cairn::open.
 std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path,
                                             const OpenOptions& options = {});
-// Whether `path` is something that open_tensorflow opens. Examines names and first bytes only.
+// Whether `path` is something that open_tensorflow opens without options. Examines names and first
+// bytes only.
 bool is_tensorflow(const std::string& path);
 
 // ---- sharding: callbacks under the names of tf.train.experimental ----

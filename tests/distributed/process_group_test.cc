@@ -45,6 +45,20 @@ TEST(ProcessGroup, OptionsThatMakeNoSenseAreRefused) {
               FailsWith(Code::kInvalidArgument, "the timeout of collectives is 0 ms"));
 }
 
+// They would disagree about who does the work that is done once, and about later steps.
+TEST(ProcessGroup, DifferentPrimariesAreRefusedInTheFirstStep) {
+  const auto errors = run_as_processes(3, [](const auto& job) {
+    MultiprocessingOptions options{.coordinator = job};
+    if (job->process_index() == 1) options.primary_host = std::nullopt;
+    if (job->process_index() == 2) options.primary_host = 2;
+    const ProcessGroup group(options);
+    EXPECT_THAT(
+        [&] { group.step("step", StepKind::kControl, [] {}); },
+        FailsWith(Code::kInvalidArgument, "primary_host: process 1 has none, process 0 has 0"));
+  });
+  EXPECT_TRUE(all_well(errors));
+}
+
 TEST(ProcessGroup, AStepIsOverWhenAllAreThrough) {
   std::atomic<std::size_t> through = 0;
   const auto errors = run_as_processes(5, [&](const auto& job) {

@@ -1,6 +1,7 @@
 // contract_test.cc -- what every store promises, once for all of them. A store joins by adding a
 // Backend to kBackends.
 #include <cairn/base/executor.h>
+#include <cairn/kvstore/object/gcs/gcs_store.h>
 #include <cairn/storage/kvstore.h>
 #include <gmock/gmock.h>
 
@@ -15,6 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/kvstore/object/support/fake_gcs.h"
+#include "tests/kvstore/object/support/s3_fixture.h"
 #include "tests/ocdbt/support.h"
 #include "tests/support/matchers.h"
 #include "tests/support/temp_dir.h"
@@ -96,13 +99,34 @@ Opened make_ocdbt_in_memory(const Contents& contents) {
 }
 Opened make_ocdbt_in_files(const Contents& contents) { return make_ocdbt(make_file({}), contents); }
 
+Opened make_s3(object::testing::FakeS3::Kind kind, const Contents& contents) {
+  const auto server = std::make_shared<object::testing::FakeS3>(kind);
+  server->page_size = 2;
+  for (const char* other : {"a", "pre", "pre0", "z", "pre/fix"}) server->put(other, "other");
+  return filled({object::testing::make_s3_store(server, {.prefix = "pre/fix"}), nullptr}, contents);
+}
+Opened make_strict_s3(const Contents& contents) {
+  return make_s3(object::testing::FakeS3::Kind::kStrict, contents);
+}
+Opened make_lax_s3(const Contents& contents) {
+  return make_s3(object::testing::FakeS3::Kind::kLax, contents);
+}
+Opened make_gcs(const Contents& contents) {
+  const auto fake = std::make_shared<object::testing::FakeGcs>();
+  fake->page_size = 2;
+  return filled({object::make_gcs_store(object::testing::client_of(fake)), fake}, contents);
+}
+
 const Backend kBackends[] = {
     {"memory", make_memory},
     {"file", make_file},
     {"prefix", make_prefix},
     {"prefix_of_file", make_prefix_of_file},
+    {"s3_strict", make_strict_s3},
+    {"s3_lax", make_lax_s3},
     {"ocdbt_in_memory", make_ocdbt_in_memory, false},
     {"ocdbt_in_files", make_ocdbt_in_files, false},
+    {"gcs", make_gcs},
 };
 
 // Values around the size from which files are mapped.

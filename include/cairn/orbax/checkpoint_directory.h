@@ -14,6 +14,10 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
+// Takes the permissions that `mode` lacks from a directory that was just made, as if mkdir had got
+// the mode: 0750. Its own permissions show the umask of the process. The bits beside 0777 stay.
+void restrict_permissions(const std::string& directory, unsigned mode);
+
 // A directory to be written. It is <target>.orbax-checkpoint-tmp until commit(). Only one save to a
 // target is possible at a time.
 //
@@ -35,7 +39,7 @@ class CheckpointDirectory {
 
   // Where to write.
   [[nodiscard]] std::string path() const;
-  // Takes the permissions of the directory that `mode` lacks, as mkdir would: 0750.
+  // Calls restrict_permissions() for the directory.
   void restrict_permissions(unsigned mode);
   // Records in the file _CHECKPOINT_METADATA that a save begins now. `custom_metadata` is a JSON
   // object, which is stored byte for byte and not parsed.

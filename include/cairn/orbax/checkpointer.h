@@ -73,6 +73,7 @@ class Checkpointer {
   friend class AsyncCheckpointer;
   CommitProtocol commit_protocol_;
   bool allow_legacy_atomic_rename_;
+  StoreOptions store_;
   PyTreeCheckpointHandler handler_;
 };
 

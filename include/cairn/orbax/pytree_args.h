@@ -138,7 +138,8 @@ struct PyTreeCheckpointHandlerOptions {
   // they have a limit, and so do the copies of a background save. The handler keeps at most this
   // many bytes of the copies' memory for the next save.
   Resources resources = {};
-  Observer observer = {};  // told about warnings, durations and sizes; null: nobody
+  StoreOptions store = {};  // how to reach the store, if a path is a URL
+  Observer observer = {};   // told about warnings, durations and sizes; null: nobody
 };
 
 // The tree to save, and how.

@@ -50,7 +50,8 @@ std::size_t merge_ocdbt_per_process_files(const std::string& directory,
 // Creates a folder for leaves that one process saves. Returns its path.
 std::string make_leaf_folder(const std::string& directory, bool use_ocdbt);
 // Creates a folder for leaves that several processes save together, unless another process has
-// created it. `id` is the same word in all processes, and another one for every save.
+// created it. `id` is the same word in all processes, and another one for every save. Throws
+// invalid_argument if it is empty, ".", ".." or has a '/'.
 std::string make_shared_leaf_folder(const std::string& directory, const std::string& id);
 // Moves the files of a folder of leaves into the item's folder `directory`. A file with shardings,
 // strings or array metadata that is already there gets the entries of both. Makes nothing durable.
@@ -104,10 +105,11 @@ class PyTreeCheckpointHandler {
   friend class AsyncCheckpointer;
   friend class CheckpointManager;
   // Makes the directory of a checkpoint and does the part of a save that must end before the caller
-  // continues. Returns the rest, which ends with the commit; call it once, in any thread.
-  [[nodiscard]] std::function<void()> start_checkpoint(const std::string& path,
-                                                       const orbax::CompositeArgs& args,
-                                                       bool background);
+  // continues. Returns the rest, which ends with the commit; call it once, in any thread. All
+  // processes learn of an error of `make_args`.
+  [[nodiscard]] std::function<void()> start_checkpoint(
+      const std::string& path, const std::function<orbax::CompositeArgs()>& make_args,
+      bool background);
   // Restores unless `look` throws; where processes restore together, all of them learn of its
   // error.
   [[nodiscard]] Tree restore_when(const std::function<void()>& look, const std::string& directory,

@@ -4,6 +4,7 @@
 
 #include <cairn/bytes.h>
 #include <cairn/error.h>
+#include <cairn/storage/store_options.h>
 
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,7 @@
 namespace cairn::inline v0 {
 
 class FolderHandle;  // a folder held open; internal to the library
+class RangeSource;   // one version of a value, opened for reading; internal to the library
 
 // Bytes [offset, offset + length) of a value; without a length, up to its end.
 struct ByteRange {
@@ -29,6 +31,22 @@ struct ListEntry {
   std::string key;
   std::uint64_t size = 0;
   bool operator==(const ListEntry&) const = default;
+};
+
+// One key of a listing that also says which version it holds.
+struct StoredValue {
+  std::string key;
+  std::uint64_t size = 0;        // bytes
+  std::string version = {};      // an ETag, a generation; "" if the store has none
+  std::int64_t modified_ns = 0;  // nanoseconds since 1970; 0 if the store does not say
+  bool operator==(const StoredValue&) const = default;
+};
+
+// Some keys of a store, sorted bytewise.
+struct StoreListing {
+  std::vector<StoredValue> values;
+  std::vector<std::string> folders;  // of list_level: "a/" for keys that begin with it
+  bool is_whole = true;              // false: there are more values
 };
 
 // Physical location of a value: a byte range of a local file. Readers use it to sort, coalesce and
@@ -107,11 +125,28 @@ class KvStore {
   [[nodiscard]] virtual std::optional<Location> locate(std::string_view key) const = 0;
   // All keys that start with `prefix`, sorted bytewise.
   [[nodiscard]] virtual std::vector<ListEntry> list(std::string_view prefix) const = 0;
+  // The keys that start with `prefix` and have no further '/', and the folders of those that have
+  // one: up to and with that '/'.
+  [[nodiscard]] virtual StoreListing list_level(std::string_view prefix) const;
+  // The first `most` keys that start with `prefix`, with their versions.
+  [[nodiscard]] virtual StoreListing list_values(std::string_view prefix, std::size_t most) const;
+  // Opens the value in this version ("": the one that is stored now). Null if the key is absent.
+  // Throws unavailable if another version is stored; so do reads of the result.
+  [[nodiscard]] virtual std::shared_ptr<const RangeSource> open(std::string_view key,
+                                                                std::string_view version) const;
+  // As open(), for a value of a listing. If the listing names its version, no request is needed: a
+  // value that has been replaced or removed since is found when it is read.
+  [[nodiscard]] virtual std::shared_ptr<const RangeSource> open_listed(
+      const StoredValue& value) const;
   // Replaces the value atomically: a reader sees the old bytes or the new bytes. Throws
   // unimplemented if the store is read-only.
   virtual void write(std::string_view key, ByteView value) = 0;
   // Removes the key; does nothing if it is absent. Throws unimplemented if the store is read-only.
   virtual void remove(std::string_view key) = 0;
+  // Removes the keys, with as few requests as the store can. The order is not defined.
+  virtual void remove_all(const std::vector<std::string>& keys);
+  // Copies a value inside the store. Returns false if the store cannot, or the key is absent.
+  virtual bool copy(std::string_view from, std::string_view to);
   // Compare and swap: writes `value` only if the stored value equals `expected` (nullopt: absent),
   // with no other writer in between. Returns false, without a change, if it does not. In a local
   // folder this uses TensorStore's lock files, so that both libraries may write one key. Throws
@@ -135,8 +170,15 @@ StorePtr make_memory_store();
 StorePtr open_file_store(std::string path, Durability durability = Durability::kSynced);
 // The folder that is held open, whatever its path names now. For reading only.
 StorePtr open_file_store(std::shared_ptr<const FolderHandle> folder);
-// Opens "file:///path", a plain path, or "memory://". Throws unimplemented for other schemes.
-StorePtr open_store(std::string_view url);
+// Opens the folder that a plain path or a URL names; keys are what follows it and a '/':
+//   /path, file:///path     a folder of this machine
+//   s3://bucket/prefix, gs://bucket/prefix
+//   http(s)://host/path, hf://owner/name[@revision]/path     read-only
+//   memory://NAME/prefix    a store of this process: the same name gives the same values, until the
+//                           process ends
+//   memory://               a new empty store
+// Opening a store sends no request. Throws unimplemented for other schemes.
+StorePtr open_store(std::string_view url, const StoreOptions& options = {});
 // The part of `base` below `prefix`; keys lose the prefix.
 StorePtr prefix_store(StorePtr base, std::string prefix);
 // Removes all keys of a range, one at a time (not atomically).

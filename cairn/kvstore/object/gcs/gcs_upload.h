@@ -1,0 +1,21 @@
+// gcs_upload.h -- writes an object from front to back.
+#pragma once
+
+#include <cairn/kvstore/object/gcs/gcs_client.h>
+#include <cairn/storage/kvstore.h>
+
+#include <memory>
+#include <string>
+
+namespace cairn::inline v0::object {
+
+// An object of up to this size is stored with one request, a larger one in pieces of this size. One
+// piece is sent while the next one fills, so an appender holds two.
+inline constexpr std::size_t kGcsPiece = std::size_t{16} << 20U;
+
+// `where` names the object in messages; `piece` is a multiple of 256 KiB.
+std::unique_ptr<Appender> make_gcs_appender(std::shared_ptr<const GcsClient> client,
+                                            std::string name, std::string where,
+                                            std::size_t piece = kGcsPiece);
+
+}  // namespace cairn::inline v0::object

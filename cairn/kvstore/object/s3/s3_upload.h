@@ -1,0 +1,53 @@
+// s3_upload.h -- S3Upload, an object that is written from front to back.
+#pragma once
+
+#include <cairn/base/memory/raw_bytes.h>
+#include <cairn/kvstore/object/s3/s3_client.h>
+#include <cairn/storage/kvstore.h>
+
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace cairn::inline v0::object {
+
+// Up to one part becomes one PUT at the commit. More becomes a multipart upload with equal
+// parts: one fills while the one before is sent. So an upload holds two parts in memory.
+inline constexpr std::size_t kUploadPart = std::size_t{16} << 20U;
+
+class S3Upload : public Appender {
+ public:
+  // `name` is for messages. `part_size`: bytes; S3 wants at least 5 MiB.
+  S3Upload(std::shared_ptr<S3Client> client, std::string key, std::string name,
+           std::size_t part_size = kUploadPart);
+  // Aborts an upload that is not committed.
+  ~S3Upload() override;
+
+  // Throws the error of a part that could not be sent.
+  void append(std::span<const ByteView> parts) override;
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  void commit() override;
+
+ private:
+  void check_open(std::string_view what) const;
+  void add(ByteView bytes);
+  void send_part();
+  void wait_for_part();
+  void abort() noexcept;
+
+  std::shared_ptr<S3Client> client_;
+  std::string key_;
+  std::string name_;
+  std::size_t part_size_;
+  std::uint64_t size_ = 0;
+  RawBytes filling_;
+  RawBytes sending_;
+  std::string id_;  // "": no upload has begun
+  std::vector<S3Part> parts_;
+  std::future<S3Part> sent_;
+  bool is_committed_ = false;
+};
+
+}  // namespace cairn::inline v0::object
