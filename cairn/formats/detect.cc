@@ -5,11 +5,10 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/io/file.h>
-#include <cairn/npz.h>
-#include <cairn/tensorflow.h>
 #include <cairn/tree/msgpack/head.h>
 
 #include <algorithm>
@@ -47,19 +46,18 @@ bool looks_like_npz(ByteView first) {
   return probe.ok() && probe.value();
 }
 
-bool is_index(const std::string& path) {
-  const auto probe = try_call([&] {
-    const Json root = parse_json(as_text(read_text_file(path, kMaxIndexBytes)));
+bool is_index(const File& file) {
+  const auto probe = try_look(file.is_local(), [&] {
+    const Json root = parse_json(as_text(read_text(file, kMaxIndexBytes)));
     const Json* map = root.find("weight_map");
     return map != nullptr && map->as_object() != nullptr;
   });
   return probe.ok() && probe.value();
 }
 
-std::optional<Format> format_of_content(const std::string& path, ByteView first,
-                                        std::uint64_t size) {
+std::optional<Format> format_of_content(const File& file, ByteView first, std::uint64_t size) {
   if (looks_like_safetensors(first)) return Format::kSafetensors;
-  if (looks_like_json_object(first) && is_index(path)) return Format::kSafetensors;
+  if (looks_like_json_object(first) && is_index(file)) return Format::kSafetensors;
   if (as_text(first).starts_with(kNpyMagic)) return Format::kNpy;
   if (looks_like_npz(first)) return Format::kNpz;
   if (looks_like_msgpack(first, size)) return Format::kMsgpack;
@@ -98,15 +96,15 @@ std::string_view format_name(Format format) {
   return "unknown";
 }
 
-std::optional<Format> detect_file(const std::string& path) {
-  if (directory_exists(path)) return std::nullopt;
+std::optional<Format> detect_file(const FileTree& tree, const std::string& path) {
+  if (tree.is_folder(path)) return std::nullopt;
   // Comes first: a TensorFlow data file may begin with any bytes.
-  if (is_tensorflow(path)) return Format::kTensorflow;
-  const File file = File::open(path);
+  if (is_tensorflow(tree, path)) return Format::kTensorflow;
+  const File file = tree.open(path);
   const std::uint64_t size = file.size();
   Bytes first(std::min(size, kProbeBytes));
   file.read_into(0, first);
-  if (const auto format = format_of_content(path, first, size)) return format;
+  if (const auto format = format_of_content(file, first, size)) return format;
   return format_of_name(path);  // opening it says what is wrong, or what the file is
 }
 

@@ -4,6 +4,7 @@
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/commit/in_place.h>
@@ -12,12 +13,28 @@
 #include <cairn/orbax/restore/restored_items.h>
 #include <cairn/orbax/save/composite_args.h>
 
+#include <functional>
 #include <utility>
 
 namespace cairn::inline v0 {
 namespace {
 
-void check_finished(const std::string& path, orbax::CommitRule rule) {
+// A save to a store writes to the final names, so its marker alone says that it has ended.
+void check_finished_in_store(const std::string& path, orbax::CommitRule rule,
+                             const StoreOptions& store) {
+  const std::string url = normal_path(path);
+  const FolderPtr folder = open_folder(url, store);
+  const std::string why = rule.protocol == CommitProtocol::kCommitMarker &&
+                                  !folder->exists(orbax::join(url, orbax::kCommitFile))
+                              ? "it has no " + std::string(orbax::kCommitFile)
+                              : orbax::why_unfinished(folder);
+  if (why.empty()) return;
+  throw Error(Code::kFailedPrecondition, path + ": is an incomplete checkpoint: " + why +
+                                             "; its save was interrupted or is still under way");
+}
+
+void check_finished(const std::string& path, orbax::CommitRule rule, const StoreOptions& store) {
+  if (is_store_url(path)) return check_finished_in_store(path, rule, store);
   if (file_exists(path) && !directory_exists(path))
     throw Error(
         Code::kInvalidArgument,
@@ -72,42 +89,45 @@ Checkpointer::Checkpointer() : Checkpointer(PyTreeCheckpointHandlerOptions{}) {}
 Checkpointer::Checkpointer(PyTreeCheckpointHandlerOptions options)
     : commit_protocol_(options.commit_protocol),
       allow_legacy_atomic_rename_(options.allow_legacy_atomic_rename),
+      store_(options.store),
       handler_(std::move(options)) {}
 
 void Checkpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                         const CheckpointerSaveOptions& options) {
-  handler_.start_checkpoint(path, composite(args, options), false)();
+  handler_.start_checkpoint(
+      path, [&] { return composite(args, options); }, false)();
 }
 
 void Checkpointer::save_items(const std::string& path, const CheckpointItems& items,
                               const CheckpointerSaveOptions& options) {
-  handler_.start_checkpoint(path, composite(items, options), false)();
+  handler_.start_checkpoint(
+      path, [&] { return composite(items, options); }, false)();
 }
 
 Tree Checkpointer::restore(const std::string& path, const PyTreeRestoreArgs& args) const {
   return handler_.restore_when(
       [&] {
-        check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_});
+        check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_}, store_);
       },
       path, args);
 }
 
 RestoredItems Checkpointer::restore_items(const std::string& path, const ItemRequests& requests,
                                           const FilesReaders& readers) const {
-  check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_});
-  return orbax::restore_items(path, requests, {handler_, readers, handler_.observer()});
+  check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_}, store_);
+  return orbax::restore_items(path, requests, {handler_, readers, handler_.observer(), store_});
 }
 
 PyTreeMetadata Checkpointer::metadata(const std::string& path) const {
-  check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_});
+  check_finished(path, {commit_protocol_, allow_legacy_atomic_rename_}, store_);
   return handler_.metadata(path);
 }
 
 struct AsyncCheckpointer::State {
   explicit State(PyTreeCheckpointHandlerOptions options) : checkpointer(std::move(options)) {}
 
-  void start(const std::string& path, const orbax::CompositeArgs& args) {
-    save.start(checkpointer.handler_.start_checkpoint(path, args, true));
+  void start(const std::string& path, const std::function<orbax::CompositeArgs()>& make_args) {
+    save.start(checkpointer.handler_.start_checkpoint(path, make_args, true));
   }
 
   Checkpointer checkpointer;
@@ -122,13 +142,13 @@ AsyncCheckpointer::~AsyncCheckpointer() = default;
 void AsyncCheckpointer::save(const std::string& path, const PyTreeSaveArgs& args,
                              const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  state_->start(path, composite(args, options));
+  state_->start(path, [&] { return composite(args, options); });
 }
 
 void AsyncCheckpointer::save_items(const std::string& path, const CheckpointItems& items,
                                    const CheckpointerSaveOptions& options) {
   wait_until_finished();
-  state_->start(path, composite(items, options));
+  state_->start(path, [&] { return composite(items, options); });
 }
 
 void AsyncCheckpointer::wait_until_finished() { state_->save.wait(); }

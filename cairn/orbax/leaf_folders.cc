@@ -6,15 +6,15 @@
 //   cairn.tmp_<id>/ocdbt.process_<i>/  the databases of processes that save together
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 
+#include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
+#include <cairn/base/text.h>
 #include <cairn/bytes.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/layout.h>
 
-#include <filesystem>
-#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -26,26 +26,25 @@ using orbax::join;
 constexpr std::string_view kLeafFolder = "cairn.tmp_";
 constexpr std::string_view kLeafDatabase = "ocdbt.process_cairn_";
 
-// Gives a file or folder another name. Replaces a file of that name.
-void move_to(const std::string& from, const std::string& to) {
-  std::error_code error;
-  std::filesystem::rename(from, to, error);
-  if (error) throw Error(Code::kIo, from + ": cannot be moved to " + to + ": " + error.message());
+// Removes a folder whose entries have moved.
+void remove_empty_folder(const Directory& parent, const std::string& name) {
+  if (!parent.child(name).list().empty())
+    throw Error(Code::kIo, parent.path_of(name) + ": cannot be removed: it is not empty");
+  parent.remove(name);
 }
 
-void remove_empty_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::remove(folder, error);
-  if (error) throw Error(Code::kIo, folder + ": cannot be removed: " + error.message());
-}
-
-// Moves a folder. If the target exists, what is in the folder moves into it.
-void move_folder(const std::string& from, const std::string& to) {
-  if (!directory_exists(to)) return move_to(from, to);
-  const orbax::Listing listing = orbax::list_directory(from);
-  for (const std::string& name : listing.folders) move_folder(join(from, name), join(to, name));
-  for (const std::string& name : listing.files) move_to(join(from, name), join(to, name));
-  remove_empty_folder(from);
+// Moves an entry. A file takes the place of a file. If both are folders, what is in the first moves
+// into the second.
+void move_entry(const Directory& from, const std::string& name, const Directory& into) {
+  const bool is_folder = from.kind(name) == EntryKind::kDirectory;
+  const EntryKind there = into.kind(name);
+  if (is_folder && there == EntryKind::kDirectory) {
+    const Directory folder = from.child(name), target = into.child(name);
+    for (const DirectoryEntry& entry : folder.list()) move_entry(folder, entry.name, target);
+    return remove_empty_folder(from, name);
+  }
+  if (!is_folder && there == EntryKind::kFile) into.remove(name);
+  from.move(name, into, name);
 }
 
 JsonObject read_object(const std::string& file) {
@@ -87,18 +86,41 @@ JsonObject join_array_metadatas(const JsonObject& first, const JsonObject& secon
 }
 
 // Moves a file of JSON. If the target exists, it gets what both have.
-void place_file(const std::string& from, const std::string& to, JoinFn joined) {
-  if (!file_exists(to)) return move_to(from, to);
-  const std::string text = to_text(joined(read_object(to), read_object(from)), JsonStyle::kPython);
-  write_file_atomically(to, as_bytes(text), Durability::kUnsynced);
-  remove_file(from);
+void place_file(const Directory& from, const std::string& name, const Directory& into,
+                JoinFn joined) {
+  if (into.kind(name) == EntryKind::kAbsent) return from.move(name, into, name);
+  const std::string target = into.path_of(name);
+  const std::string text =
+      to_text(joined(read_object(target), read_object(from.path_of(name))), JsonStyle::kPython);
+  write_file_atomically(target, as_bytes(text), Durability::kUnsynced);
+  from.remove(name);
 }
 
-void place_array_metadatas(const std::string& from, const std::string& to) {
-  make_directories(to, Durability::kDeferredSync);
-  for (const std::string& name : orbax::list_directory(from).files)
-    place_file(join(from, name), join(to, name), join_array_metadatas);
-  remove_empty_folder(from);
+void place_array_metadatas(const Directory& from, const Directory& into) {
+  const std::string name(orbax::kArrayMetadataFolder);
+  (void)into.make(name);
+  const Directory folder = from.child(name), target = into.child(name);
+  for (const DirectoryEntry& entry : folder.list())
+    place_file(folder, entry.name, target, join_array_metadatas);
+  remove_empty_folder(from, name);
+}
+
+void place_entry(const Directory& from, const DirectoryEntry& entry, bool is_database,
+                 const Directory& into) {
+  const bool is_folder = entry.kind == EntryKind::kDirectory;
+  if (!is_folder && entry.name == orbax::kTreeMetadataFile)
+    from.remove(entry.name);  // of these leaves only; that of the item has them all
+  else if (is_folder && entry.name == orbax::kArrayMetadataFolder)
+    place_array_metadatas(from, into);
+  else if (is_folder && !is_database)
+    move_entry(from, entry.name, into);
+  else if (!is_folder && entry.name != orbax::kManifestFile)
+    place_file(from, entry.name, into, join_members);
+}
+
+void check_leaf_folder_id(const std::string& id) {
+  if (id.empty() || id == "." || id == ".." || id.find('/') != std::string::npos)
+    invalid_argument("the id '" + id + "' of a folder of leaves cannot be a part of its name");
 }
 
 }  // namespace
@@ -113,39 +135,32 @@ std::string make_leaf_folder(const std::string& directory, bool use_ocdbt) {
 }
 
 std::string make_shared_leaf_folder(const std::string& directory, const std::string& id) {
+  check_leaf_folder_id(id);
   std::string folder = join(directory, std::string(kLeafFolder) + id);
   make_directories(folder, Durability::kDeferredSync);
   return folder;
 }
 
 void place_leaf_folder(const std::string& folder, const std::string& directory) {
-  const orbax::Listing listing = orbax::list_directory(folder);
-  const bool is_database = listing.has_file(orbax::kManifestFile);
-  for (const std::string& name : listing.files) {
-    if (name == orbax::kTreeMetadataFile)
-      remove_file(join(folder, name));  // of these leaves only; that of the item has them all
-    else if (name != orbax::kManifestFile)
-      place_file(join(folder, name), join(directory, name), join_members);
-  }
-  for (const std::string& name : listing.folders) {
-    if (name == orbax::kArrayMetadataFolder)
-      place_array_metadatas(join(folder, name), join(directory, name));
-    else if (!is_database)
-      move_folder(join(folder, name), join(directory, name));
-  }
-  if (!is_database) remove_empty_folder(folder);
+  const Directory from = Directory::open(folder), into = Directory::open(directory);
+  const bool is_database = from.kind(std::string(orbax::kManifestFile)) != EntryKind::kAbsent;
+  for (const DirectoryEntry& entry : from.list()) place_entry(from, entry, is_database, into);
+  if (is_database) return;
+  const std::string full = absolute_path(folder);
+  remove_empty_folder(Directory::open(parent_of(full)), std::string(name_of(full)));
 }
 
 void place_shared_leaf_folders(const std::string& directory) {
-  for (const std::string& name : orbax::list_directory(directory).folders) {
-    if (!name.starts_with(kLeafFolder)) continue;
-    const std::string folder = join(directory, name);
-    const std::string prefix = std::string(kLeafDatabase) + name.substr(kLeafFolder.size()) + "_";
-    for (const std::string& process : orbax::list_directory(folder).folders)
-      if (process.starts_with(orbax::kProcessPrefix))
-        move_to(join(folder, process),
-                join(directory, prefix + process.substr(orbax::kProcessPrefix.size())));
-    place_leaf_folder(folder, directory);
+  const Directory item = Directory::open(directory);
+  for (const DirectoryEntry& entry : item.list()) {
+    if (entry.kind != EntryKind::kDirectory || !entry.name.starts_with(kLeafFolder)) continue;
+    const Directory folder = item.child(entry.name);
+    const std::string prefix =
+        std::string(kLeafDatabase) + entry.name.substr(kLeafFolder.size()) + "_";
+    for (const DirectoryEntry& process : folder.list())
+      if (process.kind == EntryKind::kDirectory && process.name.starts_with(orbax::kProcessPrefix))
+        folder.move(process.name, item, prefix + process.name.substr(orbax::kProcessPrefix.size()));
+    place_leaf_folder(item.path_of(entry.name), directory);
   }
 }
 

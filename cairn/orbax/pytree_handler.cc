@@ -8,6 +8,7 @@
 #include <cairn/distributed/consistency.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/byte_limits.h>
 #include <cairn/orbax/checkpointer.h>
@@ -93,9 +94,21 @@ std::string reuse_from(const orbax::CompositeArgs& args, const orbax::CompositeT
   return orbax::join(args.reuse_from, tree.folder);
 }
 
-std::string absolute(const std::string& directory) {
+void check_not_empty(const std::string& directory) {
   if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
+}
+
+// The folder that is written.
+std::string absolute(const std::string& directory) {
+  check_not_empty(directory);
   return absolute_path(directory);
+}
+
+// The folder or the URL that is read.
+std::string readable(const std::string& directory) {
+  check_not_empty(directory);
+  const std::string path = normal_path(directory);
+  return is_store_url(path) ? path : absolute_path(path);
 }
 
 // Does the work, or returns it to be done in the background.
@@ -247,6 +260,11 @@ struct PyTreeCheckpointHandler::State {
     if (!options.background_copy_bytes) return 0;
     return orbax::bytes_to_copy(tree, options.is_prioritized_key_fn);
   }
+  [[nodiscard]] std::uint64_t bytes_to_copy(const orbax::CompositeArgs& args) const {
+    std::uint64_t bytes = 0;
+    for (const orbax::CompositeTree& tree : args.trees) bytes += bytes_to_copy(tree.args->item);
+    return bytes;
+  }
 
   // Null: this handler knows of no files that are synced.
   [[nodiscard]] std::shared_ptr<SyncedFiles> synced_files() const {
@@ -336,10 +354,17 @@ void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
   if (state_->options.durability != Durability::kUnsynced) sync_tree(path);
 }
 
-std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::string& path,
-                                                                const orbax::CompositeArgs& args,
-                                                                bool background) {
+std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
+    const std::string& path, const std::function<orbax::CompositeArgs()>& make_args,
+    bool background) {
   State* state = state_.get();
+  orbax::CompositeArgs args;
+  bool copies = false;
+  orbax::before_save(state->group, [&] {
+    args = make_args();
+    for (const orbax::CompositeTree& tree : args.trees) check_of_checkpoint(*tree.args);
+    copies = background && state->copies(path, state->bytes_to_copy(args));
+  });
   SaveOptions directory;
   directory.if_exists = args.if_exists;
   directory.v1 = args.v1;
@@ -353,10 +378,6 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
   const auto place = [](const std::string& folder, const std::string& part) {
     return part.empty() ? folder : orbax::join(folder, part);
   };
-  std::uint64_t bytes = 0;
-  for (const orbax::CompositeTree& tree : args.trees)
-    bytes += background ? state->bytes_to_copy(tree.args->item) : 0;
-  const bool copies = background && state->copies(path, bytes);
   const Stopwatch watch;
   auto rest = orbax::start_save(
       {.path = path,
@@ -367,12 +388,10 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(const std::strin
            [&](const std::string& folder) {
              auto progress = std::make_shared<orbax::SaveProgress>(args.progress);
              std::vector<std::function<void()>> writes;
-             for (const orbax::CompositeTree& tree : args.trees) {
-               check_of_checkpoint(*tree.args);
+             for (const orbax::CompositeTree& tree : args.trees)
                writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
                                                   reuse_from(args, tree), *progress,
                                                   tree.without_database));
-             }
              return now_or_later(copies || !background, [progress, writes = std::move(writes)] {
                progress->run([&] {
                  for (const auto& write : writes) write();
@@ -400,14 +419,14 @@ Tree PyTreeCheckpointHandler::restore_when(const std::function<void()>& look,
                                            const std::string& directory,
                                            const PyTreeRestoreArgs& args) const {
   return reporting_failure(state_->options.observer, "restore.failed", directory, [&] {
-    return orbax::restore_item(absolute(directory), args, state_->restore_context(), look);
+    return orbax::restore_item(readable(directory), args, state_->restore_context(), look);
   });
 }
 
 const Observer& PyTreeCheckpointHandler::observer() const { return state_->options.observer; }
 
 PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {
-  return orbax::item_metadata(absolute(directory), state_->restore_context());
+  return orbax::item_metadata(readable(directory), state_->restore_context());
 }
 
 void PyTreeCheckpointHandler::close() {

@@ -18,7 +18,7 @@ TEST(Detect, KnowsGoldenFilesUnderAnyName) {
   const auto under_another_name = [&](const std::string& name) {
     std::filesystem::remove(dir / "file");
     testing::copy_tree(golden(name), dir / "file");
-    return detect_file(dir / "file");
+    return detect_file(FileTree(), dir / "file");
   };
   EXPECT_EQ(under_another_name("safetensors/safetensors-0.8.0/all.safetensors"),
             Format::kSafetensors);
@@ -36,7 +36,7 @@ TEST(Detect, KnowsNothingElse) {
   TempDir dir;
   const auto of = [&](std::string_view bytes, const std::string& name = "file") {
     put_file(dir / name, bytes);
-    return detect_file(dir / name);
+    return detect_file(FileTree(), dir / name);
   };
   EXPECT_EQ(of(""), std::nullopt);
   EXPECT_EQ(of("{}"), std::nullopt);
@@ -53,8 +53,9 @@ TEST(Detect, KnowsNothingElse) {
   EXPECT_EQ(of("garbage", "x.safetensors"), Format::kSafetensors);  // opening it says what is wrong
   EXPECT_EQ(of("garbage", "x.safetensors.index.json"), Format::kSafetensors);
   EXPECT_EQ(of("garbage", "x.msgpack"), Format::kMsgpack);
-  EXPECT_EQ(detect_file(dir.path()), std::nullopt);
-  EXPECT_THAT([&] { static_cast<void>(detect_file(dir / "none")); }, FailsWith(Code::kNotFound));
+  EXPECT_EQ(detect_file(FileTree(), dir.path()), std::nullopt);
+  EXPECT_THAT([&] { static_cast<void>(detect_file(FileTree(), dir / "none")); },
+              FailsWith(Code::kNotFound));
 }
 
 TEST(Detect, NamesTheFormats) {

@@ -11,6 +11,7 @@
 
 #include "tests/orbax/sha256.h"
 #include "tests/support/matchers.h"
+#include "tests/support/upload.h"
 
 namespace cairn {
 namespace {
@@ -122,18 +123,28 @@ class Golden : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(report.tensors, static_cast<std::uint64_t>(with_data));
     (void)checkpoint->load();
   }
+
+  static void expect_views(const std::string& place);
 };
 
-TEST_P(Golden, ReadsAsSaved) {
-  const std::string folder = kRoot + GetParam();
-  const Bytes text = read_file(folder + ".expected.json");
+// Reads every view of a golden checkpoint that is now at `place`.
+void Golden::expect_views(const std::string& place) {
+  const Bytes text = read_file(kRoot + GetParam() + ".expected.json");
   const Json expected = parse_json(as_text(text));
   for (const auto& view : *expected.find("views")->as_array()) {
     SCOPED_TRACE(to_text(*view.find("path")) +
                  (view.find("step") ? " step " + to_text(*view.find("step")) : "") +
                  (view.find("item") ? " item " + to_text(*view.find("item")) : ""));
-    expect_view(folder, view);
+    expect_view(place, view);
   }
+}
+
+TEST_P(Golden, ReadsAsSaved) { expect_views(kRoot + GetParam()); }
+
+TEST_P(Golden, ReadsFromAStore) {
+  const std::string place = "memory://golden/" + GetParam();
+  testing::upload(kRoot + GetParam(), place);
+  expect_views(place);
 }
 
 INSTANTIATE_TEST_SUITE_P(Orbax, Golden, ::testing::ValuesIn(golden_cases()), [](const auto& test) {

@@ -112,6 +112,28 @@ TEST(LeafFoldersTest, a_file_that_cannot_be_joined_is_named) {
   EXPECT_TRUE(fs::exists(folder + "/_strings.json"));
 }
 
+TEST(LeafFoldersTest, no_file_is_moved_through_a_link) {
+  const testing::TempDir dir, outside;
+  const std::string folder = make_leaf_folder(dir.path(), false);
+  write(folder + "/a/0", "1");
+  fs::create_directory_symlink(outside.path(), dir / "a");
+  const Error error = error_of([&] { place_leaf_folder(folder, dir.path()); });
+  EXPECT_EQ(error.code(), Code::kAlreadyExists);
+  EXPECT_THAT(error.what(), HasSubstr(dir / "a"));
+  EXPECT_TRUE(fs::is_empty(outside.path()));
+  EXPECT_EQ(text_of(folder + "/a/0"), "1");
+}
+
+TEST(LeafFoldersTest, ids_that_are_no_part_of_a_name_are_refused) {
+  const testing::TempDir dir;
+  for (const char* id : {"", ".", "..", "a/b", "/../../b"}) {
+    const Error error = error_of([&] { make_shared_leaf_folder(dir.path(), id); });
+    EXPECT_EQ(error.code(), Code::kInvalidArgument) << id;
+    EXPECT_THAT(error.what(), HasSubstr(std::string("the id '") + id + "'"));
+  }
+  EXPECT_TRUE(fs::is_empty(dir.path()));
+}
+
 TEST(LeafFoldersTest, several_processes_share_a_folder) {
   const testing::TempDir dir;
   const std::string folder = make_shared_leaf_folder(dir.path(), "ab12");

@@ -52,6 +52,7 @@ decltype(auto) explain_foreign(const File& file, F&& f,
     return std::forward<F>(f)();
   } catch (const Error& e) {
     if (e.code() == Code::kIo || e.code() == Code::kCancelled) throw;
+    if (e.code() == Code::kUnavailable && !file.is_local()) throw;  // it was replaced
     const auto content = try_call([&] { return foreign_content(file); });
     if (!content || !content.value() || content.value()->kind == may_be) throw;
     throw Error(content.value()->code(), file.path() + " " + content.value()->message());

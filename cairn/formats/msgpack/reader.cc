@@ -1,8 +1,11 @@
 // reader.cc -- opens a flax or Orbax msgpack file as a checkpoint. Opening parses names and lengths
 // only; values are read later from their places in the file.
 #include <cairn/formats/files/foreign_content.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/file_image.h>
+#include <cairn/io/tree/read_ahead.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/msgpack.h>
 #include <cairn/tree/msgpack/array_specs.h>
 #include <cairn/tree/msgpack/msgpack.h>
@@ -57,8 +60,14 @@ void number_leaves(Tree& tree, std::int64_t& next) {
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options) {
+  const std::string place = normal_path(path);
+  return open_msgpack(tree_around(place, options.store), place, options);
+}
+
+std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string& path,
+                                         const OpenOptions& options) {
   std::vector<File> files;
-  files.push_back(File::open(path));
+  files.push_back(with_read_ahead(tree.open(path)));
   FileImage image(files.front());
   const ByteView bytes = image.bytes();
   const MsgpackInput input{.load = [&](ByteView part) { image.load(part); },

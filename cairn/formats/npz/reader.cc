@@ -6,10 +6,13 @@
 #include <cairn/base/hash.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/foreign_content.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/npz/deflated_bytes.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/npz/zip_directory.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/io/tree/read_ahead.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/npz.h>
 
 #include <fmt/format.h>
@@ -171,7 +174,7 @@ std::vector<RawLeaf> read_members(const File& file, Executor& executor, Checkpoi
       locate_zip_member(members[i], read);
       found[i] = read_member(members[i], read, refused[i]);
     } catch (const Error& e) {
-      if (e.code() == Code::kIo) throw;
+      if (e.code() == Code::kIo || e.code() == Code::kUnavailable) throw;
       found[i] = broken_leaf(without_suffix(members[i].name), e);
     }
   });
@@ -223,8 +226,9 @@ std::unique_ptr<Checkpoint> make_checkpoint(const OpenOptions& options, Checkpoi
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options) {
-  File file = File::open(path);
+std::unique_ptr<Checkpoint> open_npz(const FileTree& tree, const std::string& path,
+                                     const OpenOptions& options) {
+  File file = with_read_ahead(tree.open(path));
   CheckpointInfo info{.format = "npz", .layout = "npz archive", .path = path};
   std::vector<Finding> notes;
   const Workers workers(options.resources.threads);
@@ -240,8 +244,9 @@ std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions&
                          std::move(notes));
 }
 
-std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options) {
-  File file = File::open(path);
+std::unique_ptr<Checkpoint> open_npy(const FileTree& tree, const std::string& path,
+                                     const OpenOptions& options) {
+  File file = with_read_ahead(tree.open(path));
   const std::uint64_t size = file.size();
   std::vector<RawLeaf> leaves;
   leaves.push_back(new_leaf(without_suffix(name_of(path))));
@@ -263,6 +268,16 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
   CheckpointInfo info{.format = "npy", .layout = "npy file", .path = path};
   return make_checkpoint(options, std::move(info), std::move(file), std::move(leaves),
                          std::move(notes));
+}
+
+std::unique_ptr<Checkpoint> open_npz(const std::string& path, const OpenOptions& options) {
+  const std::string place = normal_path(path);
+  return open_npz(tree_around(place, options.store), place, options);
+}
+
+std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions& options) {
+  const std::string place = normal_path(path);
+  return open_npy(tree_around(place, options.store), place, options);
 }
 
 }  // namespace cairn::inline v0

@@ -28,6 +28,9 @@ constexpr std::size_t kMaxGroupBoxes = 500;
 // The cost of a system call, in bytes that could be copied in that time. Reading a smaller gap is
 // cheaper than skipping it.
 constexpr std::uint64_t kGapBytes = 4096;
+// The same for a store: the cost of a request.
+constexpr std::uint64_t kStoreGapBytes = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kStoreMaxGroup = std::uint64_t{8} << 20U;
 
 // Scratch buffers of one bulk read. Tasks reuse them, so that their pages are touched only once.
 class ScratchPool {
@@ -166,7 +169,10 @@ class BulkRead {
         reads_(reads),
         progress_(progress),
         max_piece_(piece_limit(context, reads)),
-        scratch_(max_piece_ + max_piece_ / 2 + 1) {}
+        scratch_(max_piece_ + max_piece_ / 2 + 1),
+        is_local_(std::ranges::all_of(*context.files, &File::is_local)),
+        gap_bytes_(is_local_ ? kGapBytes : kStoreGapBytes),
+        max_group_(is_local_ ? kMaxGroup : kStoreMaxGroup) {}
 
   void run() {
     plan();
@@ -271,8 +277,8 @@ class BulkRead {
       const Segment& last = segments_[end - 1];
       const Segment& next = segments_[end];
       const bool near = next.where.file == last.where.file && next.where.offset >= last.end() &&
-                        next.where.offset - last.end() <= kGapBytes;
-      if (!near || next.end() - first.where.offset > kMaxGroup) break;
+                        next.where.offset - last.end() <= gap_bytes_;
+      if (!near || next.end() - first.where.offset > max_group_) break;
       ++end;
     }
     return end;
@@ -285,7 +291,9 @@ class BulkRead {
     ranges.reserve(2 * group.size());
     std::uint64_t at = group.front().where.offset, bytes = 0;
     for (const Segment& segment : group) {
-      if (segment.where.offset > at) ranges.emplace_back(gap, segment.where.offset - at);
+      // A store skips what has no place.
+      if (segment.where.offset > at)
+        ranges.emplace_back(is_local_ ? gap : nullptr, segment.where.offset - at);
       ranges.emplace_back(reads_[segment.read].out->data, segment.where.length);
       at = segment.end();
       bytes += segment.where.length;
@@ -338,7 +346,7 @@ class BulkRead {
     }
     Buffer scratch = scratch_.take();
     const std::uint64_t runs = payload / std::min(g.run, payload);
-    if (read.array->packed || read.array->stream || extent - payload <= runs * kGapBytes)
+    if (read.array->packed || read.array->stream || extent - payload <= runs * gap_bytes_)
       read_through(read, first, {scratch.data(), extent}, out, g.strides);
     else
       gather_runs(*read.array, first, {scratch.data(), payload}, out, g);
@@ -401,6 +409,9 @@ class BulkRead {
   const ProgressFn& progress_;
   std::uint64_t max_piece_;
   ScratchPool scratch_;
+  bool is_local_;  // the files are
+  std::uint64_t gap_bytes_;
+  std::uint64_t max_group_;
   std::vector<Segment> segments_;
   std::vector<StreamRead> streams_;
   std::vector<Task> tasks_;

@@ -44,6 +44,11 @@ Finding finding_of(const RawContents& contents, std::size_t slice, std::uint64_t
           .message = message};
 }
 
+// A file that was replaced is not that of the checkpoint any more.
+void throw_if_unavailable(const Result<bool>& read) {
+  if (!read.ok() && read.error().code() == Code::kUnavailable) throw Error(read.error());
+}
+
 struct Piece {
   std::size_t slice;
   RawRun run;
@@ -130,6 +135,7 @@ class Check {
       c_.files[piece.run.file].read_into(piece.run.offset, view);
       return true;
     });
+    throw_if_unavailable(result);
     if (!result.ok()) failed_[p] = result.error();
     if (const auto& checksum = c_.slices[piece.slice].array.checksum; result.ok() && checksum)
       crcs_[p] = checksum->kind->of(view);
@@ -150,6 +156,7 @@ class Check {
       } while (at < nbytes);
       return true;
     });
+    throw_if_unavailable(result);
     if (result.ok())
       checked.bytes += nbytes;
     else

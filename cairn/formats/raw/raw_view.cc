@@ -17,6 +17,7 @@ std::size_t alignment(const TensorInfo& info) {
 }  // namespace
 
 std::optional<Array> RawMaps::view(const TensorInfo& info, const RawRun& run) const {
+  if (!files_[run.file].is_local()) return std::nullopt;
   std::shared_ptr<const MappedFile> map;
   {
     const std::lock_guard lock(mutex_);

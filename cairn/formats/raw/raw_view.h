@@ -18,7 +18,8 @@ class RawMaps {
   explicit RawMaps(const std::vector<File>& files) : files_(files), maps_(files.size()) {}
 
   // The bytes of a run as an array of `info`; maps the file on first use. Returns nullopt if the
-  // elements are not aligned for use in place, or if the file has been truncated.
+  // elements are not aligned for use in place, if the file has been truncated, or if it is one of
+  // a store.
   [[nodiscard]] std::optional<Array> view(const TensorInfo& info, const RawRun& run) const;
 
  private:

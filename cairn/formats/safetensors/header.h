@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cairn/error.h>
+#include <cairn/io/tree/file_tree.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -77,6 +78,6 @@ Bytes encode_safetensors_header(const SafetensorsHeader& header);
 
 // The files that an index names, relative to the index's folder. Files outside that folder are
 // refused.
-std::vector<std::string> safetensors_index_files(const std::string& index);
+std::vector<std::string> safetensors_index_files(const FileTree& tree, const std::string& index);
 
 }  // namespace cairn::inline v0

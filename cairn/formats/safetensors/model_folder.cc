@@ -5,8 +5,6 @@
 #include <cairn/base/time_text.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/safetensors/header.h>
-#include <cairn/io/directory.h>
-#include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
 
 #include <fmt/format.h>
@@ -30,11 +28,11 @@ bool has_model(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-std::string models_text(const std::string& folder, const Names& names) {
+std::string models_text(const FileTree& tree, const std::string& folder, const Names& names) {
   std::vector<std::string> texts;
   for (const std::string& name : names) {
     if (texts.size() == kMostModels) break;
-    const auto file = try_call([&] { return File::open(folder + "/" + name); });
+    const auto file = try_call([&] { return tree.open(folder + "/" + name); });
     texts.push_back(
         file ? fmt::format("{} (changed {})", name, time_text(file.value().modified_ns())) : name);
   }
@@ -44,9 +42,9 @@ std::string models_text(const std::string& folder, const Names& names) {
 }
 
 // Two models called "model": the message says which of them is newer.
-[[noreturn]] void refuse_both(const std::string& folder) {
+[[noreturn]] void refuse_both(const FileTree& tree, const std::string& folder) {
   const auto time_of = [&](std::string_view name) {
-    return File::open(folder + "/" + std::string(name)).modified_ns();
+    return tree.open(folder + "/" + std::string(name)).modified_ns();
   };
   const std::int64_t index = time_of(kModelIndex);
   const std::int64_t file = time_of(kModelFile);
@@ -54,7 +52,7 @@ std::string models_text(const std::string& folder, const Names& names) {
   invalid_argument(fmt::format(
       "{}: holds two models, {}{}; open one of them by its path, and remove the other if it is a "
       "leftover",
-      folder, models_text(folder, {std::string(kModelIndex), std::string(kModelFile)}),
+      folder, models_text(tree, folder, {std::string(kModelIndex), std::string(kModelFile)}),
       newer.empty() ? "" : fmt::format(", of which {} is newer", newer)));
 }
 
@@ -62,17 +60,18 @@ std::string models_text(const std::string& folder, const Names& names) {
 
 bool is_index_name(std::string_view path) { return path.ends_with(kModelIndexSuffix); }
 
-std::vector<std::string> safetensors_models(const std::string& folder) {
+std::vector<std::string> safetensors_models(const FileTree& tree, const std::string& folder) {
   Names indexes;
   Names files;
-  for (const std::string& name : names_in(folder)) {
-    if (is_temporary_name(name) || directory_exists(folder + "/" + name)) continue;
+  for (const std::string& name : tree.names_in(folder)) {
+    if (is_temporary_name(name) || tree.is_folder(folder + "/" + name)) continue;
     if (is_index_name(name)) indexes.push_back(name);
     if (name.size() > kModelSuffix.size() && name.ends_with(kModelSuffix)) files.push_back(name);
   }
   std::set<std::string, std::less<>> parts;
   for (const std::string& index : indexes) {
-    const auto named = try_call([&] { return safetensors_index_files(folder + "/" + index); });
+    const auto named = try_look(
+        tree.is_local(), [&] { return safetensors_index_files(tree, folder + "/" + index); });
     if (named) parts.insert(named.value().begin(), named.value().end());
     // What else has the name of one of its shards is not a model of its own.
     const std::string_view stem =
@@ -85,23 +84,24 @@ std::vector<std::string> safetensors_models(const std::string& folder) {
   return indexes;
 }
 
-std::optional<SafetensorsModel> find_safetensors_model(const std::string& folder) {
-  const Names models = safetensors_models(folder);
+std::optional<SafetensorsModel> find_safetensors_model(const FileTree& tree,
+                                                       const std::string& folder) {
+  const Names models = safetensors_models(tree, folder);
   if (models.empty()) return std::nullopt;
-  if (has_model(models, kModelIndex) && has_model(models, kModelFile)) refuse_both(folder);
+  if (has_model(models, kModelIndex) && has_model(models, kModelFile)) refuse_both(tree, folder);
   const bool is_named = has_model(models, kModelIndex) || has_model(models, kModelFile);
   if (!is_named && std::all_of(models.begin(), models.end(),
                                [](const std::string& name) { return is_safetensors_shard(name); }))
     invalid_argument(fmt::format(
         "{}: holds shards of a safetensors model, but not the index that names them "
         "(model.safetensors.index.json): {}; add the index, or open a shard by its path",
-        folder, models_text(folder, models)));
+        folder, models_text(tree, folder, models)));
   if (!is_named && models.size() > 1)
     invalid_argument(fmt::format(
         "{}: not a checkpoint, but a folder of several safetensors models, none of which is called "
         "model.safetensors: {}; open "
         "one of them by its path",
-        folder, models_text(folder, models)));
+        folder, models_text(tree, folder, models)));
   const std::string_view chosen = has_model(models, kModelIndex)  ? kModelIndex
                                   : has_model(models, kModelFile) ? kModelFile
                                                                   : models.front();

@@ -5,18 +5,19 @@
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/foreign_content.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/model_folder.h>
-#include <cairn/io/directory.h>
+#include <cairn/io/tree/read_ahead.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/safetensors.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
@@ -34,8 +35,8 @@ struct OpenShard {
   SafetensorsHeader header;
 };
 
-OpenShard open_shard(const std::string& path) {
-  File file = with_context([&] { return path; }, [&] { return File::open(path); });
+OpenShard open_shard(const FileTree& tree, const std::string& path) {
+  File file = with_context([&] { return path; }, [&] { return with_read_ahead(tree.open(path)); });
   return explain_foreign(file, [&] {
     return with_context([&] { return path; },
                         [&] {
@@ -161,9 +162,10 @@ void note_unread(const std::vector<std::string>& unread, CheckpointInfo& info,
                   unread.size() == 1 ? "lies" : "lie"));
 }
 
-std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions& options,
+std::unique_ptr<Checkpoint> open_file(const FileTree& tree, const std::string& path,
+                                      const OpenOptions& options,
                                       const std::vector<std::string>& unread) {
-  OpenShard shard = open_shard(path);
+  OpenShard shard = open_shard(tree, path);
   CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
   info.custom_metadata = metadata_text(shard.header.metadata);
   info.file_metadata = std::move(shard.header.metadata);
@@ -179,7 +181,8 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, const OpenOptions
 
 // Notes what a killed save has left: an index that names interim files, and interim files that the
 // index does not name.
-void note_unfinished(const std::string& path, const FileIndex& index, std::vector<Finding>& notes) {
+void note_unfinished(const FileTree& tree, const std::string& path, const FileIndex& index,
+                     std::vector<Finding>& notes) {
   constexpr std::string_view kHow = "; `cairn clean` on the index completes the set";
   const auto is_interim = [&](std::string_view name) {
     return final_name_of_interim(name) && save_lock_path(name) == name_of(path);
@@ -192,18 +195,17 @@ void note_unfinished(const std::string& path, const FileIndex& index, std::vecto
                      .file = path,
                      .message = "names files by temporary names, because a save was interrupted" +
                                 std::string(kHow)});
-  const std::string folder = parent_of(path);
-  const auto entries = try_call([&] { return Directory::open(folder).list(); });
-  if (!entries) return;
-  for (const DirectoryEntry& entry : entries.value())
-    if (is_interim(entry.name) && !named(entry.name))
+  const auto names = try_call([&] { return tree.names_in(parent_of(path)); });
+  if (!names) return;
+  for (const std::string& name : names.value())
+    if (is_interim(name) && !named(name))
       notes.push_back({.severity = Severity::kNote,
-                       .file = std::string(folder_prefix(path)) + entry.name,
+                       .file = std::string(folder_prefix(path)) + name,
                        .message = "an interrupted save has left this file" + std::string(kHow)});
 }
 
-File open_index(const std::string& path) {
-  return with_context([&] { return path; }, [&] { return File::open(path); });
+File open_index(const FileTree& tree, const std::string& path) {
+  return with_context([&] { return path; }, [&] { return tree.open(path); });
 }
 
 FileIndex read_index(const File& file) {
@@ -221,8 +223,11 @@ FileIndex read_index(const File& file) {
 // The shards of a set, and the tensors that the index lists.
 class ShardSet {
  public:
-  explicit ShardSet(const std::string& path)
-      : path_(path), index_file_(open_index(path)), index_(read_index(index_file_)) {
+  ShardSet(const FileTree& tree, const std::string& path)
+      : tree_(tree),
+        path_(path),
+        index_file_(open_index(tree, path)),
+        index_(read_index(index_file_)) {
     for (const auto& [name, listed] : index_.files) open(name, listed);
     std::sort(entries_.begin(), entries_.end(), by_name);
     std::sort(lost_.begin(), lost_.end(), by_name);
@@ -245,7 +250,7 @@ class ShardSet {
     RawCheckpoint::Contents contents;
     add_notes(contents.notes);
     leave_missing(options, info);
-    note_unfinished(path_, index_, contents.notes);
+    note_unfinished(tree_, path_, index_, contents.notes);
     add_strays(unread);
     note_unread(unread, info, contents.notes);
     add_leaves(contents);
@@ -259,14 +264,16 @@ class ShardSet {
   static const std::string& name(const LostTensor& tensor) { return tensor.name; }
   static constexpr auto by_name = [](const auto& a, const auto& b) { return name(a) < name(b); };
   [[nodiscard]] std::string shard_path(const std::string& name) const {
-    return (std::filesystem::path(path_).parent_path() / name).string();
+    return std::string(folder_prefix(path_)) + name;
   }
 
   // A shard that cannot be read does not prevent reading the others.
   void open(const std::string& name, const std::vector<std::string>& listed) {
     const std::string path = shard_path(name);
-    auto shard = try_call([&] { return open_shard(path); });
+    auto shard = try_call([&] { return open_shard(tree_, path); });
     if (!shard) {
+      // It has been replaced: what was read before is of another save.
+      if (shard.error().code() == Code::kUnavailable) throw Error(shard.error());
       const bool is_missing = shard.error().code() == Code::kNotFound;
       const Error why =
           is_missing ? Error(Code::kDataLoss, path + ": the shard is missing") : shard.error();
@@ -380,7 +387,7 @@ class ShardSet {
     std::string_view stem = name_of(path_);
     stem.remove_suffix(safetensors_index_path("").size());
     const std::string single = std::string(stem) + ".safetensors";
-    const auto names = try_call([&] { return names_in(parent_of(path_)); });
+    const auto names = try_call([&] { return tree_.names_in(parent_of(path_)); });
     if (!names) return;
     for (const std::string& name : names.value())
       if ((name == single || is_safetensors_shard(name, stem)) && !index_.files.contains(name)) {
@@ -413,6 +420,7 @@ class ShardSet {
     while (lost != lost_.end()) add_lost();
   }
 
+  FileTree tree_;
   std::string path_;
   File index_file_;
   FileIndex index_;
@@ -425,34 +433,41 @@ class ShardSet {
   std::size_t closed_ = 0;  // number of shards that cannot be read
 };
 
-std::unique_ptr<Checkpoint> open_with(const std::string& path, const OpenOptions& options,
-                                      std::vector<std::string> unread) {
+std::unique_ptr<Checkpoint> open_with(const FileTree& tree, const std::string& path,
+                                      const OpenOptions& options, std::vector<std::string> unread) {
   Bytes first;
   {
-    const File file = File::open(path);
+    const File file = tree.open(path);
     first.resize(std::min<std::uint64_t>(file.size(), kProbeBytes));
     file.read_into(0, first);
   }
   if (is_index_name(path) || looks_like_json_object(first))
-    return ShardSet(path).checkpoint(options, std::move(unread));
-  return open_file(path, options, unread);
+    return ShardSet(tree, path).checkpoint(options, std::move(unread));
+  return open_file(tree, path, options, unread);
 }
 
 }  // namespace
 
-std::vector<std::string> safetensors_index_files(const std::string& index) {
+std::vector<std::string> safetensors_index_files(const FileTree& tree, const std::string& index) {
   std::vector<std::string> names;
-  for (const auto& [name, tensors] : read_index(open_index(index)).files) names.push_back(name);
+  for (const auto& [name, tensors] : read_index(open_index(tree, index)).files)
+    names.push_back(name);
   return names;
 }
 
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const OpenOptions& options) {
-  return open_with(path, options, {});
+  const std::string place = normal_path(path);
+  return open_safetensors(tree_around(place, options.store), place, options);
 }
 
-std::unique_ptr<Checkpoint> open_safetensors(const SafetensorsModel& model,
+std::unique_ptr<Checkpoint> open_safetensors(const FileTree& tree, const std::string& path,
                                              const OpenOptions& options) {
-  return open_with(model.path, options, model.unread);
+  return open_with(tree, path, options, {});
+}
+
+std::unique_ptr<Checkpoint> open_safetensors(const FileTree& tree, const SafetensorsModel& model,
+                                             const OpenOptions& options) {
+  return open_with(tree, model.path, options, model.unread);
 }
 
 }  // namespace cairn::inline v0

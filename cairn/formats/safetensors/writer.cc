@@ -225,7 +225,7 @@ class Output {
     for (const std::string& path : paths_) check_output(path, if_exists_);
     check_output(index_, if_exists_);
     check_output(single_, if_exists_);
-    if (const auto old = try_call([&] { return safetensors_index_files(index_); }))
+    if (const auto old = try_call([&] { return safetensors_index_files(FileTree(), index_); }))
       old_shards_ = old.value();
   }
 

@@ -2,6 +2,7 @@
 // an old version, the version nodes on the path to it). B+tree nodes are read when a key leads to
 // them.
 #include <cairn/base/time_text.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/ocdbt/read/node_reader.h>
 #include <cairn/ocdbt/read/scan.h>
@@ -233,7 +234,9 @@ bool OcdbtStore::read_into(std::string_view key, std::uint64_t offset, MutableBy
 SharedBytes OcdbtStore::mapped_file(const std::string& file) const {
   const std::lock_guard lock(mutex_);
   if (const auto at = mapped_files_.find(file); at != mapped_files_.end()) return at->second;
-  if (!base_->locate(file)) return {};
+  // A data file of a store would be fetched as a whole.
+  const auto location = base_->locate(file);
+  if (!location || (location->folder && !location->folder->is_local())) return {};
   auto mapped = base_->map(file);
   if (!mapped) return {};
   return mapped_files_.emplace(file, *std::move(mapped)).first->second;

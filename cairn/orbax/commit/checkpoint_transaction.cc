@@ -8,25 +8,41 @@
 #include <cairn/orbax/layout/layout.h>
 
 #include <memory>
+#include <string_view>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
 
 using distributed::StepKind;
 
+namespace {
+
+constexpr std::string_view kFirstStep = "save: start";
+
+// The items, with the handlers, because the processes take the same steps only for items of the
+// same kinds.
+std::string items_text(const CheckpointContent& content) {
+  std::string text = "the items";
+  for (const auto& [name, handler] : content.items) {
+    text.append(" ").append(name);
+    if (!handler.empty()) text.append(" (").append(handler).append(")");
+  }
+  return text;
+}
+
+}  // namespace
+
 CheckpointTransaction::CheckpointTransaction(const std::string& path, const SaveOptions& options,
                                              const CheckpointContent& content,
                                              distributed::ProcessGroup group)
     : group_(std::move(group)) {
   distributed::ConsistencyCheck consistency("writes");
-  const auto messages = group_.gather("save: start", StepKind::kControl, [&] {
+  const auto messages = group_.gather(kFirstStep, StepKind::kControl, [&] {
     folder_ = PendingDirectory::path_for(path, options.commit_protocol);
     if (options.item) folder_ = join(folder_, *options.item);
     if (!group_.writes_separately())
       consistency.add("the processes do not save the same checkpoint", "to " + folder_);
-    std::string items;
-    for (const auto& [name, handler] : content.items) items.append(" ").append(name);
-    consistency.add("the processes do not save the same checkpoint", "the items" + items);
+    consistency.add("the processes do not save the same checkpoint", items_text(content));
     return consistency.message();
   });
   consistency.check(messages, group_, "save: other checkpoints");
@@ -64,6 +80,14 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize, Synced
       e.add_context(folder_ +
                     ": is in place under its final name, but not all processes were told");
     throw;
+  }
+}
+
+void before_save(const distributed::ProcessGroup& group, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (...) {
+    group.step(kFirstStep, StepKind::kControl, [] { throw; });
   }
 }
 

@@ -59,6 +59,10 @@ struct CheckpointSave {
   std::shared_ptr<SyncedFiles> synced = {};
 };
 
+// Does what comes before start_save(). An error fails the first step of the save, in which the
+// other processes wait.
+void before_save(const distributed::ProcessGroup& group, const std::function<void()>& work);
+
 // The way of every save: makes the directory and calls `prepare`. Returns the rest of the save,
 // which writes the item, finalizes it and commits the checkpoint; call it once, in any thread. If
 // it is never called, the checkpoint never appears.

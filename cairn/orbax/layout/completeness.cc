@@ -5,6 +5,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>
 #include <cairn/base/text.h>
+#include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/ocdbt/read/short_files.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -57,9 +58,7 @@ bool is_chunk(std::string_view name) {
 class ArrayFolders {
  public:
   ArrayFolders(const Item& item, const TreeMetadata& tree)
-      : tree_(tree),
-        folder_(item.folder->open_below(item.path)),
-        store_(open_file_store(folder_)) {}
+      : tree_(tree), folder_(item.folder->open_below(item.path)), store_(files_of(folder_)) {}
 
   void check(const LeafMetadata& leaf) const {
     const std::string name = param_name(leaf.path);
@@ -179,8 +178,7 @@ void check_tree(const Item& item, const std::string* handler) {
   else if (handler != nullptr && is_tree_handler(*handler) && !listing.has_file(kAggregateFile))
     missing(join(item.path, kTreeMetadataFile), *handler + " has saved a tree");
   if (!listing.has_file(kManifestFile)) return;
-  const std::string why =
-      ocdbt::find_short_file(open_file_store(item.folder->open_below(item.path)));
+  const std::string why = ocdbt::find_short_file(files_of(item.folder->open_below(item.path)));
   if (!why.empty()) throw Error(Code::kDataLoss, why);
 }
 

@@ -2,7 +2,7 @@
 // was copied only in part. Reads no array.
 #pragma once
 
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/orbax/layout/layout.h>
 
 #include <string>

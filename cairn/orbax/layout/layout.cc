@@ -4,6 +4,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -184,11 +185,32 @@ std::string unfinished_name(const fs::path& path) {
   return "";
 }
 
+// A save to a store writes to the final names, and its marker last. On gs:// Orbax asks for the
+// marker. Elsewhere a checkpoint may have been uploaded from a folder in which an older version of
+// Orbax wrote none; then it has a commit time, or no record of a save.
+std::string unfinished_in_store(const Listing& listing) {
+  if (listing.folder == nullptr || listing.folder->is_local()) return "";
+  const std::string no_marker = "there is no " + std::string(kCommitFile);
+  const bool is_recorded = listing.has_file(kCheckpointMetadataFile);
+  if (listing.path.starts_with("gs://") && (is_recorded || listing.has_file(kTreeMetadataFile)))
+    return no_marker + ", which a save to gs:// writes last";
+  if (!is_recorded || listing.has_file(kV1Marker)) return "";
+  const auto metadata = try_call([&] {
+    return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
+  });
+  const bool is_started =
+      metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns;
+  return is_started ? no_marker + ", and " + std::string(kCheckpointMetadataFile) +
+                          " has no commit time: its save has not ended"
+                    : "";
+}
+
 // Orbax judges a directory by its name only. It records the start time first, the handlers after
 // the data, and the commit time last. So a start time alone means that the data is incomplete. A
 // commit time that is merely absent does not: Orbax lists it among the metadata that may be absent.
 std::string unfinished_content(const Listing& listing) {
   if (listing.has_file(kCommitFile)) return "";
+  if (std::string why = unfinished_in_store(listing); !why.empty()) return why;
   if (listing.has_file(kCheckpointMetadataFile) && !listing.has_file(kV1Marker)) {
     const auto metadata = try_call([&] {
       return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
@@ -309,6 +331,21 @@ std::vector<Step> step_folders(const Listing& listing) {
   return steps;
 }
 
+// Announces the small files that describe a checkpoint and its items: they are read one after
+// another, which takes long in a store.
+void prefetch_records(const Layout& layout, const std::string& aggregate) {
+  if (layout.folder->is_local()) return;
+  std::vector<std::string> files = {join(layout.path, kCheckpointMetadataFile)};
+  for (const Item& item : layout.items) {
+    for (const std::string_view name : {kTreeMetadataFile, kManifestFile, kShardingFile,
+                                        kStringsFile, std::string_view(aggregate)})
+      files.push_back(join(item.path, name));
+    const std::string metadatas = join(item.path, kArrayMetadataFolder);
+    files.push_back(join(metadatas, std::string(kArrayMetadataPrefix) + "0"));
+  }
+  layout.folder->prefetch(files);
+}
+
 // What is wrong with a folder that should be a complete checkpoint.
 enum class FlawKind : std::uint8_t { kNone, kForeign, kUnfinished, kLacksFiles };
 struct Flaw {
@@ -319,6 +356,7 @@ Flaw flaw_of(const Listing& listing) {
   Layout layout;
   if (!look_at_checkpoint(listing, layout) || layout.kind == LayoutKind::kZarr)
     return {FlawKind::kForeign, is_empty(listing) ? kEmptyStep : kNoCheckpoint};
+  prefetch_records(layout, std::string(kAggregateFile));
   if (std::string why = unfinished_part(layout, listing); !why.empty())
     return {FlawKind::kUnfinished, std::move(why)};
   std::string why = find_missing(layout);
@@ -417,6 +455,7 @@ void require_committed(Layout& layout, const Listing& listing, const OpenOptions
 
 // Completes the layout of a checkpoint that was recognised.
 void finish(Layout& layout, const Listing& listing, const OpenOptions& options) {
+  prefetch_records(layout, options.aggregate_filename);
   read_records(layout);
   require_committed(layout, listing, options);
   find_lost_parts(layout, options.aggregate_filename);
@@ -435,6 +474,7 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
                 "step " + std::to_string(step.number) + " in " + folder +
                     " is not a checkpoint: " + (is_empty(listing) ? kEmptyStep : "it has no item"));
   layout.root = root.path;
+  layout.root_folder = root.folder;
   layout.step = step.number;
   layout.step_count = steps.size();
   finish(layout, listing, options);
@@ -466,6 +506,11 @@ std::string absolute_path(const std::string& path) {
   std::string normal = absolute.lexically_normal().string();
   if (normal.size() > 1 && normal.ends_with('/')) normal.pop_back();
   return normal;
+}
+
+// As absolute_path; a URL is one already.
+std::string full_path(const std::string& path) {
+  return is_store_url(path) ? path : absolute_path(path);
 }
 
 // Throws failed_precondition if the folder has nothing but empty steps or unfinished checkpoints.
@@ -515,10 +560,9 @@ std::string pending_folder(const Listing& listing) {
                   "' ...");
 }
 
-// Looks at the directory once. Throws Error(kUnavailable) if it is replaced or removed meanwhile.
-// Sets `is_unwritten` if it has no file that is complete.
-std::optional<Layout> look_once(const std::string& path, const OpenOptions& options,
-                                bool& is_unwritten) {
+// Opens a directory that a user gave.
+FolderPtr open_to_look(const std::string& path, const StoreOptions& store) {
+  if (is_store_url(path)) return open_checkpoint_folder(path, store);
   if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
   if (!directory_exists(path)) {
     const std::string kind = kind_at(path);
@@ -526,7 +570,14 @@ std::optional<Layout> look_once(const std::string& path, const OpenOptions& opti
     throw Error(Code::kInvalidArgument,
                 path + " is " + kind + "; an Orbax checkpoint is a directory");
   }
-  const FolderPtr folder = open_checkpoint_folder(absolute_path(path));
+  return open_checkpoint_folder(absolute_path(path));
+}
+
+// Looks at the directory once. Throws Error(kUnavailable) if it is replaced or removed meanwhile.
+// Sets `is_unwritten` if it has no file that is complete.
+std::optional<Layout> look_once(const std::string& path, const OpenOptions& options,
+                                bool& is_unwritten) {
+  const FolderPtr folder = open_to_look(path, options.store);
   std::optional<Layout> layout =
       in_folder(folder.get(), [&] { return try_find_layout(folder, path, options); });
   folder->check_still_in_use();
@@ -560,8 +611,8 @@ bool Listing::has_folder(std::string_view name) const {
   return std::binary_search(folders.begin(), folders.end(), name);
 }
 
-Listing list_directory(const std::string& path) {
-  auto folder = try_call([&] { return FolderHandle::open(path); });
+Listing list_directory(const std::string& path, const StoreOptions& store) {
+  auto folder = try_call([&] { return open_folder(path, store); });
   if (folder) return list_directory(std::move(folder).value(), path);
   if (folder.error().code() != Code::kNotFound) throw Error(folder.error());
   return {path, {}, {}};
@@ -612,8 +663,8 @@ std::optional<std::int64_t> parse_step(std::string_view name) {
                                                                        : std::nullopt;
 }
 
-FolderPtr open_checkpoint_folder(const std::string& path) {
-  FolderPtr folder = FolderHandle::open(path);
+FolderPtr open_checkpoint_folder(const std::string& path, const StoreOptions& store) {
+  FolderPtr folder = open_folder(path, store);
   watch_markers(*folder);
   return folder;
 }
@@ -649,7 +700,7 @@ std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::str
     return layout;
   }
   if (const std::string pending = pending_folder(listing); !pending.empty())
-    return try_find_layout(pending, options);
+    return try_find_layout(directory->open_below(pending), path, options);
   const std::string& key = options.metadata_key;
   const bool is_array = !key.empty() && listing.folder->exists(join(folder, key));
   if (!is_array && !has_arrays_below(listing, key)) {
@@ -677,22 +728,26 @@ std::string why_incomplete(const FolderPtr& folder) {
   return why == kNoCheckpoint && has_other_items(listing) ? "" : why;
 }
 
-bool has_checkpoint_markers(const std::string& path) {
-  Layout ignored;
-  return look_at_marked(list_directory(absolute_path(path)), ignored);
+std::string why_unfinished(const FolderPtr& folder) {
+  return unfinished_content(list_directory(folder, folder->path()));
 }
 
-std::string root_metadata_file(const std::string& root) {
+bool has_checkpoint_markers(const std::string& path, const StoreOptions& store) {
+  Layout ignored;
+  return look_at_marked(list_directory(full_path(path), store), ignored);
+}
+
+std::string root_metadata_file(const FolderHandle& root) {
   for (const std::string_view name : {kRootMetadataFile, kLegacyRootMetadataFile}) {
-    std::string file = join(join(root, kRootMetadataFolder), name);
-    if (file_exists(file) && !directory_exists(file)) return file;
+    std::string file = join(join(root.path(), kRootMetadataFolder), name);
+    if (root.exists(file) && !root.is_folder(file)) return file;
   }
   return "";
 }
 
-std::vector<std::string> list_steps(const std::string& path) {
-  const std::string folder = absolute_path(path);
-  const Listing listing = list_directory(folder);
+std::vector<std::string> list_steps(const std::string& path, const StoreOptions& store) {
+  const std::string folder = full_path(path);
+  const Listing listing = list_directory(folder, store);
   const auto steps = step_folders(listing);
   Layout ignored;
   std::vector<std::string> folders;

@@ -10,7 +10,7 @@
 #pragma once
 
 #include <cairn/checkpoint.h>
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/orbax/layout/metadata.h>
 
 #include <array>
@@ -75,7 +75,7 @@ struct Listing {
 // Lists the directory `path`. Returns an empty listing if the directory does not exist. Throws
 // Error(kIo) if the directory cannot be listed: an unreadable directory is not treated as an empty
 // one.
-Listing list_directory(const std::string& path);
+Listing list_directory(const std::string& path, const StoreOptions& store = {});
 // As above, for `path` at or below a folder that is held open.
 Listing list_directory(const FolderPtr& folder, const std::string& path);
 // Returns the two names joined with one '/'.
@@ -135,6 +135,7 @@ struct Layout {
   // The path of the checkpoint. If a step root was opened, this is the path of the step.
   std::string path;
   std::string root;                     // the step root; "" if none was opened
+  FolderPtr root_folder = nullptr;      // set if `root` is set
   std::optional<std::int64_t> step;     // set if `root` is set
   std::size_t step_count = 0;           // the number of folders in the root that have a step name
   std::vector<PassedStep> passed_over;  // the later steps that are incomplete
@@ -155,7 +156,7 @@ struct Layout {
 
 // Opens the folder of a checkpoint or of an item. The handle notices (FolderHandle::replaced) that
 // the checkpoint is replaced or removed, also if the writer does not rename its folder.
-FolderPtr open_checkpoint_folder(const std::string& path);
+FolderPtr open_checkpoint_folder(const std::string& path, const StoreOptions& store = {});
 
 // Detects the layout of the directory `path`, and what is missing of the checkpoint. Throws
 // not_found if the directory or the requested step does not exist. Throws unavailable if others
@@ -169,15 +170,18 @@ std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions
 std::optional<Layout> try_find_layout(const FolderPtr& directory, const std::string& path,
                                       const OpenOptions& options);
 
+// Returns why a checkpoint's folder is unfinished, judging by its content; "" if it is finished.
+std::string why_unfinished(const FolderPtr& folder);
+
 // Returns true if files of the directory itself mark it as a checkpoint. Its folders are then parts
 // of it, also where their names end with numbers (`ocdbt.process_0`, an item `params_1`).
-bool has_checkpoint_markers(const std::string& path);
+bool has_checkpoint_markers(const std::string& path, const StoreOptions& store = {});
 
 // Returns the path of the file with the metadata of a root; "" if there is none.
-std::string root_metadata_file(const std::string& root);
+std::string root_metadata_file(const FolderHandle& root);
 
 // Returns the folders of all steps of a root, complete or incomplete, sorted by step number.
 // Returns an empty list if `path` is not a root.
-std::vector<std::string> list_steps(const std::string& path);
+std::vector<std::string> list_steps(const std::string& path, const StoreOptions& store = {});
 
 }  // namespace cairn::inline v0::orbax

@@ -16,7 +16,7 @@
 #pragma once
 
 #include <cairn/base/json/json.h>
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/types.h>
 
 #include <cstdint>

@@ -43,6 +43,14 @@ ForeignFiles foreign_of(const std::string& target, ForeignFiles foreign) {
 
 }  // namespace
 
+void restrict_permissions(const std::string& directory, unsigned mode) {
+  struct stat status {};
+  constexpr mode_t kAll = 0777;
+  if (::stat(directory.c_str(), &status) != 0 ||
+      ::chmod(directory.c_str(), status.st_mode & ((mode & kAll) | (~kAll & 07777))) != 0)
+    fail_file_call(directory, "change the permissions", errno);
+}
+
 struct CheckpointDirectory::State {
   State(const std::string& target, IfExists if_exists, CommitProtocol commit_protocol,
         ForeignFiles foreign)
@@ -73,13 +81,7 @@ CheckpointDirectory::~CheckpointDirectory() = default;
 std::string CheckpointDirectory::path() const { return state_->pending.path(); }
 
 void CheckpointDirectory::restrict_permissions(unsigned mode) {
-  // The directory was just made, so its own permissions tell the umask of the process.
-  const std::string folder = path();
-  struct stat status {};
-  constexpr mode_t kAll = 0777;
-  if (::stat(folder.c_str(), &status) != 0 ||
-      ::chmod(folder.c_str(), status.st_mode & ((mode & kAll) | (~kAll & 07777))) != 0)
-    fail_file_call(folder, "change the permissions", errno);
+  cairn::restrict_permissions(path(), mode);
 }
 
 void CheckpointDirectory::record_start(std::string_view custom_metadata) {

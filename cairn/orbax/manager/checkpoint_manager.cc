@@ -86,16 +86,22 @@ struct CheckpointManager::State {
   // The absolute path of the directory, which exists.
   std::string made_root(const std::string& directory) const {
     if (directory.empty()) invalid_argument("the directory of the steps has no name");
-    // The primary has made the directory when this step ends.
-    group.step("steps: make", StepKind::kControl, [&] {
+    // The primary has made the directory when this step ends. A manager that is read-only leaves
+    // out steps that the others take.
+    distributed::ConsistencyCheck consistency;
+    const auto messages = group.gather("steps: make", StepKind::kControl, [&] {
       if (group.is_primary()) make_root(directory);
+      consistency.add("read_only", options.read_only ? "true" : "false");
+      return consistency.message();
     });
+    consistency.check(messages, group, "steps: other managers");
     std::optional<Directory> opened;
     group.step("steps: open", StepKind::kControl, [&] { opened = Directory::open(directory); });
     return opened->path();
   }
 
   void make_root(const std::string& directory) const {
+    refuse_url(directory);
     if (!directory_exists(directory)) {
       if (file_exists(directory))
         invalid_argument(directory + ": is " + kind_at(directory) + "; the steps need a directory");
@@ -225,6 +231,7 @@ struct CheckpointManager::State {
   }
 
   [[nodiscard]] Decision decide_here(std::int64_t step, bool force) {
+    if (closed) throw Error(Code::kFailedPrecondition, "the manager is closed and cannot save");
     const bool preempted = is_preempted(step);
     return {force || should_save(step, preempted), preempted};
   }
@@ -339,7 +346,6 @@ struct CheckpointManager::State {
   template <class AddItems>
   bool save(std::int64_t step, const StepSaveOptions& save, AddItems add_items) {
     const Stopwatch since_call;
-    if (closed) throw Error(Code::kFailedPrecondition, "the manager is closed and cannot save");
     const Decision decision = decide(step, save.force);
     reached_preemption |= decision.is_preempted;
     if (!decision.is_wanted) return false;
@@ -366,8 +372,8 @@ struct CheckpointManager::State {
     for (const IncompleteStep& folder : incomplete)
       if (folder.step == step && folder.path == folder_of(step))
         events.incomplete_replaced(step, folder.path);
-    auto write =
-        handler.start_checkpoint(folder_of(step), args, options.enable_async_checkpointing);
+    auto write = handler.start_checkpoint(
+        folder_of(step), [&] { return std::move(args); }, options.enable_async_checkpointing);
     const auto before = last_time();
     std::erase_if(incomplete, [&](const auto& folder) { return folder.step == step; });
     links.add_without_links(name_of(step));
@@ -430,13 +436,21 @@ struct CheckpointManager::State {
     });
   }
 
-  // Removes a step that is there.
+  // Throws in all processes unless each of them can remove the step.
+  void check_removable(std::int64_t step) {
+    group.step("steps: check", StepKind::kControl, [&] {
+      if (!has(step) && !is_incomplete(step))
+        throw Error(Code::kNotFound, folder_of(step) + ": there is no such step");
+      const auto needed = needed_by_links({step});
+      if (!needed.empty())
+        throw Error(Code::kFailedPrecondition, folder_of(step) + ": the link " +
+                                                   needed.begin()->second +
+                                                   " leads to the step; remove the link first");
+    });
+  }
+
+  // Removes a step that is removable.
   void remove(std::int64_t step) {
-    const auto needed = needed_by_links({step});
-    if (!needed.empty())
-      throw Error(Code::kFailedPrecondition, folder_of(step) + ": the link " +
-                                                 needed.begin()->second +
-                                                 " leads to the step; remove the link first");
     std::erase_if(incomplete, [&](const auto& folder) { return folder.step == step; });
     if (!options.enable_background_delete) {
       remove(std::vector{step});
@@ -546,21 +560,21 @@ RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
                                                const FilesReaders& readers) {
   state_->wait();
   const State& state = *state_;
-  return orbax::restore_items(state.existing(step), requests,
-                              {state.handler, readers, state.options.handler.observer});
+  return orbax::restore_items(
+      state.existing(step), requests,
+      {state.handler, readers, state.options.handler.observer, state.options.handler.store});
 }
 
 std::string CheckpointManager::restore_json(std::optional<std::int64_t> step,
                                             std::string_view item) {
   state_->wait();
-  return orbax::read_json_file(state_->existing(step, item), item);
+  return orbax::read_json_file(state_->existing(step, item), item, state_->options.handler.store);
 }
 
 void CheckpointManager::remove(std::int64_t step) {
   if (state_->options.read_only) return state_->events.skipped_as_read_only("remove");
   state_->wait();
-  if (!state_->has(step) && !state_->is_incomplete(step))
-    throw Error(Code::kNotFound, state_->folder_of(step) + ": there is no such step");
+  state_->check_removable(step);
   state_->remove(step);
 }
 

@@ -5,6 +5,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/io/tree/local_folder.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -99,7 +100,7 @@ std::vector<StepFolder> step_folders(const Directory& root, const StepNameFormat
 // Why the step is not complete; "" also if it cannot be read.
 std::string flaw_of(const Directory& root, const StepFolder& folder) {
   const auto why =
-      try_call([&] { return why_incomplete(FolderHandle::open_once(root, folder.name)); });
+      try_call([&] { return why_incomplete(LocalFolder::open_once(root, folder.name)); });
   if (why) return why.value();
   return root.kind(folder.name) == EntryKind::kAbsent ? "it has been removed" : "";
 }

@@ -6,7 +6,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/orbax/commit/in_place.h>
 
 #include <cstdint>

@@ -23,10 +23,6 @@ constexpr std::size_t kMaxNamesShown = 8;
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-std::string text_of_file(const std::string& path, std::uint64_t max_size) {
-  return std::string(as_text(read_text_file(path, max_size)));
-}
-
 std::string join_names(const std::vector<std::string>& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size() && i < kMaxNamesShown; ++i)
@@ -171,10 +167,11 @@ void add_missing(const Layout& layout, std::span<const PytreeItem> opened,
 }
 
 void add_root_metadata(const Layout& layout, Facts& facts) {
-  const std::string file = layout.root.empty() ? "" : root_metadata_file(layout.root);
+  const std::string file = layout.root.empty() ? "" : root_metadata_file(*layout.root_folder);
   if (file.empty()) return;
-  const auto custom =
-      try_call([&] { return parse_root_metadata(text_of_file(file, kMaxRootMetadata)); });
+  const auto custom = try_call([&] {
+    return parse_root_metadata(as_text(layout.root_folder->read_text(file, kMaxRootMetadata)));
+  });
   if (!custom || is_something(custom.value()))
     facts.emplace_back("root metadata", custom ? to_text(custom.value())
                                                : "unreadable: " + custom.error().message());

@@ -4,6 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/handlers/zarr_metadata.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/read/describe.h>
 
@@ -332,7 +333,7 @@ std::unique_ptr<Checkpoint> open_remains(Layout layout, const OpenOptions& optio
 namespace cairn::inline v0 {
 
 bool is_orbax(const std::string& path) {
-  if (!directory_exists(path)) return false;
+  if (!is_store_url(path) && !directory_exists(path)) return false;
   OpenOptions options;
   options.allow_uncommitted = true;
   const auto layout = try_call([&] { return orbax::try_find_layout(path, options); });
@@ -345,6 +346,12 @@ bool is_orbax(const std::string& path) {
 
 bool is_ocdbt_checkpoint(const std::string& path) {
   if (path.find('\0') != std::string::npos) return false;
+  if (is_store_url(path)) {
+    const std::string url = normal_path(path);
+    const auto folder = try_call([&] { return open_folder(url, {}); });
+    if (!folder.ok() && folder.error().code() == Code::kNotFound) return false;
+    return folder.value()->exists(orbax::join(url, orbax::kManifestFile));
+  }
   const auto manifest = std::filesystem::path(path) / orbax::kManifestFile;
   std::error_code why;
   const bool is_there = std::filesystem::exists(manifest, why);

@@ -2,6 +2,7 @@
 // them, each from the place where the writing version of Orbax keeps it.
 #include <cairn/orbax/read/pytree_item.h>
 
+#include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/kvstore/renamed.h>
 #include <cairn/kvstore/union.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -178,8 +179,8 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& 
   out.item = item;
   out.version = options.version;
   out.item.folder = item.folder != nullptr ? item.folder->open_below(item.path)
-                                           : open_checkpoint_folder(item.path);
-  out.files = open_file_store(out.item.folder);
+                                           : open_checkpoint_folder(item.path, options.store);
+  out.files = files_of(out.item.folder);
   const Listing listing = list_directory(out.item.folder, item.path);
   OpenedAhead ahead = keys == Keys::kListed ? open_ahead(out, listing, options) : OpenedAhead();
   const std::string metadata_file = join(item.path, kTreeMetadataFile);

@@ -28,7 +28,7 @@ std::string metadata_file(const PytreeItem& item, const std::string& metadata_ke
   std::string text = wanted.name + ": no array of this name is stored in " + item.item.path;
   if (!metadata_key.empty()) text += " with the type handler's metadata_key '" + metadata_key + "'";
   if (item.storage == ArrayStorage::kFolders)
-    text += (directory_exists(join(item.item.path, wanted.name))
+    text += (item.item.folder->is_folder(join(item.item.path, wanted.name))
                  ? ": its folder has no " + metadata_file(item, metadata_key)
                  : std::string(": its folder is missing")) +
             ". If the checkpoint was copied, copy all of it, hidden files too (cp -a)";

@@ -3,7 +3,7 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
-#include <cairn/io/file.h>
+#include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/orbax_reader.h>
@@ -19,10 +19,6 @@
 
 namespace cairn::inline v0::orbax {
 namespace {
-
-std::string text_of_file(const std::string& path) {
-  return std::string(as_text(read_text_file(path, kMaxMetadataFile)));
-}
 
 std::string counted(std::size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
@@ -99,9 +95,14 @@ class ItemCheck {
   }
   [[nodiscard]] std::string label(std::size_t i) const { return leaves_.tensors[i].full_name(); }
 
+  [[nodiscard]] const FolderHandle& folder() const { return *item_.item.folder; }
+  [[nodiscard]] std::string text_of_file(const std::string& file) const {
+    return std::string(as_text(folder().read_text(file, kMaxMetadataFile)));
+  }
+
   // Returns the text of a metadata file, if it exists and can be read.
   std::optional<std::string> read_if_there(const std::string& file) {
-    if (!file_exists(file)) return std::nullopt;
+    if (!folder().exists(file)) return std::nullopt;
     auto text = try_call([&] { return text_of_file(file); });
     if (!text) {
       failed("", file, text.error());
@@ -121,7 +122,7 @@ class ItemCheck {
   void check_databases();
   void check_broken();
   [[nodiscard]] bool is_lost(std::size_t i) const;
-  void check_process_database(const std::string& folder);
+  void check_process_database(const std::string& name);
   void check_unnamed_arrays();
   [[nodiscard]] bool is_named(std::string_view key) const;
   [[nodiscard]] bool is_empty_array(std::size_t i) const;  // a stored array without elements
@@ -277,10 +278,10 @@ bool ItemCheck::is_lost(std::size_t i) const {
 }
 
 void ItemCheck::check_databases() {
-  if (item_.storage == ArrayStorage::kOcdbt && file_exists(path(kManifestFile)))
+  if (item_.storage == ArrayStorage::kOcdbt && folder().exists(path(kManifestFile)))
     ocdbt::check_database(item_.files, report_, files_);
   if (item_.storage != ArrayStorage::kFolders)
-    for (const auto& folder : item_.process_folders) check_process_database(folder);
+    for (const auto& name : item_.process_folders) check_process_database(name);
 }
 
 // Reports the files that could not be used on opening, unless another check has already reported
@@ -305,15 +306,15 @@ void ItemCheck::check_broken() {
 
 // The merged database contains a copy of these databases' entries and refers to the values in their
 // data files. Nothing else in them is read again.
-void ItemCheck::check_process_database(const std::string& folder) {
-  if (!file_exists(join(path(folder), kManifestFile))) {
+void ItemCheck::check_process_database(const std::string& name) {
+  if (!folder().exists(join(path(name), kManifestFile))) {
     if (item_.storage == ArrayStorage::kUnmerged)
-      damage("", join(path(folder), kManifestFile), "the database's manifest is missing");
+      damage("", join(path(name), kManifestFile), "the database's manifest is missing");
     return;
   }
   std::set<std::string> files;
   VerifyReport found;
-  ocdbt::check_database(open_file_store(path(folder)), found, files);
+  ocdbt::check_database(files_of(folder().open_below(path(name))), found, files);
   report_.bytes += found.bytes;
   for (Finding& finding : found.findings) {
     if (item_.storage == ArrayStorage::kOcdbt) {
@@ -322,7 +323,7 @@ void ItemCheck::check_process_database(const std::string& folder) {
     }
     report_.findings.push_back(std::move(finding));
   }
-  for (const auto& file : files) files_.insert(join(folder, file));
+  for (const auto& file : files) files_.insert(join(name, file));
 }
 
 // Returns true if the key may lie below the name of some leaf. Names may contain '/', so every
@@ -409,15 +410,15 @@ void ItemCheck::check_strings() {
 }
 
 void ItemCheck::check_array_metadatas() {
-  const std::string folder = path(kArrayMetadataFolder);
+  const std::string metadatas = path(kArrayMetadataFolder);
   std::optional<std::vector<StoredArrayMetadata>> first;
   std::string first_file;
-  const auto listing = try_call([&] { return list_directory(folder); });
-  if (!listing) return failed("", folder, listing.error());
+  const auto listing = try_call([&] { return list_directory(item_.item.folder, metadatas); });
+  if (!listing) return failed("", metadatas, listing.error());
   metadata_files_ = listing.value().files.size();
   has_all_array_metadatas_ = true;
   for (const auto& name : listing.value().files) {
-    const std::string file = join(folder, name);
+    const std::string file = join(metadatas, name);
     const auto text = read_if_there(file);
     if (!text) has_all_array_metadatas_ = false;
     if (!text) continue;
@@ -462,7 +463,7 @@ void ItemCheck::check_device_arrays() {
            "is missing, so it is unknown which of " + counted(saved.size(), "device array") +
                " are typed PRNG keys");
   const std::string shardings = path(kShardingFile);
-  if (!file_exists(shardings))
+  if (!folder().exists(shardings))
     damage("", shardings,
            "is missing, so " + counted(saved.size(), "device array") +
                " can be restored only if the caller gives shardings");
@@ -587,8 +588,8 @@ void ItemCheck::check_orphans() {
   }
   // Each later commit to a database may leave some of them. They are common in the folders of
   // processes.
-  for (const auto& [folder, sum] : leftovers)
-    note("", path(folder),
+  for (const auto& [name, sum] : leftovers)
+    note("", path(name),
          std::to_string(sum.first) + " data file" + (sum.first == 1 ? "" : "s") +
              " that nothing refers to (" + std::to_string(sum.second) + " bytes)");
 }

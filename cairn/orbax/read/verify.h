@@ -35,7 +35,7 @@ void verify_groups(const PytreeItem& item, VerifyReport& report);
 void verify_lost_item(const LostItem& lost, VerifyReport& report);
 
 // Verifies the metadata file of a root of steps, if there is one. No restore reads it.
-void verify_root_metadata(const std::string& root, VerifyReport& report);
+void verify_root_metadata(const FolderHandle& root, VerifyReport& report);
 
 // Verifies the root's metadata, that all items recorded in _CHECKPOINT_METADATA exist, and the items
 // that are not pytrees.

@@ -1,7 +1,7 @@
 // verify_surroundings.cc -- verifies that a checkpoint contains everything that it records, and
 // verifies the items that are not pytrees.
 #include <cairn/base/json/json.h>
-#include <cairn/io/file.h>
+#include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -27,17 +27,18 @@ void add_failure(VerifyReport& report, std::string file, const Error& error) {
 }
 
 // Verifies a JSON file of an item. Returns its value if it is valid.
-std::optional<Json> check_json(const std::string& file, VerifyReport& report) {
+std::optional<Json> check_json(const FolderHandle& folder, const std::string& file,
+                               VerifyReport& report) {
   auto parsed =
-      try_call([&] { return parse_json(as_text(read_text_file(file, kMaxMetadataFile))); });
+      try_call([&] { return parse_json(as_text(folder.read_text(file, kMaxMetadataFile))); });
   if (parsed) return std::move(parsed).value();
   add_failure(report, file, parsed.error());
   return std::nullopt;
 }
 
 // Verifies the text of a protocol buffer.
-void check_proto_text(const std::string& file, VerifyReport& report) {
-  const auto text = try_call([&] { return read_text_file(file, kMaxMetadataFile); });
+void check_proto_text(const FolderHandle& folder, const std::string& file, VerifyReport& report) {
+  const auto text = try_call([&] { return folder.read_text(file, kMaxMetadataFile); });
   if (!text) return add_failure(report, file, text.error());
   const auto fault = find_proto_text_fault(as_text(text.value()));
   if (!fault) return;
@@ -47,11 +48,13 @@ void check_proto_text(const std::string& file, VerifyReport& report) {
 }
 
 // Verifies a file that marks a folder. Orbax looks only for its name, and so does Cairn.
-void check_marker(const std::string& folder, std::string_view name, VerifyReport& report) {
-  const std::string file = join(folder, name);
-  if (!is_special_file(file)) return;
-  add_finding(report, Severity::kDamage, file,
-              "is not a regular file (it is " + kind_at(file) + ")");
+void check_marker(const FolderHandle& folder, const std::string& above, std::string_view name,
+                  VerifyReport& report) {
+  const std::string file = join(above, name);
+  const std::string kind = folder.kind_at(file);
+  for (const std::string_view usual : {"nothing", "a file", "a directory", "a symbolic link"})
+    if (kind == usual) return;
+  add_finding(report, Severity::kDamage, file, "is not a regular file (it is " + kind + ")");
 }
 
 // A random key item has a second folder, which states how to interpret the array in the first
@@ -63,10 +66,10 @@ void verify_random_key(const Listing& listing, VerifyReport& report) {
     const std::string description = std::string(name) + "_metadata";
     const std::string file = join(join(folder, description), "metadata");
     if (!listing.has_folder(name) && !listing.has_folder(description)) continue;
-    check_marker(join(folder, name), kCommitFile, report);
-    check_marker(join(folder, description), kCommitFile, report);
-    if (!file_exists(file)) continue;  // one of Layout::lost
-    const auto json = check_json(file, report);
+    check_marker(*listing.folder, join(folder, name), kCommitFile, report);
+    check_marker(*listing.folder, join(folder, description), kCommitFile, report);
+    if (!listing.folder->exists(file)) continue;  // one of Layout::lost
+    const auto json = check_json(*listing.folder, file, report);
     if (json && (json->find(member) == nullptr || !json->find(member)->as_bool()))
       add_finding(report, Severity::kDamage, file, "has no '" + std::string(member) + "'");
   }
@@ -116,10 +119,10 @@ void note_unknown_item(const Item& item, const Listing& listing, VerifyReport& r
 void verify_other_item(const Item& item, const Listing& listing, const std::string* handler,
                        VerifyReport& report) {
   for (const auto& name : listing.files)
-    if (is_json_file(name, item.name)) check_json(join(item.path, name), report);
+    if (is_json_file(name, item.name)) check_json(*listing.folder, join(item.path, name), report);
   // A handler of the user's own may give this name to a file of any content.
   if (listing.has_file(kProtoItemFile) && (handler == nullptr || !is_foreign_handler(*handler)))
-    check_proto_text(join(item.path, kProtoItemFile), report);
+    check_proto_text(*listing.folder, join(item.path, kProtoItemFile), report);
   verify_random_key(listing, report);
 }
 
@@ -127,7 +130,7 @@ void verify_other_item(const Item& item, const Listing& listing, const std::stri
 bool is_recent(const Item& item) {
   const auto metadata = try_call([&] {
     return parse_tree_metadata(
-        as_text(read_text_file(join(item.path, kTreeMetadataFile), kMaxMetadataFile)));
+        as_text(item.folder->read_text(join(item.path, kTreeMetadataFile), kMaxMetadataFile)));
   });
   return metadata && metadata.value().use_ocdbt;
 }
@@ -144,15 +147,15 @@ const std::string* find_handler(const Handlers& handlers, const std::string& ite
 void verify_stored_items(const Layout& layout, const std::optional<Handlers>& handlers,
                          VerifyReport& report) {
   if (layout.kind != LayoutKind::kComposite) return;
-  const bool finished = file_exists(join(layout.path, kCommitFile));
+  const bool finished = layout.folder->exists(join(layout.path, kCommitFile));
   if (!layout.is_marked)
     for (const auto& name : list_directory(layout.folder, layout.path).files)
       if (name != kCommitFile) note_unchecked(join(layout.path, name), report);
   for (const auto& item : layout.items) {
     const std::string folder =
         item.kind == ItemKind::kOther ? item.path : join(layout.path, item.name);
-    check_marker(folder, kCommitFile, report);
-    const auto listing = try_call([&] { return list_directory(folder); });
+    check_marker(*layout.folder, folder, kCommitFile, report);
+    const auto listing = try_call([&] { return list_directory(layout.folder, folder); });
     if (!listing) {
       // verify_lost_item reports an unreadable pytree.
       if (item.kind == ItemKind::kOther) add_failure(report, folder, listing.error());
@@ -184,10 +187,10 @@ void verify_lost_item(const LostItem& lost, VerifyReport& report) {
   const std::size_t first = report.findings.size();
   // If the folder cannot be read, the error of the item already reports that.
   const auto has_database =
-      try_call([&] { return file_exists(join(lost.item.path, kManifestFile)); });
+      try_call([&] { return lost.item.folder->exists(join(lost.item.path, kManifestFile)); });
   if (has_database.ok() && has_database.value()) {
     std::set<std::string> files;
-    ocdbt::check_database(open_file_store(lost.item.path), report, files);
+    ocdbt::check_database(files_of(lost.item.folder->open_below(lost.item.path)), report, files);
   }
   const std::string& why = lost.error.message();
   const auto says_it = [&](const Finding& finding) {
@@ -198,24 +201,24 @@ void verify_lost_item(const LostItem& lost, VerifyReport& report) {
     add_failure(report, lost.item.path, lost.error);
 }
 
-void verify_root_metadata(const std::string& root, VerifyReport& report) {
+void verify_root_metadata(const FolderHandle& root, VerifyReport& report) {
   const std::string file = root_metadata_file(root);
   if (file.empty()) return;
   const auto parsed = try_call(
-      [&] { return parse_root_metadata(as_text(read_text_file(file, kMaxMetadataFile))); });
+      [&] { return parse_root_metadata(as_text(root.read_text(file, kMaxMetadataFile))); });
   if (!parsed) add_failure(report, file, parsed.error());
 }
 
 void verify_surroundings(const Layout& layout, VerifyReport& report) {
-  if (!layout.root.empty()) verify_root_metadata(layout.root, report);
+  if (!layout.root.empty()) verify_root_metadata(*layout.root_folder, report);
   if (!layout.uncommitted.empty())
     add_finding(report, Severity::kNote, layout.path, "not committed: " + layout.uncommitted);
   for (const PassedStep& step : layout.passed_over)
     add_finding(report, Severity::kNote, join(layout.root, step.folder),
                 "a later step that is not complete; it was not checked: " + step.why);
   if (layout.kind == LayoutKind::kZarr) return;
-  check_marker(layout.path, kCommitFile, report);
-  check_marker(layout.path, kV1Marker, report);
+  check_marker(*layout.folder, layout.path, kCommitFile, report);
+  check_marker(*layout.folder, layout.path, kV1Marker, report);
   const std::string file = join(layout.path, kCheckpointMetadataFile);
   if (layout.metadata_error) add_failure(report, file, *layout.metadata_error);
   for (const LostPart& part : layout.lost)

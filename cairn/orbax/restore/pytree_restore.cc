@@ -5,6 +5,7 @@
 #include <cairn/handlers/leaf_args.h>
 #include <cairn/handlers/read_leaves.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/open.h>
@@ -221,9 +222,11 @@ void report_missing(const PytreeItem& item, const PyTreeRestoreArgs& args,
 }
 
 PytreeItem open_item(const std::string& directory, const RestoreContext& context) {
-  if (!directory_exists(directory))
+  const StoreOptions& store = context.options->store;
+  if (!is_store_url(directory) && !directory_exists(directory))
     throw Error(Code::kNotFound, directory + ": there is no such folder to restore from");
   OpenOptions open;
+  open.store = store;
   open.resources = {.threads = context.options->resources.threads, .memory = context.memory};
   open.aggregate_filename = context.options->aggregate_filename;
   return open_pytree_structure({"", directory, ItemKind::kPytree, "", nullptr}, open);

@@ -4,7 +4,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/observer/observe.h>
-#include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -15,18 +15,30 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-std::string read_text(const std::string& file) {
-  return std::string(as_text(read_text_file(file, kMaxMetadataFile)));
+std::string read_text(const FolderHandle& folder, const std::string& file) {
+  return std::string(as_text(folder.read_text(file, kMaxMetadataFile)));
+}
+
+// The text of a JSON item whose files are in `path`.
+std::string read_json(const FolderHandle& folder, const std::string& path, std::string_view item) {
+  for (const std::string_view name : json_item_files(item)) {
+    const std::string file = join(path, name);
+    if (!folder.exists(file)) continue;
+    std::string text = read_text(folder, file);
+    with_context([&] { return file; }, [&] { (void)parse_json(text); });
+    return text;
+  }
+  throw Error(Code::kNotFound, path + ": there is no such JSON item");
 }
 
 // A member of the file that describes a random key. A missing file is damage: without it nobody
 // knows the type of the key.
-bool flag_of(const std::string& folder, std::string_view key, std::string_view name) {
-  const std::string file = join(join(folder, std::string(key) + "_metadata"), kJsonItemFile);
+bool flag_of(const Listing& item, std::string_view key, std::string_view name) {
+  const std::string file = join(join(item.path, std::string(key) + "_metadata"), kJsonItemFile);
   return with_context(
       [&] { return file; },
       [&] {
-        const Json json = parse_json(read_text(file));
+        const Json json = parse_json(read_text(*item.folder, file));
         const Json* member = json.find(name);
         if (member == nullptr || !member->as_bool())
           data_loss("has no member '" + std::string(name) + "' that is true or false");
@@ -51,11 +63,12 @@ Tree as_tuple(Tree tree) {
 class ItemRestorer {
  public:
   ItemRestorer(const std::string& path, const ItemRestorers& restorers)
-      : layout_(find_layout(path, {})), restorers_(restorers) {
+      : layout_(find_layout(path, {.store = restorers.store})), restorers_(restorers) {
     if (layout_.kind != LayoutKind::kComposite || !layout_.root.empty())
       invalid_argument(path + ": is not a checkpoint of several items; restore it as a tree");
-    const auto metadata = try_call(
-        [&] { return read_checkpoint_metadata(join(layout_.path, kCheckpointMetadataFile)); });
+    const auto metadata = try_call([&] {
+      return read_checkpoint_metadata(*layout_.folder, join(layout_.path, kCheckpointMetadataFile));
+    });
     // As in Orbax, metadata that cannot be read are like none.
     if (metadata)
       for (const auto& [name, handler] : metadata.value().item_handlers) handlers_[name] = handler;
@@ -110,15 +123,15 @@ class ItemRestorer {
     const std::string handler = found == handlers_.end() ? "" : found->second;
     if (const FilesReader* reader = reader_of(item.name, handler))
       return CustomItem{handler, (*reader)(folder)};
-    const Listing listing = list_directory(folder);
+    const Listing listing = list_directory(layout_.folder, folder);
     if (listing.has_folder(kJaxRandomKeyFolder)) {
       const std::string key = join(folder, kJaxRandomKeyFolder);
       return JaxRandomKeyItem{.key = only_leaf(restorers_.handler.restore(key, {}), key),
-                              .typed = flag_of(folder, kJaxRandomKeyFolder, "typed")};
+                              .typed = flag_of(listing, kJaxRandomKeyFolder, "typed")};
     }
     if (listing.has_folder(kNumpyRandomKeyFolder)) {
       Tree state = restorers_.handler.restore(join(folder, kNumpyRandomKeyFolder), {});
-      const bool legacy = flag_of(folder, kNumpyRandomKeyFolder, "legacy");
+      const bool legacy = flag_of(listing, kNumpyRandomKeyFolder, "legacy");
       return NumpyRandomKeyItem{legacy ? as_tuple(std::move(state)) : std::move(state)};
     }
     const auto* args = std::get_if<PyTreeRestoreArgs>(&request);
@@ -127,9 +140,10 @@ class ItemRestorer {
     if (handler == kArrayHandler)
       return only_leaf(restorers_.handler.restore(folder, *args), folder);
     if (item.kind == ItemKind::kPytree) return restore_tree(folder, request);
-    if (listing.has_file(kProtoItemFile)) return ProtoItem{read_text(join(folder, kProtoItemFile))};
+    if (listing.has_file(kProtoItemFile))
+      return ProtoItem{read_text(*listing.folder, join(folder, kProtoItemFile))};
     for (const std::string_view name : json_item_files(item.name))
-      if (listing.has_file(name)) return JsonItem{read_json_file(folder, item.name)};
+      if (listing.has_file(name)) return JsonItem{read_json(*listing.folder, folder, item.name)};
     refuse(folder, handler);
   }
 
@@ -166,15 +180,9 @@ RestoredItems restore_items(const std::string& path, const ItemRequests& request
   return ItemRestorer(path, restorers).all(requests);
 }
 
-std::string read_json_file(const std::string& path, std::string_view item) {
-  for (const std::string_view name : json_item_files(item)) {
-    const std::string file = join(path, name);
-    if (!file_exists(file)) continue;
-    std::string text = read_text(file);
-    with_context([&] { return file; }, [&] { (void)parse_json(text); });
-    return text;
-  }
-  throw Error(Code::kNotFound, path + ": there is no such JSON item");
+std::string read_json_file(const std::string& path, std::string_view item,
+                           const StoreOptions& store) {
+  return read_json(*open_folder(path, store), path, item);
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -15,6 +15,7 @@ struct ItemRestorers {
   const PyTreeCheckpointHandler& handler;  // of trees
   const FilesReaders& readers;
   const Observer& observer;  // told of an item that nothing can read
+  const StoreOptions& store;
 };
 
 // Restores the named items of the checkpoint in `path`; no names: all items. Throws not_found for
@@ -24,6 +25,7 @@ RestoredItems restore_items(const std::string& path, const ItemRequests& request
                             const ItemRestorers& restorers);
 
 // The text of a JSON item in its folder `path`. Throws as restore_items().
-std::string read_json_file(const std::string& path, std::string_view item);
+std::string read_json_file(const std::string& path, std::string_view item,
+                           const StoreOptions& store);
 
 }  // namespace cairn::inline v0::orbax

@@ -8,6 +8,7 @@
 #include <cairn/orbax/reuse/shared_folder.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -25,19 +26,36 @@ const Item& find_item(const Layout& layout, std::string_view name) {
 
 }  // namespace
 
-std::unique_ptr<SharedValues> open_shared_values(const std::string& from,
-                                                 const ItemTarget& target) {
-  const Layout layout = find_layout(from, {});
-  const Item& item = find_item(layout, name_of(target.item));
-  const FolderPtr earlier = item.folder->open_below(item.path);
-  if (earlier->exists(join(item.path, kManifestFile)) != target.is_database)
+void EarlierItem::open_now() {
+  const Layout layout = find_layout(from_, {});
+  const Item& item = find_item(layout, name_of(storage_.path));
+  folder_ = item.folder->open_below(item.path);
+  if (folder_->exists(join(item.path, kManifestFile)) != storage_.is_database)
     throw Error(
         Code::kFailedPrecondition,
-        item.path + (target.is_database ? ": has no database, but the new checkpoint has one"
-                                        : ": has a database, but the new checkpoint has none"));
-  if (target.is_database)
-    return std::make_unique<SharedDatabase>(earlier, target.folder, target.threads);
-  return std::make_unique<SharedFolder>(earlier, target.folder);
+        item.path + (storage_.is_database ? ": has no database, but the new checkpoint has one"
+                                          : ": has a database, but the new checkpoint has none"));
+  if (storage_.is_database)
+    content_ = std::make_shared<SharedDatabase::Content>(folder_, storage_.threads);
+}
+
+void EarlierItem::open() {
+  if (!std::exchange(is_tried_, true)) {
+    const auto opened = try_call([&] { return open_now(), true; });
+    if (!opened) failure_ = opened.error();
+  }
+  if (failure_) throw Error(*failure_);
+}
+
+std::optional<Bytes> EarlierItem::read(std::string_view key) {
+  open();
+  return content_ ? content_->read(key) : SharedFolder(folder_, "").read(key);
+}
+
+std::unique_ptr<SharedValues> EarlierItem::share_with(const std::string& folder) {
+  open();
+  if (content_) return std::make_unique<SharedDatabase>(folder_, folder, content_);
+  return std::make_unique<SharedFolder>(folder_, folder);
 }
 
 }  // namespace cairn::inline v0::orbax

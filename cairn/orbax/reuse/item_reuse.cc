@@ -18,42 +18,39 @@ bool has_zstd(const zarr::CodecChain& chain) {
 
 }  // namespace
 
-void keep_earlier_codecs(const ItemReuse& reuse, const ItemTarget& target,
-                         std::span<const StoreArray> arrays, std::vector<Sampled>& sampled) {
-  if (reuse.from.empty()) return;
-  // share_values() reports an earlier item that cannot be used.
-  const auto earlier = try_call([&] { return open_shared_values(reuse.from, target); });
-  if (!earlier) return;
+void keep_earlier_codecs(EarlierItem& earlier, std::span<const StoreArray> arrays,
+                         std::vector<Sampled>& sampled) {
+  if (earlier.from().empty()) return;
   zarr::MetadataCache cache;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (sampled[i] != Sampled::kIncompressible) continue;
+    // share_values() reports an earlier item that cannot be used.
     const auto keeps_zstd = try_call([&] {
-      const auto text = earlier.value()->read(zarr::ZarrArray::metadata_key(arrays[i].name, 3));
+      const auto text = earlier.read(zarr::ZarrArray::metadata_key(arrays[i].name, 3));
       return text && has_zstd(cache.parse(3, as_text(*text))->codecs);
     });
     if (keeps_zstd && keeps_zstd.value()) sampled[i] = Sampled::kShrinks;
   }
 }
 
-std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTarget& target,
-                                           handlers::ArrayWriter& writer, ValueSink& sink,
-                                           const handlers::FetchBoxesFn& fetch) {
-  if (reuse.from.empty()) return nullptr;
+std::unique_ptr<SharedValues> share_values(EarlierItem& earlier, const std::string& folder,
+                                           const Observer& observer, const ValueWriting& writing) {
+  if (earlier.from().empty()) return nullptr;
   const Stopwatch watch;
   const auto warn = [&](std::string_view why) {
-    observe(reuse.observer, EventLevel::kWarning, "save.not_reused",
-            {{"path", target.folder}, {"from", reuse.from}, {"message", why}});
+    observe(observer, EventLevel::kWarning, "save.not_reused",
+            {{"path", folder}, {"from", earlier.from()}, {"message", why}});
   };
-  auto opened = try_call([&] { return open_shared_values(reuse.from, target); });
+  auto opened = try_call([&] { return earlier.share_with(folder); });
   if (!opened) return warn(opened.error().message()), nullptr;
   std::unique_ptr<SharedValues> shared = std::move(opened).value();
-  writer.write_changed(*shared, sink, fetch);
+  writing.writer.write_changed(*shared, writing.sink, writing.fetch);
   shared->settle();
   const SharedCounts counts = shared->counts();
   if (!counts.refusal.empty()) warn(counts.refusal);
-  observe(reuse.observer, EventLevel::kInfo, "save.reused",
-          {{"path", target.folder},
-           {"from", reuse.from},
+  observe(observer, EventLevel::kInfo, "save.reused",
+          {{"path", folder},
+           {"from", earlier.from()},
            {"values", counts.values},
            {"bytes", counts.bytes}},
           watch.elapsed());

@@ -25,19 +25,30 @@ struct ItemReuse {
   Observer observer = {};  // told what is shared; null: nobody
 };
 
+// Where a process writes values of the new item.
+struct ItemTarget {
+  std::string folder;       // of the files: the item itself, or the database of one process in it
+  bool is_database = true;  // false: each chunk is a file
+};
+
 // The values of an array can be shared only if its codecs are equal in both items. So an array that
 // the earlier item has with zstd keeps it, also if it does not shrink: sets `sampled` to kShrinks.
 // For items of Zarr v3.
-void keep_earlier_codecs(const ItemReuse& reuse, const ItemTarget& target,
-                         std::span<const StoreArray> arrays,
+void keep_earlier_codecs(EarlierItem& earlier, std::span<const StoreArray> arrays,
                          std::vector<handlers::Sampled>& sampled);
 
-// Finds the values that the new item shares with the earlier one, writes those that have changed,
-// and tells the observer. Returns null if it shares none because the earlier one cannot be used.
-// writer.write_values() writes the rest.
-std::unique_ptr<SharedValues> share_values(const ItemReuse& reuse, const ItemTarget& target,
-                                           handlers::ArrayWriter& writer, ValueSink& sink,
-                                           const handlers::FetchBoxesFn& fetch);
+// What writes the values of the new item, and where it gets and puts them.
+struct ValueWriting {
+  handlers::ArrayWriter& writer;
+  ValueSink& sink;
+  const handlers::FetchBoxesFn& fetch;
+};
+
+// Finds the values that the files in `folder` share with the earlier item, writes those that have
+// changed, and tells the observer (null: nobody). Returns null if it shares none because the
+// earlier one cannot be used. writer.write_values() writes the rest.
+std::unique_ptr<SharedValues> share_values(EarlierItem& earlier, const std::string& folder,
+                                           const Observer& observer, const ValueWriting& writing);
 // Remembers what the files of the new item contain, for the next save. Call it when all values are
 // written, and before the files are synced.
 void remember_values(SavedFingerprints& fingerprints, const ItemTarget& target);

@@ -25,8 +25,8 @@ std::string data_file_name(std::string_view path) {
 
 }  // namespace
 
-SharedDatabase::SharedDatabase(FolderPtr earlier, std::string folder, std::size_t threads)
-    : SharedValues(std::move(earlier), std::move(folder)), base_(open_file_store(earlier_)) {
+SharedDatabase::Content::Content(const FolderPtr& earlier, std::size_t threads)
+    : base_(open_file_store(earlier)) {
   const auto newest = ocdbt::read_state(*base_).newest();
   if (!newest || newest->empty()) return;
   ocdbt::NodeReader reader(base_, threads);
@@ -51,13 +51,24 @@ SharedDatabase::SharedDatabase(FolderPtr earlier, std::string folder, std::size_
   }
 }
 
-std::optional<Bytes> SharedDatabase::read(std::string_view key) const {
+std::optional<Bytes> SharedDatabase::Content::read(std::string_view key) const {
   const std::string name(key);
   if (const auto found = inline_.find(name); found != inline_.end()) return found->second;
   const auto found = values_.find(name);
   if (found == values_.end() || found->second.length > kMaxMetadataFile) return std::nullopt;
   const Value& value = found->second;
   return base_->read(files_[value.file].earlier, {value.offset, value.length});
+}
+
+SharedDatabase::SharedDatabase(FolderPtr earlier, std::string folder,
+                               std::shared_ptr<const Content> content)
+    : SharedValues(std::move(earlier), std::move(folder)), content_(std::move(content)) {
+  files_ = content_->files_;
+  values_ = content_->values_;
+}
+
+std::optional<Bytes> SharedDatabase::read(std::string_view key) const {
+  return content_->read(key);
 }
 
 std::optional<std::uint64_t> SharedDatabase::size_of(LinkedFile& file) {

@@ -5,6 +5,7 @@
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/tree/local_folder.h>
 #include <cairn/orbax/layout/layout.h>
 
 namespace cairn::inline v0::orbax {
@@ -12,7 +13,10 @@ namespace cairn::inline v0::orbax {
 std::optional<std::uint64_t> SharedValues::link(const std::string& from, const std::string& to) {
   const std::string path = join(earlier_->path(), from), target = join(folder_, to);
   make_directories(parent_of(target), Durability::kDeferredSync);
-  const std::string refusal = link_file(earlier_->descriptor(), earlier_->relative(path), target);
+  const auto* const local = LocalFolder::of(*earlier_);
+  const std::string refusal =
+      local == nullptr ? "it is not on a local file system"
+                       : link_file(local->descriptor(), earlier_->relative(path), target);
   // Whoever replaces the earlier file now does not change the one that is linked.
   if (refusal.empty()) {
     const auto size = try_call([&] { return File::open(target).size(); });

@@ -2,7 +2,7 @@
 // kinds: data files of databases and chunks that are files.
 #pragma once
 
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/kvstore/reusable_values.h>
 #include <cairn/ocdbt/write/database_sink.h>
 

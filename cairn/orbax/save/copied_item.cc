@@ -20,10 +20,12 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kCopyBuffer = std::size_t{1} << 20U;
 
-// Refuses files and folders outside of the source, to which a symbolic link may lead.
+// Refuses files and folders outside of the source, to which a symbolic link may lead. An object
+// store has no links.
 class SourceBounds {
  public:
-  explicit SourceBounds(const CopiedItem& item) : follows_(item.follow_links) {
+  explicit SourceBounds(const CopiedItem& item)
+      : follows_(item.follow_links || !item.folder->is_local()) {
     if (!follows_) root_ = fs::canonical(item.folder->path(), error_);
   }
 

@@ -2,7 +2,7 @@
 // copied byte for byte from another checkpoint.
 #pragma once
 
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 
 #include <cstdint>
 #include <string>

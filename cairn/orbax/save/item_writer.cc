@@ -1,6 +1,8 @@
 // item_writer.cc -- plans an item, checks that all processes agree on the plan, and writes it.
 #include <cairn/orbax/save/item_writer.h>
 
+#include <cairn/base/byte_io.h>
+#include <cairn/base/errors.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/base/text.h>
 #include <cairn/handlers/incompressible.h>
@@ -128,7 +130,8 @@ class ItemWriting {
         item_(std::move(item)),
         options_(options),
         executor_(executor),
-        group_(group) {
+        group_(group),
+        earlier_(item_.reuse.from, {folder_, options.use_ocdbt, options.resources.threads}) {
     if (options_.compression.method == Compression::kAuto)
       choice_.emplace(executor_.threads(), expectation_of(folder_));
   }
@@ -136,9 +139,9 @@ class ItemWriting {
   WrittenItem run() {
     sample();
     SaveConsistencyCheck consistency;
-    const auto messages = group_.gather("save: plan", StepKind::kControl, [&] {
+    const auto messages = gather_plans([&] {
       plan();
-      if (!group_.is_single() && !group_.writes_separately()) note_arrays(consistency);
+      if (writes_with_others()) note_arrays(consistency);
       return consistency.message();
     });
     consistency.check(messages, group_);
@@ -165,6 +168,9 @@ class ItemWriting {
     std::size_t number = 0;  // position in the destination
   };
 
+  [[nodiscard]] bool writes_with_others() const {
+    return !group_.is_single() && !group_.writes_separately();
+  }
   [[nodiscard]] bool in_common_files() const { return !options_.use_ocdbt && !group_.is_single(); }
   [[nodiscard]] const handlers::ArrayWriter& writer_of(const Place& place) const {
     return *destinations_[place.destination].writer;
@@ -173,24 +179,50 @@ class ItemWriting {
     return item_.arrays[place.array];
   }
 
+  // A step "save: plan". The format decides how many of them there are, so all processes meet in
+  // the first one, whatever their formats are, and compare these there.
+  std::vector<Bytes> gather_plans(const std::function<Bytes()>& work) const {
+    auto messages = group_.gather("save: plan", StepKind::kControl, [&] {
+      return std::move(ByteWriter().u8(options_.use_ocdbt).u8(options_.use_zarr3).bytes(work()))
+          .take();
+    });
+    check_formats(messages);
+    for (Bytes& message : messages) message.erase(message.begin(), message.begin() + 2);
+    return messages;
+  }
+
+  void check_formats(const std::vector<Bytes>& messages) const {
+    const auto format = [&](std::size_t process) {
+      ByteReader in(messages[process]);
+      const bool use_ocdbt = in.u8() != 0;
+      return format_text(use_ocdbt, in.u8() != 0);
+    };
+    const std::size_t first = group_.primary();
+    for (std::size_t p = 0; p < messages.size(); ++p)
+      if (format(p) != format(first))
+        invalid_argument("the processes do not save in the same way: process " + std::to_string(p) +
+                         " makes " + format(p) + ", process " + std::to_string(first) + " makes " +
+                         format(first));
+  }
+
   // Finds the arrays that are stored as they are. In processes that write to one checkpoint, the
   // metadata must be equal.
   void sample() {
     if (!options_.use_zarr3) return;
-    if (group_.is_single() || group_.writes_separately()) return sample_here();
-    const auto messages = group_.gather("save: sample", StepKind::kControl, [&] {
+    if (!writes_with_others()) return sample_here();
+    const auto messages = gather_plans([&] {
       sample_here();
       return handlers::sampled_message(item_.arrays, sampled_);
     });
     handlers::merge_sampled(item_.arrays, messages, sampled_);
   }
   void sample_here() {
-    sampled_.resize(item_.arrays.size());
+    // A process with another compression overrules the samples of the others. Its metadata then
+    // differ from theirs, which the plan refuses.
+    sampled_.assign(item_.arrays.size(), handlers::Sampled::kShrinks);
     if (!handlers::stores_incompressible_raw(3, options_.compression)) return;
     sampled_ = handlers::sample_arrays(item_.arrays, executor_);
-    keep_earlier_codecs(item_.reuse,
-                        {folder_, folder_, options_.use_ocdbt, options_.resources.threads},
-                        item_.arrays, sampled_);
+    keep_earlier_codecs(earlier_, item_.arrays, sampled_);
   }
 
   void plan() {
@@ -307,12 +339,13 @@ class ItemWriting {
       for (ReadRequest& request : requests) request.tensor = to.arrays[request.tensor];
       item_.fetch(requests);
     };
-    const ItemTarget target{folder_, to.folder, options_.use_ocdbt, options_.resources.threads};
+    const ItemTarget target{to.folder, options_.use_ocdbt};
     std::unique_ptr<SharedValues> shared;
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
       CountingSink counting(sink);
-      shared = share_values(item_.reuse, target, *to.writer, counting, fetch);
+      shared =
+          share_values(earlier_, to.folder, item_.reuse.observer, {*to.writer, counting, fetch});
       to.writer->write_values(counting, fetch);
       stored_bytes_ += counting.bytes();
     };
@@ -377,6 +410,7 @@ class ItemWriting {
   const SaveOptions& options_;
   Executor& executor_;
   const ProcessGroup& group_;
+  EarlierItem earlier_;
   std::vector<Destination> destinations_;
   std::vector<Place> places_;               // in the order of the arrays
   std::vector<handlers::Sampled> sampled_;  // parallel to item_.arrays; empty: not sampled
@@ -386,6 +420,11 @@ class ItemWriting {
 };
 
 }  // namespace
+
+std::string format_text(bool use_ocdbt, bool use_zarr3) {
+  return std::string(use_ocdbt ? "an OCDBT database" : "a folder for each array") + ", Zarr v" +
+         (use_zarr3 ? "3" : "2");
+}
 
 LeafMetadata leaf_metadata(KeyPath path, std::string kind) {
   const bool is_empty = is_empty_node_type(kind);

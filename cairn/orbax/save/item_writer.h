@@ -61,6 +61,8 @@ struct SaveItem {
   handlers::FetchBoxesFn fetch = {};
 };
 
+// Returns the words for a storage format, in which processes compare theirs.
+std::string format_text(bool use_ocdbt, bool use_zarr3);
 // Returns the entry of `_METADATA` for a leaf of a kind (a typestr), without its write_shape.
 LeafMetadata leaf_metadata(KeyPath path, std::string kind);
 // The bytes of the elements that this process seems to store, before the item is planned. Never

@@ -48,8 +48,7 @@ std::string describe(const std::string& directory, const SaveContext& context) {
   const SaveOptions& options = context.options;
   const distributed::ProcessGroup& group = *context.group;
   const std::string& earlier = context.reuse.from;
-  return std::string(options.use_ocdbt ? "an OCDBT database" : "a folder for each array") +
-         ", Zarr v" + (options.use_zarr3 ? "3" : "2") +
+  return format_text(options.use_ocdbt, options.use_zarr3) +
          (options.chunk_bytes ? ", chunks of " + std::to_string(*options.chunk_bytes) + " bytes"
                               : "") +
          (options.durability == Durability::kUnsynced ? ", unsynced" : "") +

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cairn/io/file.h>
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/folder_handle.h>
 #include <cairn/storage/kvstore.h>
 #include <cairn/types.h>
 

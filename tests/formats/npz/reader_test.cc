@@ -490,13 +490,14 @@ TEST(NpyHeader, RefusesWhatNumpyNeverWrote) {
 TEST(DetectNpz, LooksAtTheFirstMember) {
   const TempDir dir = TempDir::in_memory();
   put_file(dir / "a", archive_of({good_member()}));
-  EXPECT_EQ(detect_file(dir / "a"), Format::kNpz);
+  EXPECT_EQ(detect_file(FileTree(), dir / "a"), Format::kNpz);
   put_file(dir / "model.pt", archive_of({{.name = "archive/data.pkl", .content = {}}}));
-  EXPECT_EQ(detect_file(dir / "model.pt"), std::nullopt);
+  EXPECT_EQ(detect_file(FileTree(), dir / "model.pt"), std::nullopt);
   put_file(dir / "b", array_file(kDict, as_bytes("1234")));
-  EXPECT_EQ(detect_file(dir / "b"), Format::kNpy);
+  EXPECT_EQ(detect_file(FileTree(), dir / "b"), Format::kNpy);
   put_file(dir / "c.npz", as_bytes("what?"));
-  EXPECT_EQ(detect_file(dir / "c.npz"), Format::kNpz) << "opening it says what is wrong";
+  EXPECT_EQ(detect_file(FileTree(), dir / "c.npz"), Format::kNpz)
+      << "opening it says what is wrong";
 }
 
 }  // namespace

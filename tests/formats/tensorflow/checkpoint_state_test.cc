@@ -134,13 +134,13 @@ TEST(CheckpointState, SurvivesDamage) {
 
 TEST(CheckpointState, IsAFile) {
   const TempDir dir;
-  EXPECT_EQ(read_checkpoint_state(dir / "checkpoint").error().code(), Code::kNotFound);
+  EXPECT_EQ(read_checkpoint_state(FileTree(), dir / "checkpoint").error().code(), Code::kNotFound);
   write_checkpoint_state(dir / "checkpoint", {"a", {"a"}, {}, 0});
   write_checkpoint_state(dir / "checkpoint", {"b", {"a", "b"}, {}, 0});
-  EXPECT_EQ(read_checkpoint_state(dir / "checkpoint").value(),
+  EXPECT_EQ(read_checkpoint_state(FileTree(), dir / "checkpoint").value(),
             (CheckpointState{"b", {"a", "b"}, {}, 0}));
   testing::put_file(dir / "checkpoint", "{\"json\": true}");
-  EXPECT_THAT(read_checkpoint_state(dir / "checkpoint").error().message(),
+  EXPECT_THAT(read_checkpoint_state(FileTree(), dir / "checkpoint").error().message(),
               ::testing::HasSubstr("checkpoint: is not a checkpoint state file"));
 }
 

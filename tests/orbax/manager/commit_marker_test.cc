@@ -230,6 +230,17 @@ TEST(CommitMarker, ADirectoryOfTheCaller) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST(CheckpointDirectory, RestrictsTheFoldersOfItemsInTheSameWay) {
+  const TempDir dir = TempDir::in_memory();
+  const std::string folder = dir / "item";
+  fs::create_directory(folder);
+  fs::permissions(folder, fs::perms(02755));
+  restrict_permissions(folder, 04770);  // the umask took group write, and only 0777 counts
+  EXPECT_EQ(fs::status(folder).permissions(), fs::perms(02750));
+  EXPECT_THAT([&] { restrict_permissions(dir / "none", 0700); },
+              FailsWith(Code::kNotFound, "none"));
+}
+
 // The files are those of Orbax's CheckpointManager. Custom metadata stay byte for byte.
 TEST(CheckpointDirectory, RecordsItsSave) {
   for (const CommitProtocol protocol : {CommitProtocol::kAtomicRename, kInPlace}) {

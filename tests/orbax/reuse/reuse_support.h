@@ -4,8 +4,13 @@
 #include <cairn/checkpoint_manager.h>
 #include <cairn/open.h>
 #include <cairn/orbax/checkpointer.h>
+#include <gtest/gtest.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -65,6 +70,30 @@ inline std::int64_t bytes_read() {
     if (name == "rchar:") return bytes;
   return -1;
 }
+
+// Counts how often a file is opened, by this process or others. The kernel merges equal events, so
+// it also watches the closes in between.
+class OpenCounter {
+ public:
+  explicit OpenCounter(const std::string& file) : fd_(inotify_init1(IN_NONBLOCK)) {
+    EXPECT_GE(inotify_add_watch(fd_, file.c_str(), IN_OPEN | IN_CLOSE), 0);
+  }
+  OpenCounter(const OpenCounter&) = delete;
+  OpenCounter& operator=(const OpenCounter&) = delete;
+  ~OpenCounter() { close(fd_); }
+  // Since the last call. All events have one size, because they name no file.
+  [[nodiscard]] std::size_t count() const {
+    std::size_t found = 0;
+    std::array<inotify_event, 64> events{};
+    for (ssize_t n = 0; (n = read(fd_, events.data(), sizeof events)) > 0;)
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n) / sizeof(inotify_event); ++i)
+        found += (events.at(i).mask & IN_OPEN) != 0 ? 1 : 0;
+    return found;
+  }
+
+ private:
+  int fd_;
+};
 
 // The files below a folder: inode by path.
 inline std::map<std::string, ino_t> inodes_below(const std::string& folder) {

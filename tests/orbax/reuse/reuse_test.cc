@@ -27,6 +27,7 @@ using cairn::testing::bytes_read;
 using cairn::testing::FailsWith;
 using cairn::testing::inodes_below;
 using cairn::testing::noise;
+using cairn::testing::OpenCounter;
 using cairn::testing::pattern;
 using cairn::testing::Report;
 using cairn::testing::TempDir;
@@ -103,6 +104,18 @@ TEST_P(ReuseLayout, AnotherProcessSharesToo) {
   CheckpointManager(root_, options_for(GetParam(), report_)).save(2, PyTreeSaveArgs{model(2)});
   EXPECT_EQ(report_.values, 3);
   EXPECT_EQ(load(root_), model(2));
+}
+
+// The codecs and the values that are shared both come from the step before.
+TEST_P(ReuseLayout, TheDatabaseBeforeIsOpenedOnce) {
+  if (!GetParam().ocdbt) return;
+  PyTreeCheckpointHandlerOptions options = options_for(GetParam(), report_).handler;
+  options.compression = Compression::kAuto;  // asks which codecs the earlier item has
+  Checkpointer(options).save(dir_ / "1", {.item = model(1)});
+  const OpenCounter opens(dir_ / "1/manifest.ocdbt");
+  Checkpointer(options).save(dir_ / "2", {.item = model(2), .reuse_from = dir_ / "1"});
+  EXPECT_EQ(report_.values, 3);
+  EXPECT_EQ(opens.count(), 1U);
 }
 
 // Orbax, and Cairn with other methods, have zstd also where it saves nothing.

@@ -12,6 +12,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/url.h>
 
 #include <algorithm>
 #include <charconv>
@@ -277,9 +278,9 @@ std::string encode_checkpoint_state(const CheckpointState& state) {
   return out;
 }
 
-Result<CheckpointState> read_checkpoint_state(const std::string& path) {
-  return try_call([&] {
-    const Bytes bytes = read_file(path, kMaxSize);
+Result<CheckpointState> read_checkpoint_state(const FileTree& tree, const std::string& path) {
+  return try_look(tree.is_local(), [&] {
+    const Bytes bytes = read_file(tree.open(path), kMaxSize);
     return with_context([&] { return path; },
                         [&] { return parse_checkpoint_state(as_text(bytes)).value(); });
   });
@@ -290,7 +291,8 @@ void write_checkpoint_state(const std::string& path, const CheckpointState& stat
 }
 
 std::string resolve_checkpoint_path(std::string_view folder, std::string_view path) {
-  if (path.starts_with('/') || folder.empty()) return std::string(path);
+  const bool is_url = !url_scheme(folder).empty() && !url_scheme(path).empty();
+  if (path.starts_with('/') || folder.empty() || is_url) return std::string(path);
   return std::string(folder) + (folder.ends_with('/') ? "" : "/") + std::string(path);
 }
 

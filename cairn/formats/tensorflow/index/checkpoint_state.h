@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cairn/error.h>
+#include <cairn/io/tree/file_tree.h>
 
 #include <string>
 #include <string_view>
@@ -36,11 +37,11 @@ std::string encode_checkpoint_state(const CheckpointState& state);
 
 // Reads the file at `path`. Returns not_found if it does not exist, and data_loss if it is not a
 // valid state file.
-Result<CheckpointState> read_checkpoint_state(const std::string& path);
+Result<CheckpointState> read_checkpoint_state(const FileTree& tree, const std::string& path);
 // Writes the file, or replaces it, in one atomic step.
 void write_checkpoint_state(const std::string& path, const CheckpointState& state);
 
-// Resolves a path of a state file in `folder`.
+// Resolves a path of a state file in `folder`. In a store, a URL stays as it is.
 std::string resolve_checkpoint_path(std::string_view folder, std::string_view path);
 // The state after a save of `path`: the path becomes the latest and the last of the list, where it
 // occurs once. Timestamps are updated if all paths have one.

@@ -238,8 +238,8 @@ bool is_sstable(const File& file) {
   return ByteReader(magic).u64() == kSstableMagic;
 }
 
-bool is_sstable(const std::string& path) {
-  const auto file = File::try_open(path);
+bool is_sstable(const FileTree& tree, const std::string& path) {
+  const auto file = tree.try_open(path);
   return file && is_sstable(*file);
 }
 

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cairn/io/file.h>
+#include <cairn/io/tree/file_tree.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -50,6 +51,6 @@ std::optional<std::pair<std::string, Bytes>> first_sstable_entry(std::uint64_t s
 
 // Whether the file ends with the magic number of such a table.
 bool is_sstable(const File& file);
-bool is_sstable(const std::string& path);
+bool is_sstable(const FileTree& tree, const std::string& path);
 
 }  // namespace cairn::inline v0

@@ -4,7 +4,6 @@
 #include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/formats/tensorflow/index/sstable.h>
-#include <cairn/io/directory.h>
 
 #include <optional>
 #include <string_view>
@@ -27,19 +26,19 @@ bool is_shard_of(std::string_view name, std::string_view prefix) {
 }
 
 // The first file of the set with this prefix; nullopt if there is none.
-std::optional<File> first_shard(const std::string& path) {
+std::optional<File> first_shard(const FileTree& tree, const std::string& path) {
   const std::string folder = parent_of(path);
   std::string_view prefix = name_of(path);
   prefix = prefix.substr(0, prefix.find(kAnyShard));
-  for (const std::string& name : names_in(folder))
-    if (is_shard_of(name, prefix)) return File::try_open(folder + "/" + name);
+  for (const std::string& name : tree.names_in(folder))
+    if (is_shard_of(name, prefix)) return tree.try_open(folder + "/" + name);
   return std::nullopt;
 }
 
 }  // namespace
 
 bool is_v1_checkpoint(const File& file) {
-  const auto found = try_call([&] {
+  const auto found = try_look(file.is_local(), [&] {
     if (!is_sstable(file)) return false;
     const auto first = first_sstable_entry(
         file.size(),
@@ -50,10 +49,10 @@ bool is_v1_checkpoint(const File& file) {
   return found.ok() && found.value();
 }
 
-void refuse_v1_checkpoint(const std::string& path) {
-  auto found = try_call([&] {
-    auto file = File::try_open(path);
-    return file ? std::move(file) : first_shard(path);
+void refuse_v1_checkpoint(const FileTree& tree, const std::string& path) {
+  auto found = try_look(tree.is_local(), [&] {
+    auto file = tree.try_open(path);
+    return file ? std::move(file) : first_shard(tree, path);
   });
   if (!found.ok() || !found.value() || !is_v1_checkpoint(*found.value())) return;
   throw Error(Code::kUnimplemented,

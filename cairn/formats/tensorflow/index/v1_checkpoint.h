@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cairn/io/file.h>
+#include <cairn/io/tree/file_tree.h>
 
 #include <string>
 
@@ -16,6 +17,6 @@ namespace cairn::inline v0 {
 
 bool is_v1_checkpoint(const File& file);
 // Throws unimplemented if `path` is such a file, or the prefix of such files.
-void refuse_v1_checkpoint(const std::string& path);
+void refuse_v1_checkpoint(const FileTree& tree, const std::string& path);
 
 }  // namespace cairn::inline v0

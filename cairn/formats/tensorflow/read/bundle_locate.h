@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/io/file.h>
+#include <cairn/io/tree/file_tree.h>
 
 #include <cstdint>
 #include <optional>
@@ -24,13 +25,13 @@ struct BundlePlace {
 // of these; a file `checkpoint` that is not a state file counts as unrelated. Throws not_found if
 // there are such files but not the requested one. Throws invalid_argument if a folder has several
 // checkpoints and no state file, or if the path names one checkpoint that is not that of `step`.
-std::optional<BundlePlace> locate_bundle(const std::string& path,
+std::optional<BundlePlace> locate_bundle(const FileTree& tree, const std::string& path,
                                          std::optional<std::int64_t> step = {});
 
 // Whether the file is a Git LFS pointer in place of an index or a data file.
 bool is_lfs_pointer(const File& file);
 
 // The prefixes of all checkpoints in a folder, sorted by step.
-std::vector<std::string> bundle_prefixes(const std::string& folder);
+std::vector<std::string> bundle_prefixes(const FileTree& tree, const std::string& folder);
 
 }  // namespace cairn::inline v0

@@ -2,6 +2,7 @@
 // data files it only checks that they exist and are long enough.
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/foreign_content.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/raw/spare_bits.h>
 #include <cairn/formats/tensorflow/index/bundle_entry_bytes.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
@@ -10,6 +11,8 @@
 #include <cairn/formats/tensorflow/read/bundle_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
 #include <cairn/formats/tensorflow/read/bundle_names.h>
+#include <cairn/io/tree/read_ahead.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/tensorflow.h>
 
 #include <cairn/array/box.h>
@@ -29,7 +32,8 @@ namespace {
 // The data files of the tensors. A missing file does not prevent reading the others.
 class DataFiles {
  public:
-  DataFiles(std::string prefix, std::int32_t count) : prefix_(std::move(prefix)), count_(count) {}
+  DataFiles(const FileTree& tree, std::string prefix, std::int32_t count)
+      : tree_(tree), prefix_(std::move(prefix)), count_(count) {}
 
   struct Data {
     std::uint32_t file = 0;  // into files()
@@ -40,7 +44,7 @@ class DataFiles {
     const auto [it, added] = known_.try_emplace(shard);
     if (!added) return it->second;
     try {
-      File file = File::open(path(shard));
+      File file = with_read_ahead(tree_.open(path(shard)));
       if (is_lfs_pointer(file))
         throw Error(Code::kDataLoss, path(shard) + " " + std::string(kIsLfsPointer));
       it->second = {.file = static_cast<std::uint32_t>(files_.size()),
@@ -48,6 +52,8 @@ class DataFiles {
                     .missing = std::nullopt};
       files_.push_back(std::move(file));
     } catch (const Error& error) {
+      // It has been replaced: what the index says is about another file.
+      if (error.code() == Code::kUnavailable) throw;
       it->second.missing = error;
     }
     return it->second;
@@ -79,6 +85,7 @@ class DataFiles {
     return data.missing && data.missing->code() == Code::kNotFound;
   }
 
+  FileTree tree_;
   std::string prefix_;
   std::int32_t count_;
   std::map<std::int32_t, Data> known_;
@@ -199,7 +206,7 @@ void note_gaps(const BundleTensor& tensor, const std::vector<BundleLost>& all_lo
     note(Severity::kDamage, fmt::format("its slices hold {} of its {} elements", stored, all));
 }
 
-BundleIndex read_index_file(const File& file) {
+BundleIndex read_index_file(const FileTree& tree, const File& file) {
   return explain_foreign(file, [&] {
     try {
       return with_context([&] { return file.path(); },
@@ -210,7 +217,7 @@ BundleIndex read_index_file(const File& file) {
                                 });
                           });
     } catch (const Error&) {
-      refuse_v1_checkpoint(file.path());
+      refuse_v1_checkpoint(tree, file.path());
       throw;
     }
   });
@@ -219,18 +226,24 @@ BundleIndex read_index_file(const File& file) {
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path, const OpenOptions& options) {
-  const auto place = locate_bundle(path, options.step);
+  const std::string place = normal_path(path);
+  return open_tensorflow(tree_around(place, options.store), place, options);
+}
+
+std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
+                                            const OpenOptions& options) {
+  const auto place = locate_bundle(tree, path, options.step);
   if (!place)
     throw Error(Code::kNotFound, path +
                                      ": not a TensorFlow checkpoint: expected a prefix (of "
                                      "<prefix>.index and <prefix>.data-00000-of-00001), "
                                      "a 'checkpoint' file, its folder, or a SavedModel's");
   const std::string index_path = bundle_index_path(place->prefix);
-  File index_file = File::open(index_path);
-  BundleIndex index = read_index_file(index_file);
+  File index_file = with_read_ahead(tree.open(index_path));
+  BundleIndex index = read_index_file(tree, index_file);
   RawCheckpoint::Contents contents;
   BundleCheckpoint::LostSlices all_lost;
-  DataFiles data(place->prefix, index.header.shards);
+  DataFiles data(tree, place->prefix, index.header.shards);
   contents.reserve(index.tensors.size());
   std::uint64_t checksums = index.tensors.size();
   for (BundleTensor& tensor : index.tensors) {

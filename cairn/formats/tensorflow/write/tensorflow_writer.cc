@@ -134,7 +134,7 @@ std::string state_path(const std::string& prefix) {
 void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& options) {
   check_bundle_prefix(prefix);
   if (options.like != Like::kSave) return;
-  const auto state = read_checkpoint_state(state_path(prefix));
+  const auto state = read_checkpoint_state(FileTree(), state_path(prefix));
   if (!state.ok() && state.error().code() != Code::kNotFound)
     throw Error(Code::kFailedPrecondition,
                 state.error().message() +
@@ -151,7 +151,7 @@ void note_latest(const std::string& prefix) {
         const double now =
             std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
                 .count();
-        const auto before = read_checkpoint_state(path);
+        const auto before = read_checkpoint_state(FileTree(), path);
         write_checkpoint_state(path, with_latest(before.ok() ? before.value() : CheckpointState(),
                                                  std::string(name_of(prefix)), now));
       });

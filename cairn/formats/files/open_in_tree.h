@@ -1,0 +1,25 @@
+// open_in_tree.h -- the functions that open one format, for a path that a FileTree looks up. The
+// public functions of the same names look around the path or URL that they get.
+#pragma once
+
+#include <cairn/checkpoint.h>
+#include <cairn/io/tree/file_tree.h>
+
+#include <memory>
+#include <string>
+
+namespace cairn::inline v0 {
+
+std::unique_ptr<Checkpoint> open_safetensors(const FileTree& tree, const std::string& path,
+                                             const OpenOptions& options);
+std::unique_ptr<Checkpoint> open_npz(const FileTree& tree, const std::string& path,
+                                     const OpenOptions& options);
+std::unique_ptr<Checkpoint> open_npy(const FileTree& tree, const std::string& path,
+                                     const OpenOptions& options);
+std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string& path,
+                                         const OpenOptions& options);
+std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
+                                            const OpenOptions& options);
+bool is_tensorflow(const FileTree& tree, const std::string& path);
+
+}  // namespace cairn::inline v0
