@@ -1,14 +1,15 @@
 // dump.cc -- prints raw structures as JSON; recognises them by their first bytes.
 #include <cairn/formats/detect.h>
 #include <cairn/inspect.h>
-#include <cairn/msgpack.h>
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/json/json.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/ocdbt/format/dump.h>
 #include <cairn/ocdbt/format/envelope.h>
 #include <cairn/tools/report/json_text.h>
@@ -56,9 +57,9 @@ struct Section {
   }
 };
 
-File open_file(const std::string& path) {
-  if (!directory_exists(path)) return File::open(path);
-  if (file_exists(path + "/manifest.ocdbt")) return File::open(path + "/manifest.ocdbt");
+File open_file(const FileTree& tree, const std::string& path) {
+  if (!tree.is_folder(path)) return tree.open(path);
+  if (tree.exists(path + "/manifest.ocdbt")) return tree.open(path + "/manifest.ocdbt");
   throw Error(Code::kInvalidArgument,
               path + ": is a directory without a manifest.ocdbt; give one of its files");
 }
@@ -77,9 +78,11 @@ Section section_of(File file, const DumpRange& range) {
 // Calls f with the bytes to show. Errors name the file; those of opening it name it already.
 template <class F>
 std::string with_section(const DumpRange& range, F&& f) {
-  File file = open_file(range.file);
+  const std::string path = normal_path(range.file);
+  const FileTree tree = tree_around(path, range.store);
+  File file = open_file(tree, path);
   return with_context([&] { return range.file; },
-                      [&] { return f(section_of(std::move(file), range)); });
+                      [&] { return f(section_of(std::move(file), range), tree); });
 }
 
 std::string pretty(const Json& json) { return to_text(json, JsonStyle::kPretty) + "\n"; }
@@ -152,16 +155,17 @@ bool looks_like_json(ByteView first) {
   return at != std::string_view::npos && (text[at] == '{' || text[at] == '[');
 }
 
-std::string dump_section(const Section& section, const DumpRange& range) {
+std::string dump_section(const Section& section, const DumpRange& range, const FileTree& tree) {
   const Bytes first = section.read(0, std::min<std::uint64_t>(section.length, kSniffed));
   if (ocdbt::sniff_object(first)) return pretty(ocdbt::dump_object(section.read_object(), ""));
   if (as_text(first).starts_with(kNpyMagic)) return dump_npy(section);
   if (looks_like_safetensors(first)) return dump_safetensors(section);
-  if (range.offset == 0 && !range.length && is_sstable(range.file))
-    return dump_bundle_index(section);
+  const std::string& path = section.file.path();
+  const bool is_whole = range.offset == 0 && !range.length;
+  if (is_whole && is_sstable(section.file)) return dump_bundle_index(section);
   if (looks_like_json(first)) return pretty(parse_json(as_text(section.read_text())));
-  if (range.offset == 0 && !range.length && detect_file(range.file) == Format::kMsgpack) {
-    const auto checkpoint = open_msgpack(range.file);
+  if (is_whole && detect_file(tree, path) == Format::kMsgpack) {
+    const auto checkpoint = open_msgpack(tree, path, {});
     return tensors_json(*checkpoint, select_tensors(*checkpoint, {}));
   }
   throw Error(Code::kInvalidArgument,
@@ -173,12 +177,14 @@ std::string dump_section(const Section& section, const DumpRange& range) {
 }  // namespace
 
 std::string dump_file(const DumpRange& range) {
-  return with_section(range, [&](const Section& section) { return dump_section(section, range); });
+  return with_section(range, [&](const Section& section, const FileTree& tree) {
+    return dump_section(section, range, tree);
+  });
 }
 
 // Does not use the reader's decoder, which refuses a damaged index; this shows the damage.
 std::string dump_shard_index(const DumpRange& range, std::uint64_t chunks) {
-  return with_section(range, [&](const Section& section) {
+  return with_section(range, [&](const Section& section, const FileTree& /*tree*/) {
     constexpr std::uint64_t kAbsent = ~std::uint64_t{0};
     if (section.length < 4 || chunks > (section.length - 4) / 16)
       throw Error(Code::kDataLoss, "an index of " + std::to_string(chunks) +

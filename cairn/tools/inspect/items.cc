@@ -2,6 +2,7 @@
 #include <cairn/inspect.h>
 
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/tools/source/open_to_verify.h>
 #include <cairn/tools/source/text_items.h>
 
@@ -15,13 +16,9 @@ std::optional<std::string> read_item(const Checkpoint& checkpoint, std::string_v
                                      TextItemKind kind) {
   const CheckpointInfo& info = checkpoint.info();
   if (info.format != "orbax") return std::nullopt;
-  OpenOptions options;
-  options.allow_uncommitted = true;  // it is open already
-  const auto layout = orbax::try_find_layout(info.path, options);
-  if (!layout) return std::nullopt;
-  const auto item = std::find_if(layout->items.begin(), layout->items.end(),
-                                 [&](const orbax::Item& one) { return one.name == name; });
-  if (item == layout->items.end()) return std::nullopt;
+  const orbax::Layout& layout = dynamic_cast<const orbax::OrbaxCheckpoint&>(checkpoint).layout();
+  const auto item = std::ranges::find(layout.items, name, &orbax::Item::name);
+  if (item == layout.items.end()) return std::nullopt;
   const auto text = find_text(*item);
   if (!text || text->kind != kind) return std::nullopt;
   return read_text(*text);
@@ -29,9 +26,9 @@ std::optional<std::string> read_item(const Checkpoint& checkpoint, std::string_v
 
 }  // namespace
 
-std::vector<std::int64_t> step_numbers(const std::string& path) {
+std::vector<std::int64_t> step_numbers(const std::string& path, const StoreOptions& store) {
   std::vector<std::int64_t> numbers;
-  for (const std::string& step : list_steps(path))
+  for (const std::string& step : list_steps(path, store))
     if (const auto number = number_at_end(std::filesystem::path(step).filename().string()))
       numbers.push_back(*number);
   std::sort(numbers.begin(), numbers.end());

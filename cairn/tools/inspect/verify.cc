@@ -3,6 +3,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/retry.h>
 #include <cairn/orbax/read/verify.h>
 #include <cairn/tools/source/consistency.h>
@@ -131,11 +132,12 @@ VerifyReport verify_one(const std::string& path, bool is_step, const VerifyOptio
 }
 
 // Verifies what the steps of a root share.
-VerifyReport verify_root(const std::string& path, const distributed::ProcessGroup& group) {
+VerifyReport verify_root(const std::string& path, const VerifyOptions& options,
+                         const distributed::ProcessGroup& group) {
   const auto parts = group.gather("verify: the root", distributed::StepKind::kIo, [&] {
     if (!group.is_primary()) return Bytes();
     VerifyReport found;
-    orbax::verify_root_metadata(path, found);
+    orbax::verify_root_metadata(*open_folder(normal_path(path), options.open.store), found);
     return encode_verify_part({.around = std::move(found), .arrays = {}});
   });
   VerifyReport report = decode_verify_part(parts[group.primary()]).around;
@@ -145,8 +147,10 @@ VerifyReport verify_root(const std::string& path, const distributed::ProcessGrou
 
 // Whether a manager has removed a checkpoint that was listed. `path` may be the prefix of one of
 // TensorFlow.
-bool is_gone(const std::string& path) {
-  return !file_exists(path) && !file_exists(path + ".index");
+bool is_gone(const std::string& path, const StoreOptions& store) {
+  const auto tree = try_call([&] { return tree_around(path, store); });
+  if (!tree.ok()) return tree.error().code() == Code::kNotFound;
+  return !tree.value().exists(path) && !tree.value().exists(path + ".index");
 }
 
 }  // namespace
@@ -182,11 +186,13 @@ std::vector<VerifyReport> verify_steps(const std::string& path, const VerifyOpti
     const bool is_step = in.u8() != 0;
     const auto step = static_cast<std::int64_t>(in.u64());
     VerifyReport report = verify_one(found, is_step, options);
-    if (group.is_single() && report.verdict() != Verdict::kGood && is_gone(found)) continue;
+    if (group.is_single() && report.verdict() != Verdict::kGood &&
+        is_gone(found, options.open.store))
+      continue;
     if (is_step) report.step = step;
     reports.push_back(std::move(report));
   }
-  if (VerifyReport root = verify_root(path, group); !root.findings.empty())
+  if (VerifyReport root = verify_root(path, options, group); !root.findings.empty())
     reports.push_back(std::move(root));
   return reports;
 }

@@ -206,8 +206,8 @@ class Cleaner {
       if (mode_ == CleanMode::kRemove) finish_set(index);
       return;
     }
-    const auto named =
-        file_exists(index) ? safetensors_index_files(index) : std::vector<std::string>();
+    const auto named = file_exists(index) ? safetensors_index_files(FileTree(), index)
+                                          : std::vector<std::string>();
     if (std::ranges::find(named, leftover.name) != named.end())
       throw Error(Code::kFailedPrecondition,
                   index + ": names this file, but another file that it names is missing");

@@ -66,6 +66,7 @@ void check_links(const std::string& path, const std::string& database) {
 
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options) {
+  refuse_url(path);
   const std::vector<std::string> folders = database_folders(path, options);
   for (const auto& folder : folders) check_links(path, folder);
   std::vector<CompactedDatabase> done;

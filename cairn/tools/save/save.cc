@@ -2,7 +2,7 @@
 #include <cairn/base/cancellation.h>
 #include <cairn/base/errors.h>
 #include <cairn/convert.h>
-#include <cairn/kvstore/local_path.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
 #include <cairn/open.h>

@@ -3,7 +3,6 @@
 
 #include <cairn/base/text.h>
 #include <cairn/error.h>
-#include <cairn/io/folder_handle.h>
 
 #include <algorithm>
 #include <charconv>
@@ -32,11 +31,11 @@ std::optional<double> flax_step(std::string_view name) {
   return step;
 }
 
-std::vector<FlaxStep> find_steps(const std::string& folder) {
+std::vector<FlaxStep> find_steps(const FileTree& tree, const std::string& folder) {
   std::vector<FlaxStep> steps;
-  for (auto& [name, is_folder] : FolderHandle::open(folder)->list(folder)) {
-    const auto number = flax_step(name);
-    if (number && !is_folder) steps.push_back({*number, std::move(name)});
+  for (FolderEntry& entry : tree.entries(folder)) {
+    const auto number = flax_step(entry.name);
+    if (number && !entry.is_folder) steps.push_back({*number, std::move(entry.name)});
   }
   std::sort(steps.begin(), steps.end(), [](const FlaxStep& a, const FlaxStep& b) {
     return std::pair(a.number, std::string_view(a.name)) <
@@ -47,15 +46,15 @@ std::vector<FlaxStep> find_steps(const std::string& folder) {
 
 }  // namespace
 
-std::vector<std::string> flax_step_files(const std::string& folder) {
+std::vector<std::string> flax_step_files(const FileTree& tree, const std::string& folder) {
   std::vector<std::string> files;
-  for (const FlaxStep& step : find_steps(folder)) files.push_back(folder + "/" + step.name);
+  for (const FlaxStep& step : find_steps(tree, folder)) files.push_back(folder + "/" + step.name);
   return files;
 }
 
-std::optional<std::string> flax_step_file(const std::string& folder,
+std::optional<std::string> flax_step_file(const FileTree& tree, const std::string& folder,
                                           std::optional<std::int64_t> step) {
-  const std::vector<FlaxStep> steps = find_steps(folder);
+  const std::vector<FlaxStep> steps = find_steps(tree, folder);
   if (steps.empty()) return std::nullopt;
   if (!step) return folder + "/" + steps.back().name;
   std::string names;

@@ -3,24 +3,21 @@
 
 #include <cairn/base/text.h>
 #include <cairn/formats/detect.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/foreign.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/model_folder.h>
 #include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
-#include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
 #include <cairn/io/temporary_name.h>
-#include <cairn/kvstore/local_path.h>
-#include <cairn/msgpack.h>
-#include <cairn/npz.h>
+#include <cairn/io/tree/file_tree.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/retry.h>
 #include <cairn/orbax/read/orbax_reader.h>
-#include <cairn/safetensors.h>
-#include <cairn/tensorflow.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 
@@ -71,33 +68,34 @@ void refuse_leftover(const std::string& path) {
 }
 
 // A path that the user gave is not damaged data, whatever is there.
-void refuse_special_file(const std::string& path) {
-  if (is_special_file(path))
+void refuse_special_file(const FileTree& tree, const std::string& path) {
+  if (tree.is_special_file(path))
     throw Error(Code::kInvalidArgument,
-                path + ": is not a regular file (it is " + kind_at(path) +
+                path + ": is not a regular file (it is " + tree.kind_at(path) +
                     "); a checkpoint is a file or a directory, so write the bytes to a file first");
 }
 
 // Opens one step of a flax folder.
-std::unique_ptr<Checkpoint> open_flax(const std::string& file, const OpenOptions& options) {
+std::unique_ptr<Checkpoint> open_flax(const FileTree& tree, const std::string& file,
+                                      const OpenOptions& options) {
   refuse_choices(file, options, true);
-  if (!detect_file(file)) refuse_foreign_file(file);
-  return open_msgpack(file, options);
+  if (!detect_file(tree, file)) refuse_foreign_file(tree, file);
+  return open_msgpack(tree, file, options);
 }
 
-std::unique_ptr<Checkpoint> open_as(const std::string& path, Format format,
+std::unique_ptr<Checkpoint> open_as(const FileTree& tree, const std::string& path, Format format,
                                     const OpenOptions& options) {
   switch (format) {
     case Format::kSafetensors:
-      return open_safetensors(path, options);
+      return open_safetensors(tree, path, options);
     case Format::kMsgpack:
-      return open_msgpack(path, options);
+      return open_msgpack(tree, path, options);
     case Format::kNpz:
-      return open_npz(path, options);
+      return open_npz(tree, path, options);
     case Format::kNpy:
-      return open_npy(path, options);
+      return open_npy(tree, path, options);
     case Format::kTensorflow:
-      return open_tensorflow(path, options);
+      return open_tensorflow(tree, path, options);
     case Format::kOrbax:
       break;
   }
@@ -105,9 +103,9 @@ std::unique_ptr<Checkpoint> open_as(const std::string& path, Format format,
 }
 
 // Opens a file. Mentions a name that promises another format than the content has.
-std::unique_ptr<Checkpoint> open_file(const std::string& path, Format format,
+std::unique_ptr<Checkpoint> open_file(const FileTree& tree, const std::string& path, Format format,
                                       const OpenOptions& options) {
-  auto checkpoint = open_as(path, format, options);
+  auto checkpoint = open_as(tree, path, format, options);
   const auto promised = format_of_name(path);
   if (promised && promised != format && format != Format::kTensorflow)
     dynamic_cast<RawCheckpoint&>(*checkpoint)
@@ -116,80 +114,130 @@ std::unique_ptr<Checkpoint> open_file(const std::string& path, Format format,
   return checkpoint;
 }
 
+// Finds Orbax's layout of a folder. A store's folder has been listed already.
+std::optional<orbax::Layout> find_orbax(const FileTree& tree, const std::string& path,
+                                        const OpenOptions& options) {
+  if (tree.is_local()) return orbax::try_find_layout(path, options);
+  const FolderPtr folder = tree.folder()->open_below(path);
+  auto layout =
+      in_folder(folder.get(), [&] { return orbax::try_find_layout(folder, path, options); });
+  folder->check_still_in_use();
+  if (layout) layout->folder->check_still_in_use();
+  return layout;
+}
+
 // Whether a folder is one checkpoint, finished or not, damaged or not.
-bool is_checkpoint_folder(const std::string& path) {
-  const auto layout = try_call(
-      [&] { return orbax::try_find_layout(path, {.allow_uncommitted = true}).has_value(); });
-  return !layout.ok() || layout.value() || is_tensorflow(path);
+bool is_checkpoint_folder(const FileTree& tree, const std::string& path) {
+  const auto layout = try_look(tree.is_local(), [&] {
+    return find_orbax(tree, path, {.allow_uncommitted = true}).has_value();
+  });
+  return !layout.ok() || layout.value() || is_tensorflow(tree, path);
 }
 
 // Whether a child of a folder is a checkpoint. A file that cannot be read is reported.
-bool is_checkpoint(const std::string& path) {
-  if (is_special_file(path)) return false;
-  if (!directory_exists(path)) {
-    const auto format = try_call([&] { return detect_file(path).has_value(); });
+bool is_checkpoint(const FileTree& tree, const std::string& path) {
+  if (tree.is_special_file(path)) return false;
+  if (!tree.is_folder(path)) {
+    const auto format = try_call([&] { return detect_file(tree, path).has_value(); });
     return !format.ok() || format.value();
   }
   const auto found = try_call([&] {
-    return flax_step_file(path, std::nullopt).has_value() ||
-           find_safetensors_model(path).has_value();
+    return flax_step_file(tree, path, std::nullopt).has_value() ||
+           find_safetensors_model(tree, path).has_value();
   });
-  return is_checkpoint_folder(path) || !found.ok() || found.value();
+  return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
 }
 
 // Adds the checkpoints in a folder that are not in the list, by name. The files of a TensorFlow
 // checkpoint and the shards of a set belong to their index.
-void add_other_checkpoints(const std::string& folder, std::vector<ListedCheckpoint>& found) {
+void add_other_checkpoints(const FileTree& tree, const std::string& folder,
+                           std::vector<ListedCheckpoint>& found) {
   std::set<std::string> known;
   for (const ListedCheckpoint& checkpoint : found) known.emplace(name_of(checkpoint.path));
   const auto add = [&](const std::string& name) {
     if (known.insert(name).second)
       found.push_back({folder.ends_with('/') ? folder + name : folder + "/" + name, std::nullopt});
   };
-  for (const std::string& prefix : bundle_prefixes(folder)) add(std::string(name_of(prefix)));
-  const std::vector<std::string> models = safetensors_models(folder);
-  for (const std::string& name : names_in(folder)) {
+  for (const std::string& prefix : bundle_prefixes(tree, folder)) add(std::string(name_of(prefix)));
+  const std::vector<std::string> models = safetensors_models(tree, folder);
+  for (const std::string& name : tree.names_in(folder)) {
     const std::string path = folder + "/" + name;
-    const bool is_file = !directory_exists(path);
+    const bool is_file = !tree.is_folder(path);
     if (name.starts_with('.') || is_temporary_name(name) ||
-        name.find(orbax::kTemporaryMark) != std::string::npos || (is_file && is_tensorflow(path)))
+        name.find(orbax::kTemporaryMark) != std::string::npos ||
+        (is_file && is_tensorflow(tree, path)))
       continue;
     const bool is_model = is_file && format_of_name(name) == Format::kSafetensors;
-    if (is_model ? std::ranges::find(models, name) != models.end() : is_checkpoint(path)) add(name);
+    if (is_model ? std::ranges::find(models, name) != models.end() : is_checkpoint(tree, path))
+      add(name);
   }
 }
 
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
-std::unique_ptr<Checkpoint> open_path(const std::string& path, const OpenOptions& options,
-                                      LayoutOpener open_layout) {
-  if (directory_exists(path)) {
+std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& path,
+                                      const OpenOptions& options, LayoutOpener open_layout) {
+  if (tree.is_folder(path)) {
     // Only Zarr arrays have a metadata key, and they may not be recognised without it.
     if (!options.metadata_key.empty())
       return open_layout(orbax::find_layout(path, options), options);
-    if (auto layout = orbax::try_find_layout(path, options))
+    if (auto layout = find_orbax(tree, path, options))
       return open_layout(*std::move(layout), options);
     refuse_leftover(path);
-    if (is_tensorflow(path)) {
+    if (is_tensorflow(tree, path)) {
       refuse_choices(path, options, true);
-      return open_tensorflow(path, options);
+      return open_tensorflow(tree, path, options);
     }
-    if (const auto file = flax_step_file(path, options.step)) return open_flax(*file, options);
+    if (const auto file = flax_step_file(tree, path, options.step))
+      return open_flax(tree, *file, options);
     refuse_choices(path, options);
-    if (const auto model = find_safetensors_model(path)) return open_safetensors(*model, options);
-    refuse_foreign_files_in(path);
+    if (const auto model = find_safetensors_model(tree, path))
+      return open_safetensors(tree, *model, options);
+    refuse_foreign_files_in(tree, path);
     refuse(path);
   }
-  refuse_special_file(path);
-  if (!file_exists(path)) refuse_v1_checkpoint(path);  // it may be the prefix of such files
-  const auto format = detect_file(path);
+  refuse_special_file(tree, path);
+  if (!tree.exists(path)) refuse_v1_checkpoint(tree, path);  // it may be the prefix of such files
+  const auto format = detect_file(tree, path);
   if (!format) {
-    refuse_foreign_file(path);
+    refuse_foreign_file(tree, path);
     refuse(path);
   }
   if (*format == Format::kOrbax) return open_layout(orbax::find_layout(path, options), options);
   refuse_choices(path, options, *format == Format::kTensorflow);
-  return open_file(path, *format, options);
+  return open_file(tree, path, *format, options);
+}
+
+[[noreturn]] void fail_replaced(const std::string& path, const Error& found) {
+  throw Error(Code::kUnavailable, path + ": was replaced or removed while Cairn read it (" +
+                                      found.message() + "); open it again");
+}
+
+// Where what is at a path is looked for. In a store: the folder at the URL, or else what lies
+// around it. Of a web server only files can be opened.
+FileTree tree_at(const std::string& path, const StoreOptions& store) {
+  if (!is_store_url(path)) return {};
+  if (!can_list(path)) return tree_around(path, store);
+  auto folder = try_call([&] { return open_folder(path, store); });
+  if (folder.ok()) return FileTree(std::move(folder).value());
+  if (folder.error().code() != Code::kNotFound) throw Error(folder.error());
+  auto around = try_call([&] { return tree_around(path, store); });
+  if (around.ok()) return std::move(around).value();
+  throw Error(around.error().code() == Code::kNotFound ? folder.error() : around.error());
+}
+
+// Opens a checkpoint in a store.
+std::unique_ptr<Checkpoint> open_url(const std::string& url, const OpenOptions& options,
+                                     LayoutOpener open_layout) {
+  const FileTree tree = tree_at(url, options.store);
+  try {
+    return open_path(tree, url, options, open_layout);
+  } catch (const Error& e) {
+    if (e.code() == Code::kIo || e.code() == Code::kUnavailable || e.code() == Code::kCancelled)
+      throw;
+    if (tree.folder()->replaced()) fail_replaced(url, e);
+    throw;
+  }
 }
 
 // Whether an error may come from a save that has not put its checkpoint into place yet.
@@ -213,22 +261,33 @@ bool is_being_saved(const std::string& path) {
 std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions& options,
                                      LayoutOpener open_layout) {
   constexpr int kAttempts = 6;
-  const std::string path = local_path(where);
+  const std::string path = normal_path(where);
   if (path.empty()) throw Error(Code::kInvalidArgument, "the path of the checkpoint is empty");
+  if (is_store_url(path))
+    return retry_if_unavailable(kAttempts, [&] { return open_url(path, options, open_layout); });
   return retry_if_unavailable(kAttempts, [&] {
     const auto before = try_state(path);
     try {
-      return open_path(path, options, open_layout);
+      return open_path({}, path, options, open_layout);
     } catch (const Error& e) {
       if (e.code() == Code::kUnavailable) throw;
       if (may_be_unfinished(e.code()) && is_being_saved(path))
         throw Error(Code::kUnavailable,
                     path + ": a save to it is in progress (" + e.message() + "); open it again");
       if (try_state(path) == before) throw;
-      throw Error(Code::kUnavailable, path + ": was replaced or removed while Cairn read it (" +
-                                          e.message() + "); open it again");
+      fail_replaced(path, e);
     }
   });
+}
+
+std::vector<std::string> list_steps_in(const FileTree& tree, const std::string& path,
+                                       const StoreOptions& store) {
+  if (!tree.exists(path)) throw Error(Code::kNotFound, path + " does not exist");
+  if (!tree.is_folder(path)) return {};
+  std::vector<std::string> steps = orbax::list_steps(path, store);
+  if (steps.empty()) steps = bundle_prefixes(tree, path);
+  if (steps.empty()) steps = flax_step_files(tree, path);
+  return steps;
 }
 
 }  // namespace
@@ -253,14 +312,9 @@ std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenO
   return checkpoint;
 }
 
-std::vector<std::string> list_steps(const std::string& where) {
-  const std::string path = local_path(where);
-  if (!file_exists(path)) throw Error(Code::kNotFound, path + " does not exist");
-  if (!directory_exists(path)) return {};
-  std::vector<std::string> steps = orbax::list_steps(path);
-  if (steps.empty()) steps = bundle_prefixes(path);
-  if (steps.empty()) steps = flax_step_files(path);
-  return steps;
+std::vector<std::string> list_steps(const std::string& where, const StoreOptions& store) {
+  const std::string path = normal_path(where);
+  return list_steps_in(tree_at(path, store), path, store);
 }
 
 // The number at the end of "12", "step_0012" and "ckpt-12".
@@ -279,14 +333,15 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& where,
   if (options.step)
     throw Error(Code::kInvalidArgument,
                 "one step and all steps were requested; choose one of them");
-  const std::string path = local_path(where);
+  const std::string path = normal_path(where);
+  const FileTree tree = tree_at(path, options.store);
   std::vector<ListedCheckpoint> found;
-  for (std::string& step : list_steps(path)) {
+  for (std::string& step : list_steps_in(tree, path, options.store)) {
     const auto number = number_at_end(std::string(name_of(step)));
     found.push_back({std::move(step), number});
   }
-  const bool is_one = found.empty() && (!directory_exists(path) || is_checkpoint_folder(path));
-  if (!is_one) add_other_checkpoints(path, found);
+  const bool is_one = found.empty() && (!tree.is_folder(path) || is_checkpoint_folder(tree, path));
+  if (!is_one) add_other_checkpoints(tree, path, found);
   if (found.empty())
     throw Error(Code::kInvalidArgument,
                 path + (is_one ? " is not a root of steps or a folder of checkpoints, but one "

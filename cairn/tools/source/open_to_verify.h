@@ -19,7 +19,7 @@ std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenO
 // The paths of all steps of an Orbax step root, by number, or of all checkpoints in a TensorFlow
 // folder or a folder of flax checkpoints. Empty for anything else. Throws not_found if nothing is
 // there.
-std::vector<std::string> list_steps(const std::string& path);
+std::vector<std::string> list_steps(const std::string& path, const StoreOptions& store = {});
 
 // The number at the end of "12", "step_0012" and "ckpt-12".
 std::optional<std::int64_t> number_at_end(const std::string& name);

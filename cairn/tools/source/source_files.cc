@@ -9,6 +9,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
+#include <cairn/kvstore/folders/resolve.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -57,7 +58,7 @@ bool holds(const std::string& folder, const std::string& path) {
 std::vector<std::string> safetensors_files(const std::string& path) {
   std::vector<std::string> files{path};
   if (!path.ends_with(".json")) return files;
-  const auto shards = try_call([&] { return safetensors_index_files(path); });
+  const auto shards = try_call([&] { return safetensors_index_files(FileTree(), path); });
   if (!shards) return files;
   for (const std::string& shard : shards.value())
     files.push_back((fs::path(path).parent_path() / shard).string());
@@ -77,7 +78,7 @@ std::vector<std::string> tensorflow_files(const std::string& prefix) {
 
 FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path) {
   const CheckpointInfo& info = checkpoint.info();
-  if (!file_exists(path)) return FileRole::kNone;
+  if (is_store_url(info.path) || !file_exists(path)) return FileRole::kNone;
   if (directory_exists(info.path) && info.format != "tensorflow")
     return holds(info.path, path) ? FileRole::kPart : FileRole::kNone;
   const std::vector<std::string> files = info.format == "tensorflow" ? tensorflow_files(info.path)
@@ -92,6 +93,7 @@ FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path) {
 
 void check_outside_source(const Checkpoint& checkpoint, const std::string& path, Written written) {
   const CheckpointInfo& info = checkpoint.info();
+  if (is_store_url(info.path)) return;
   if (info.format == "tensorflow" || !directory_exists(info.path)) return;
   if (written == Written::kPath && file_exists(path) && !directory_exists(path)) return;
   std::error_code error;
@@ -103,6 +105,7 @@ void check_outside_source(const Checkpoint& checkpoint, const std::string& path,
 
 void check_not_in(const Checkpoint& checkpoint, const std::string& path) {
   const std::string& from = checkpoint.info().path;
+  if (is_store_url(from)) return;
   const bool is_folder = directory_exists(from) && checkpoint.info().format != "tensorflow";
   bool lies_in = is_below(real_path(is_folder ? fs::path(from) : fs::path(parent_of(from))), path);
   std::error_code error;

@@ -1,5 +1,5 @@
 // source_files.h -- finds out which files a checkpoint is read from, so that a tool never
-// overwrites its own input.
+// overwrites its own input. What is in a store is none: tools write local files.
 #pragma once
 
 #include <cairn/checkpoint.h>

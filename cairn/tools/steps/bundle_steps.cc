@@ -21,7 +21,8 @@ namespace {
 // When each checkpoint was saved, by the name of its prefix. The state file records it.
 std::map<std::string, std::int64_t> save_times(const std::string& folder) {
   std::map<std::string, std::int64_t> times;
-  const auto state = read_checkpoint_state(folder + "/" + std::string(kCheckpointStateFile));
+  const auto state =
+      read_checkpoint_state(FileTree(), folder + "/" + std::string(kCheckpointStateFile));
   if (!state) return times;
   const auto& paths = state.value().all_model_checkpoint_paths;
   const auto& seconds = state.value().all_model_checkpoint_timestamps;
@@ -54,8 +55,8 @@ std::string incomplete(const std::string& prefix) {
 std::vector<StepRecord> read_bundle_steps(const std::string& folder) {
   std::vector<StepRecord> steps;
   std::map<std::string, std::size_t, std::less<>> by_name;
-  for (const std::string& prefix : bundle_prefixes(folder)) {
-    const auto place = try_call([&] { return locate_bundle(prefix); });
+  for (const std::string& prefix : bundle_prefixes(FileTree(), folder)) {
+    const auto place = try_call([&] { return locate_bundle(FileTree(), prefix); });
     if (!place || !place.value() || !place.value()->step) continue;
     by_name.emplace(name_of(prefix), steps.size());
     steps.push_back({.step = *place.value()->step, .path = prefix});

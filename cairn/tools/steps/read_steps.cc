@@ -5,7 +5,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
-#include <cairn/io/folder_handle.h>
+#include <cairn/io/tree/local_folder.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -34,6 +34,22 @@ struct StepFiles {
   bool is_linked = false;  // behind a symbolic link, so that its removal frees nothing
 };
 
+// Adds one file of the step. On a file system it may have names in several steps.
+void add_file(const FolderHandle& step, const std::string& name, StepFiles& files) {
+  const auto* const local = LocalFolder::of(step);
+  if (local == nullptr) {
+    files.alone += step.file_size(join(step.path(), name)).value_or(0);
+    return;
+  }
+  struct stat status {};
+  if (::fstatat(local->descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return;
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (status.st_nlink == 1)
+    files.alone += size;
+  else
+    files.shared.push_back({{status.st_dev, status.st_ino}, size});
+}
+
 // Adds the files below a folder of the step; `folder` is its path below the step, with a final
 // '/', or "". Links are not followed. Nothing is added for what disappears meanwhile: the training
 // job that saves the steps removes them, too.
@@ -45,13 +61,7 @@ void add_files(const FolderHandle& step, const std::string& folder, StepFiles& f
     if (entry.kind == EntryKind::kDirectory) {
       add_files(step, name + "/", files);
     } else if (entry.kind == EntryKind::kFile) {
-      struct stat status {};
-      if (::fstatat(step.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-      const auto size = static_cast<std::uint64_t>(status.st_size);
-      if (status.st_nlink == 1)
-        files.alone += size;
-      else
-        files.shared.push_back({{status.st_dev, status.st_ino}, size});
+      add_file(step, name, files);
     }
   }
 }
@@ -120,7 +130,7 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
 void read_step(const Directory& root, const std::string& name, StepRecord& record,
                StepFiles& files) {
   // Everything of a step is read through one descriptor, and each of its folders is listed once.
-  const auto step = try_call([&] { return FolderHandle::open_once(root, name); });
+  const auto step = try_call([&] { return LocalFolder::open_once(root, name); });
   if (step) {
     describe(record, name, step.value());
     add_files(*step.value(), "", files);
@@ -135,6 +145,7 @@ void read_step(const Directory& root, const std::string& name, StepRecord& recor
 
 // Opens the directory of steps.
 Directory open_steps(const std::string& path) {
+  refuse_url(path);
   if (!file_exists(path)) throw Error(Code::kNotFound, path + ": there is no such directory");
   if (!directory_exists(path))
     invalid_argument(path + ": is " + kind_at(path) + "; steps are folders in a directory");
@@ -195,7 +206,7 @@ std::vector<StepRecord> read_steps(const std::string& path) {
 }
 
 std::string incomplete_reason(const std::string& path) {
-  return orbax::why_incomplete(FolderHandle::open(absolute_path(path)));
+  return orbax::why_incomplete(LocalFolder::open(absolute_path(path)));
 }
 
 std::string steps_json(const std::vector<StepRecord>& steps) {
