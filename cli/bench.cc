@@ -1,4 +1,5 @@
 // bench.cc -- cairn bench: measures this machine's storage, and Cairn's speed on it.
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -91,8 +92,11 @@ void setup_bench(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<BenchArguments>();
   CLI::App* command =
       app.add_subcommand("bench", "Measure the speed of the storage, and of Cairn on it");
-  check_path(command->add_option("DIR", arguments->folder,
-                                 "The folder to measure; default: the current one"))
+  auto* folder = command->add_option("DIR", arguments->folder,
+                                     "The folder to measure; default: the current one");
+  check_path(check_local(*command, folder,
+                         "measures local folders only; cairn verify reads all of a checkpoint in a "
+                         "store, and says how long that took"))
       ->default_str("");
   command
       ->add_option("--size", arguments->size, "Bytes to write at a time; uses twice as much memory")

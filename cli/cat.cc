@@ -1,4 +1,5 @@
 // cat.cc -- cairn cat: prints one leaf, as text or as raw bytes.
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -165,8 +166,10 @@ void setup_cat(CLI::App& app, int& status) {
   auto* raw = command->add_flag("--raw", options->raw,
                                 "C-order little-endian bytes (4-bit types: one byte per element)");
   command->add_flag("--npy", options->npy, "A .npy file")->excludes(raw);
-  check_path(command->add_option("-o,--output", options->output,
-                                 "Write to FILE, which appears whole or not at all"))
+  auto* output = command->add_option("-o,--output", options->output,
+                                     "Write to FILE, which appears whole or not at all");
+  check_path(check_local(*command, output,
+                         "writes local files only; pipe standard output into the store's own tool"))
       ->type_name("FILE");
   command->footer(
       "Examples:\n"

@@ -1,4 +1,5 @@
 // clean.cc -- cairn clean: removes the leftovers of crashes.
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -56,9 +57,10 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
 void setup_clean(CLI::App& app, int& status) {
   const auto options = std::make_shared<CleanOptions>();
   CLI::App* command = app.add_subcommand("clean", "Remove the leftovers of interrupted saves");
-  check_path(
-      command->add_option("DIR", options->path,
-                          "A folder of checkpoints, a step root, or the path of one checkpoint"))
+  auto* path = command->add_option(
+      "DIR", options->path, "A folder of checkpoints, a step root, or the path of one checkpoint");
+  check_path(check_local(*command, path,
+                         "removes local files only; the store's own tool removes those of a store"))
       ->required();
   command->add_flag("--dry-run", options->dry_run, "Show what would be removed; remove nothing");
   command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");

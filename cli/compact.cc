@@ -1,4 +1,5 @@
 // compact.cc -- cairn compact: rewrites a database into as few files as it needs.
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -39,8 +40,11 @@ void setup_compact(CLI::App& app, int& status) {
   const auto options = std::make_shared<CompactArguments>();
   CLI::App* command =
       app.add_subcommand("compact", "Rewrite a checkpoint's database into few files");
-  check_path(command->add_option("CKPT", options->path,
-                                 "An Orbax checkpoint, a step root, or an OCDBT database"))
+  auto* path = command->add_option("CKPT", options->path,
+                                   "An Orbax checkpoint, a step root, or an OCDBT database");
+  check_path(
+      check_local(*command, path,
+                  "rewrites local files only; download the checkpoint, compact it, upload it"))
       ->required();
   check_int64(command->add_option("--step", options->options.step,
                                   "Step of a step root (default: the latest)"));

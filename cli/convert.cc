@@ -1,6 +1,7 @@
 // convert.cc -- cairn convert: writes a checkpoint in another format.
 #include <cairn/msgpack.h>
 #include "arguments/orbax_target.h"
+#include "arguments/stores.h"
 #include "commands.h"
 #include "ranks.h"
 #include "screen/terminal.h"
@@ -192,10 +193,11 @@ void setup_convert(CLI::App& app, int& status) {
   ConvertOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
-  check_path(command->add_option("DST", arguments->target,
-                                 "What to write: NAME.safetensors, NAME.npz, NAME.msgpack,\n"
-                                 "NAME.index (TensorFlow), or a folder for an Orbax checkpoint"))
-      ->required();
+  auto* target =
+      command->add_option("DST", arguments->target,
+                          "What to write: NAME.safetensors, NAME.npz, NAME.msgpack,\n"
+                          "NAME.index (TensorFlow), or a folder for an Orbax checkpoint");
+  check_path(check_local(*command, target, kWritesLocally))->required();
   command
       ->add_option("--to", arguments->format,
                    "safetensors, npz, msgpack, tensorflow (DST is the prefix),\n"
@@ -218,9 +220,10 @@ void setup_convert(CLI::App& app, int& status) {
           "Split names at SEPARATOR into nested dicts: with '.', a.b\nbecomes b in the dict "
           "a (Orbax, msgpack)")
       ->type_name("SEPARATOR");
-  check_path(command->add_option("--transform", arguments->transform,
-                                 "JSON rules that rename, drop, cast, transpose, stack, split, "
-                                 "...\nleaves (docs/transforms.md)"))
+  auto* rules = command->add_option("--transform", arguments->transform,
+                                    "JSON rules that rename, drop, cast, transpose, stack, split, "
+                                    "...\nleaves (docs/transforms.md)");
+  check_path(check_local(*command, rules, "reads rules from a local file"))
       ->type_name("RULES.json");
   command->add_flag("--dry-run", options.dry_run,
                     "Show what would be read and written; write nothing");

@@ -1,4 +1,5 @@
 // dump.cc -- cairn dump: prints raw structures as JSON, for debugging.
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "source.h"
@@ -12,6 +13,7 @@ struct DumpOptions {
   std::string file;
   std::string node;
   std::optional<std::uint64_t> shard_chunks;
+  StoreOptions store;
 };
 
 // Parses FILE:OFFSET:LENGTH, split at the last two colons.
@@ -35,8 +37,9 @@ DumpRange parse_range(const std::string& text) {
 int run_dump(const DumpOptions& options) {
   if (options.file.empty() == options.node.empty())
     throw UsageError("expected either FILE or --node FILE:OFFSET:LENGTH");
-  const DumpRange range =
+  DumpRange range =
       options.node.empty() ? DumpRange{options.file, 0, {}} : parse_range(options.node);
+  range.store = options.store;
   try {
     out().show_json(options.shard_chunks ? dump_shard_index(range, *options.shard_chunks)
                                          : dump_file(range));
@@ -63,6 +66,7 @@ void setup_dump(CLI::App& app, int& status) {
       command->add_option("--shard-index", options->shard_chunks,
                           "The bytes are a Zarr v3 shard of N inner chunks: show its index"))
       ->type_name("N");
+  add_store_options(*command, options->store);
   command->footer(
       "Examples:\n"
       "  cairn dump ckpt/manifest.ocdbt\n"

@@ -61,9 +61,10 @@ std::string info_text(const Checkpoint& checkpoint) {
   return text;
 }
 
-void show_steps(const std::string& path) {
+void show_steps(const Source& source) {
   try {
-    for (const std::int64_t step : step_numbers(path)) out().show(std::to_string(step) + "\n");
+    for (const std::int64_t step : step_numbers(source.path, source.options.store))
+      out().show(std::to_string(step) + "\n");
   } catch (const Error& e) {
     throw Failure(e.message());
   }
@@ -88,7 +89,7 @@ void setup_info(CLI::App& app, int& status) {
       "  cairn info run/checkpoints --step 12  another one\n"
       "  cairn info run/checkpoints --steps    the numbers of all");
   command->callback([options, &status] {
-    if (options->steps) return show_steps(options->source.path);
+    if (options->steps) return show_steps(options->source);
     const auto checkpoint = open_source(options->source);
     if (options->json)
       out().show_json(info_json(*checkpoint));

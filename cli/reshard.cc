@@ -1,5 +1,6 @@
 // reshard.cc -- cairn reshard: rewrites a checkpoint in the pieces that other devices will read.
 #include "arguments/orbax_target.h"
+#include "arguments/stores.h"
 #include "commands.h"
 #include "ranks.h"
 #include "screen/terminal.h"
@@ -149,9 +150,9 @@ void setup_reshard(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "reshard", "Rewrite the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
-  check_path(
-      command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint"))
-      ->required();
+  auto* target =
+      command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint");
+  check_path(check_local(*command, target, kWritesLocally))->required();
   command
       ->add_option(
           "--mesh", arguments->mesh,

@@ -1,6 +1,7 @@
 // source.cc -- finds and opens the checkpoint that the user names.
 #include "source.h"
 
+#include "arguments/stores.h"
 #include "commands.h"
 #include "ranks.h"
 #include "screen/terminal.h"
@@ -127,8 +128,8 @@ std::uint64_t parse_time(const std::string& text) {
 }
 
 void add_source(CLI::App& command, Source& source, const char* positional) {
-  check_path(
-      command.add_option(positional, source.path, "Checkpoint: a directory or file of any format"))
+  check_path(command.add_option(positional, source.path,
+                                "Checkpoint: a directory or file of any format, or a URL"))
       ->required();
   add_reading_options(command, source);
 }
@@ -170,6 +171,7 @@ void add_reading_options(CLI::App& command, Source& source) {
   command.add_option("--memory", source.memory, "Working memory (default: 1GiB)")
       ->type_name("SIZE")
       ->group(kReading);
+  add_store_options(command, source.options.store);
 }
 
 std::uint64_t buffer_memory(const Source& source) {

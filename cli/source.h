@@ -41,7 +41,8 @@ struct Source {
 };
 
 // Adds the checkpoint as a positional argument, and the options --step, --item,
-// --allow-uncommitted, --allow-missing, --generation, --at-time, --threads and --memory.
+// --allow-uncommitted, --allow-missing, --generation, --at-time, --threads and --memory, and those
+// of stores.
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // The same without the positional argument.
 void add_reading_options(CLI::App& command, Source& source);

@@ -46,9 +46,10 @@ ValueKind kind_of(const std::string& name) {
       {"NAME", ValueKind::kLeaves},    {"GLOB", ValueKind::kLeaves},
       {"output", ValueKind::kFile},    {"transform", ValueKind::kFile},
       {"node", ValueKind::kFile},      {"CKPT", ValueKind::kFile},
-      {"A", ValueKind::kFile},         {"B", ValueKind::kFile},
-      {"DST", ValueKind::kFile},       {"OUT", ValueKind::kFile},
-      {"DIR", ValueKind::kFile},       {"FILE", ValueKind::kFile},
+      {"ca-file", ValueKind::kFile},   {"A", ValueKind::kFile},
+      {"B", ValueKind::kFile},         {"DST", ValueKind::kFile},
+      {"OUT", ValueKind::kFile},       {"DIR", ValueKind::kFile},
+      {"FILE", ValueKind::kFile},
   };
   const auto at = kKinds.find(name);
   return at == kKinds.end() ? ValueKind::kNothing : at->second;

@@ -28,7 +28,8 @@ constexpr std::size_t kMostWidth = 100;  // longer lines are hard to read
 
 // The sections after a command's own options, in this order.
 constexpr std::string_view kOwn = "Options";
-constexpr std::array<std::string_view, 4> kSections = {"Leaves", "Writing", "Reading", "General"};
+constexpr std::array<std::string_view, 5> kSections = {"Leaves", "Writing", "Reading", "Stores",
+                                                       "General"};
 
 // The section of an option that does not name its own. One name means the same in every command.
 std::string section_of(const CLI::Option& option) {

@@ -1,6 +1,7 @@
 // prune.cc -- cairn prune: removes the steps that are no longer wanted.
 #include "arguments/choices.h"
 #include "arguments/options.h"
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -71,8 +72,10 @@ void setup_prune(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<PruneArguments>();
   PruneOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("prune", "Remove steps of a training run");
-  check_path(command->add_option("DIR", arguments->path,
-                                 "The directory of a CheckpointManager, Orbax's or Cairn's"))
+  auto* path = command->add_option("DIR", arguments->path,
+                                   "The directory of a CheckpointManager, Orbax's or Cairn's");
+  check_path(check_local(*command, path,
+                         "removes local steps only; let the manager that saves them remove them"))
       ->required();
   check_uint64(command->add_option("--keep-last", options.keep_last, "Keep the last N steps"))
       ->type_name("N");

@@ -1,4 +1,5 @@
 // steps.cc -- cairn steps: lists the steps of a training run.
+#include "arguments/stores.h"
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -117,9 +118,11 @@ int run_steps(const StepsOptions& options) {
 void setup_steps(CLI::App& app, int& status) {
   const auto options = std::make_shared<StepsOptions>();
   CLI::App* command = app.add_subcommand("steps", "List the steps of a training run");
-  check_path(command->add_option(
-                 "DIR", options->path,
-                 "The directory of a CheckpointManager: Orbax's, Cairn's or\nTensorFlow's"))
+  auto* path = command->add_option(
+      "DIR", options->path,
+      "The directory of a CheckpointManager: Orbax's, Cairn's or\nTensorFlow's");
+  check_path(check_local(*command, path,
+                         "lists local steps only; cairn info --steps lists those of a store"))
       ->required();
   CLI::Option* json = command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->add_flag("--watch", options->watch, "Go on, and show each new step; Ctrl-C ends it")

@@ -76,7 +76,7 @@ def test_wrong_usage(folder, args, tmp_path):
         (["ls", "missing"], "missing"),
         (["ls", "note.txt"], "not a checkpoint"),
         (["ls", "."], "not a checkpoint"),
-        (["ls", "s3://bucket/x"], "s3"),
+        (["ls", "ftp://host/x"], "ftp"),
         (["cat", "a.safetensors", "odf"], "odd"),
         (["cat", "a.safetensors", "odd", "--raw", "-o", "no/such/folder/x"], "no/such/folder"),
         (["convert", "a.safetensors", "a.safetensors"], "a.safetensors"),

@@ -33,6 +33,8 @@ VALUES = [
     (["ls", "--memory", ""], []),
     (["convert", "--rename", ""], []),
     (["cat", "--output", "note"], ["note.txt"]),
+    (["ls", "--ca-file", "note"], ["note.txt"]),
+    (["ls", "--endpoint", ""], []),
     (["ls", "note"], ["note.txt"]),
     (["completion", "z"], ["zsh"]),
 ]

@@ -9,7 +9,7 @@ from command import COMMANDS, ROOT, good
 from terminal_test import on_terminal
 
 PAGES = [[], *([command] for command in COMMANDS)]
-SECTIONS = ["Usage", "Arguments", "Options", "Leaves", "Writing", "Reading", "General", "Commands", "Example", "Examples"]
+SECTIONS = ["Usage", "Arguments", "Options", "Leaves", "Writing", "Reading", "Stores", "General", "Commands", "Example", "Examples"]
 
 
 def ids(page):

@@ -44,6 +44,7 @@ UNCHECKED = {
     ("docs/architecture.md", "tools -> tree"): "a drawing",
     ("docs/architecture.md", "w: chunk 0.0"): "a message; the names in it are the reader's",
     ("docs/architecture.md", "/d/ckpt.orbax"): "a message; the names in it are the reader's",
+    ("docs/object-stores.md", "cairn ls s3://"): "needs a store: tests/interop/stores/test_commands.py has one",
     ("docs/formats/ocdbt.md", "0         4"): "a drawing",
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
     ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",
@@ -55,7 +56,10 @@ UNCHECKED = {
     ("docs/transforms.md", "cairn convert SRC DST"): "the form of a command",
 }
 # Python blocks that compile but do not run: (page, start of the block) -> what the reader supplies.
-READERS_PYTHON = {("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same"}
+READERS_PYTHON = {
+    ("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
+    ("docs/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
+}
 # Names in a page's C++ that the reader supplies.
 READERS_CPP = {
     "docs/distributed.md": """

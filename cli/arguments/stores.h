@@ -1,0 +1,22 @@
+// stores.h -- the options that say how to reach an object store, and places that cannot be in one.
+#pragma once
+
+#include <cairn/storage/store_options.h>
+
+#include <CLI/App.hpp>
+
+#include <string>
+
+namespace cairn::cli {
+
+// Adds --endpoint, --region, --profile, --anonymous, --ca-file and --no-verify-tls. None of them
+// takes a secret: other users of the machine can read the arguments of a command.
+void add_store_options(CLI::App& command, StoreOptions& store);
+// Makes the option refuse the URL of a store as wrong usage, before any work. `why` follows the
+// name of the command, and says what to do: "writes local files only; ..."
+CLI::Option* check_local(const CLI::App& command, CLI::Option* option, const std::string& why);
+// Why the targets of conversions are local.
+inline constexpr const char* kWritesLocally =
+    "writes local files only; write there, then upload the result (aws s3 cp, gcloud storage cp)";
+
+}  // namespace cairn::cli
