@@ -1,10 +1,11 @@
 """The native part of the package; its names may change."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _Path = str | bytes | os.PathLike[str]
+_StoreOptions = Mapping[str, object] | None  # as python/src/store_options.h describes them
 _Progress = Callable[[int, int], object] | None
 _Box = tuple[int, list[int], list[int]]  # number of the tensor, origin, shape
 _Destination = tuple[int, list[int], list[int], Any]  # the same, and an array
@@ -104,6 +105,7 @@ def open(
     commit_time_ns: int | None = None,
     aggregate_filename: str = "checkpoint",
     allow_missing: bool = False,
+    storage_options: _StoreOptions = None,
 ) -> Reader: ...
 def array_read_spec(
     *,
@@ -297,6 +299,7 @@ class CheckpointDirectory:
 def list_steps(
     directory: _Path, prefix: str | None, digits: int, in_place: bool, accepts_renamed: bool
 ) -> list[tuple[int, str]]: ...
+def restrict_permissions(directory: _Path, mode: int) -> None: ...
 def remove_checkpoint(path: _Path, in_place: bool = False) -> None: ...
 def set_checkpoint_aside(path: _Path, subdirectory: str) -> None: ...
 
@@ -371,7 +374,12 @@ class Manager:
 
 def step_name(step: int, prefix: str, digits: int) -> str: ...
 def verify_json(
-    path: _Path, step: int | None, item: str | None, strict: bool, progress: _Progress
+    path: _Path,
+    step: int | None,
+    item: str | None,
+    strict: bool,
+    storage_options: _StoreOptions,
+    progress: _Progress,
 ) -> str: ...
 def diff_json(
     a: _Path,
@@ -382,6 +390,7 @@ def diff_json(
     atol: float,
     ignore_dtype: bool,
     allow_missing: bool,
+    storage_options: _StoreOptions,
     progress: _Progress,
 ) -> str: ...
 def convert_json(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from cairn._options import LoadBelowOptions
+    from cairn._options import LoadBelowOptions, StoreOptions
 
     _Mapping = Mapping[Any, Any]
 else:
@@ -37,6 +37,7 @@ def open(
     threads: int = 0,
     memory: int | None = None,
     allow_missing: bool = False,
+    storage_options: StoreOptions | None = None,
 ) -> Checkpoint:
     """Opens a checkpoint of any format and reads its metadata only.
 
@@ -44,7 +45,9 @@ def open(
     file that lists the leaves.
 
     Args:
-      path: a directory or file; `file:///path` works, too.
+      path: a directory or file, or the URL of a checkpoint: `file:///path`, `s3://bucket/path`,
+        `gs://bucket/path`, `hf://owner/name@revision/path`, `http://host/path` or `https://`. A URL
+        is a str, because pathlib.Path makes one slash of two.
       step: the step to open below a directory of steps; None: the latest complete one.
       item: the item to open of a checkpoint that has several.
       allow_uncommitted: open a checkpoint that an interrupted save has left, too.
@@ -55,12 +58,24 @@ def open(
       memory: working memory of reads in bytes; None: 1 GiB.
       allow_missing: load() and others use what is left of a checkpoint that lacks a part it
         records. False: they raise CorruptionError. Single leaves can be read in either case.
+      storage_options: how to reach the store of a URL, a dict. Local paths ignore it. What it does
+        not give comes from the environment variables and files of the vendors' own tools.
+        endpoint: the server, "http://localhost:9000". region, profile: of S3; profile is a section
+        of the shared configuration files. anonymous: True: send no credentials. access_key,
+        secret_key, session_token: the keys of an account of S3. bearer_token: an access token of
+        Google Cloud Storage or of the Hugging Face Hub. path_style: True:
+        http://endpoint/bucket/key, False: http://bucket.endpoint/key. verify_tls: False: accept any
+        certificate. ca_file: the certificates to trust, PEM. max_connections: 32. connect_timeout:
+        10 seconds. stall_timeout: 30 seconds without a byte. retry_time: 120 seconds for all tries
+        of a request.
 
     Raises:
       FileNotFoundError: nothing is there, or no such step or item.
       RuntimeError: the checkpoint is unfinished.
       ValueError: this is not a checkpoint; the message says what was looked for.
       CorruptionError: nothing is left of what the checkpoint records.
+      OSError: the store cannot be reached, or refuses the credentials.
+      NotImplementedError: the URL is of another scheme.
     """
     path = os.fsdecode(path)
     reader = _cairn.open(
@@ -74,17 +89,24 @@ def open(
         generation,
         commit_time_ns,
         allow_missing=allow_missing,
+        storage_options=storage_options,
     )
     _warn(reader, 3)
     return Checkpoint(reader, path)
 
 
 def open_whole(
-    path: str | os.PathLike[str], step: int | None, item: str | None, allow_missing: bool
+    path: str | os.PathLike[str],
+    step: int | None,
+    item: str | None,
+    allow_missing: bool,
+    storage_options: StoreOptions | None,
 ) -> Checkpoint:
     """Opens a checkpoint for cairn.load. Raises CorruptionError if a part is missing."""
     path = os.fsdecode(path)
-    reader = _cairn.open(path, step, item, allow_missing=allow_missing)
+    reader = _cairn.open(
+        path, step, item, allow_missing=allow_missing, storage_options=storage_options
+    )
     reader.check_complete()
     _warn(reader, 4)
     return Checkpoint(reader, path)

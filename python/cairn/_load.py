@@ -14,6 +14,8 @@ TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
 
+    from cairn._options import StoreOptions
+
 
 def load(
     path: str | os.PathLike[str] | Checkpoint,
@@ -29,6 +31,7 @@ def load(
     sharding: Any = None,
     casting: str = "checked",
     allow_missing: bool = False,
+    storage_options: StoreOptions | None = None,
     progress: Any = None,
 ) -> Any:
     """Reads a checkpoint into memory.
@@ -39,7 +42,7 @@ def load(
     as str: the load warns (UserWarning) of dicts whose keys may have been ints.
 
     Args:
-      path: the checkpoint, or one that open() has opened.
+      path: the checkpoint, as in open(), or one that open() has opened.
       target: a tree of the structure to return. Each leaf says what to return in its place: an
         array of NumPy, a tensor of PyTorch, an array of JAX or a jax.ShapeDtypeStruct (with its
         sharding), a number or a str. Values are converted to the leaf's type (see casting); shapes
@@ -63,6 +66,7 @@ def load(
         part as a real number, any number as a bool. "unsafe": as astype() of NumPy.
       allow_missing: read what is left of a checkpoint that lacks a part it records, an item or a
         file, and warn of that part. False: that is a CorruptionError.
+      storage_options: how to reach the store of a URL, as in open().
       progress: True (a bar), or a function of bytes done and bytes in total.
 
     Raises:
@@ -79,11 +83,14 @@ def load(
     check_flag("allow_missing", allow_missing)
     if isinstance(path, Checkpoint):
         opened = path
-        if step is not None or item is not None or allow_missing:
-            raise ValueError("step, item and allow_missing are for open(); this checkpoint is open")
+        if step is not None or item is not None or allow_missing or storage_options is not None:
+            raise ValueError(
+                "step, item, allow_missing and storage_options are for open(); this checkpoint is "
+                "open"
+            )
         opened.reader.check_complete()
     else:
-        opened = open_whole(path, step, item, allow_missing)
+        opened = open_whole(path, step, item, allow_missing, storage_options)
     with shown(progress, "load") as callback:
         if out is not None:
             return load_into(opened, out, partial, callback)

@@ -66,6 +66,26 @@ class ManagerOptions(StorageOptions, total=False):
     reuse_unchanged: bool
 
 
+class StoreOptions(TypedDict, total=False):
+    """Options of object stores: storage_options of cairn.open and others."""
+
+    endpoint: str | None
+    region: str | None
+    profile: str | None
+    anonymous: bool | None
+    access_key: str | None
+    secret_key: str | None
+    session_token: str | None
+    bearer_token: str | None
+    path_style: bool | None
+    verify_tls: bool | None
+    ca_file: str | None
+    max_connections: int | None
+    connect_timeout: float | None
+    stall_timeout: float | None
+    retry_time: float | None
+
+
 class LoadOptions(TypedDict, total=False):
     """Options of cairn.load for a chosen step."""
 

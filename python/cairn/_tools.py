@@ -13,6 +13,8 @@ TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
 
+    from cairn._options import StoreOptions
+
 
 class VerifyReport:
     """The result of verify(). True if nothing is damaged and everything could be checked."""
@@ -62,14 +64,16 @@ def verify(
     step: int | None = None,
     item: str | None = None,
     strict: bool = False,
+    storage_options: StoreOptions | None = None,
     progress: Any = None,
 ) -> VerifyReport:
     """Reads all stored bytes and checks everything that can be checked. Damage is in the report.
 
-    strict: a note (a file that nothing refers to) counts as damage.
+    strict: a note (a file that nothing refers to) counts as damage. path, storage_options: as in
+    cairn.open.
     """
     with shown(progress, "verify") as callback:
-        text = _cairn.verify_json(path, step, item, strict, callback)
+        text = _cairn.verify_json(path, step, item, strict, storage_options, callback)
     return VerifyReport(parsed(text))
 
 
@@ -83,12 +87,14 @@ def diff(
     atol: float = 0.0,
     ignore_dtype: bool = False,
     allow_missing: bool = False,
+    storage_options: StoreOptions | None = None,
     progress: Any = None,
 ) -> DiffReport:
     """Compares two checkpoints of any format: structure and values.
 
     allow_missing: compare what is left of a checkpoint that lacks a part it records; the report
-    names the part. False: that is a CorruptionError.
+    names the part. False: that is a CorruptionError. storage_options: as in cairn.open, for the
+    URLs among the two paths.
     """
     with shown(progress, "diff") as callback:
         text = _cairn.diff_json(
@@ -100,15 +106,22 @@ def diff(
             atol,
             ignore_dtype,
             allow_missing,
+            storage_options,
             callback,
         )
     return DiffReport(parsed(text))
 
 
-def stats(checkpoint: Checkpoint | str | os.PathLike[str], *globs: str) -> list[dict[str, Any]]:
-    """Minimum, maximum, mean, deviation, zeros, NaN, Inf and a histogram of each array."""
-    opened = checkpoint if isinstance(checkpoint, Checkpoint) else open(checkpoint)
-    reader = opened.reader
+def stats(
+    checkpoint: Checkpoint | str | os.PathLike[str],
+    *globs: str,
+    storage_options: StoreOptions | None = None,
+) -> list[dict[str, Any]]:
+    """Minimum, maximum, mean, deviation, zeros, NaN, Inf and a histogram of each array.
+
+    checkpoint: a path or URL, or what cairn.open returned. storage_options: as in cairn.open.
+    """
+    reader = _opened(checkpoint, storage_options).reader
     chosen = reader.select(list(globs)) if globs else range(len(reader))
     arrays = [i for i in chosen if reader.tensor(i).kind == "array"]
     return list(parsed(reader.stats_json(arrays)))
@@ -120,6 +133,7 @@ def du(
     include: str | list[str] | None = None,
     exclude: str | list[str] | None = None,
     depth: int = 2,
+    storage_options: StoreOptions | None = None,
 ) -> dict[str, Any]:
     """Sums of elements and bytes by module and by element type. Reads metadata only.
 
@@ -129,10 +143,12 @@ def du(
     "elements", "nbytes" (bytes in memory) and "stored_nbytes" (bytes in the store).
 
     Args:
-      checkpoint: a path, or what cairn.open returned, also for a step, an item or a version.
+      checkpoint: a path or URL, or what cairn.open returned, also for a step, an item or a
+        version.
       include: globs of the names to count, or one glob; None: all. An empty list is a KeyError.
       exclude: globs of the names to leave out, or one.
       depth: the most levels of modules, up to 64. 0: only the sums.
+      storage_options: how to reach the store of a URL, as in cairn.open.
 
     Raises:
       KeyError: include and exclude select nothing of a checkpoint that has leaves.
@@ -140,8 +156,7 @@ def du(
     """
     if not isinstance(depth, int) or depth < 0:
         raise ValueError(f"depth: expected an int that is not negative, not {depth!r}")
-    opened = checkpoint if isinstance(checkpoint, Checkpoint) else open(checkpoint)
-    reader = opened.reader
+    reader = _opened(checkpoint, storage_options).reader
     wanted, unwanted = included(include) or [], excluded(exclude)
     chosen = reader.select(wanted, unwanted)
     if not chosen and len(reader) and (wanted or unwanted):
@@ -149,8 +164,21 @@ def du(
     return dict(parsed(reader.usage_json(chosen, depth)))
 
 
+def _opened(
+    checkpoint: Checkpoint | str | os.PathLike[str], storage_options: StoreOptions | None
+) -> Checkpoint:
+    if not isinstance(checkpoint, Checkpoint):
+        return open(checkpoint, storage_options=storage_options)
+    if storage_options is not None:
+        raise ValueError("storage_options is for open(); this checkpoint is open")
+    return checkpoint
+
+
 def steps(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The steps of a directory, unfinished ones included: what `cairn steps --json` shows."""
+    """The steps of a local directory, unfinished ones included.
+
+    Returns what `cairn steps --json` shows.
+    """
     return list(parsed(_cairn.steps_json(directory)))
 
 

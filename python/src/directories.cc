@@ -115,6 +115,12 @@ void define_directories(nb::module_& module) {
       nb::arg("directory"), nb::arg("prefix").none(), nb::arg("digits"), nb::arg("in_place"),
       nb::arg("accepts_renamed"));
   module.def(
+      "restrict_permissions",
+      [](const PathText& directory, unsigned mode) {
+        restrict_permissions(directory.local(), mode);
+      },
+      nb::arg("directory"), nb::arg("mode"), Unlocked());
+  module.def(
       "remove_checkpoint",
       [](const PathText& path, bool in_place) {
         remove_checkpoint(path.local(), protocol_of(in_place), kForeign);

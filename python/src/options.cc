@@ -16,17 +16,6 @@ namespace nb = nanobind;
 namespace cairn::python {
 namespace {
 
-// A positive number of seconds.
-std::chrono::milliseconds milliseconds(const std::string& name, nb::handle value) {
-  constexpr double kLongest = 1e9;
-  const auto seconds = cast_option<double>(name, value, "a number of seconds");
-  if (!(seconds > 0))
-    throw Error(Code::kInvalidArgument, name + ": " + nb::cast<std::string>(nb::repr(value)) +
-                                            " is not a positive number of seconds");
-  return std::chrono::ceil<std::chrono::milliseconds>(
-      std::chrono::duration<double>(std::min(seconds, kLongest)));
-}
-
 const Setters<SaveChoices>& setters() {
   static const Setters<SaveChoices> all{
       {"if_exists",
@@ -65,7 +54,7 @@ const Setters<SaveChoices>& setters() {
          o.reuse_from = cast_option<PathText>(n, v, "a path").local();
        }},
       {"save_timeout", [](SaveChoices& o, const std::string& n,
-                          nb::handle v) { o.save_timeout = milliseconds(n, v); }},
+                          nb::handle v) { o.save_timeout = seconds_option(n, v); }},
       {"background_copy_bytes",
        [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.background_copy_bytes = number_option<std::uint64_t>(n, v);
@@ -81,6 +70,16 @@ const Setters<SaveChoices>& setters() {
 }
 
 }  // namespace
+
+std::chrono::milliseconds seconds_option(const std::string& name, nb::handle value) {
+  constexpr double kLongest = 1e9;
+  const auto seconds = cast_option<double>(name, value, "a number of seconds");
+  if (!(seconds > 0))
+    throw Error(Code::kInvalidArgument, name + ": " + nb::cast<std::string>(nb::repr(value)) +
+                                            " is not a positive number of seconds");
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
 
 Durability durability_option(const std::string& name, nb::handle value) {
   return choice_option<Durability>(

@@ -6,6 +6,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@ namespace cairn::python {
 std::uint64_t working_memory(std::uint64_t bytes);
 // As compression_from_text(). An error names the option.
 Compression parse_compression(const std::string& text);
+
+// A positive number of seconds.
+std::chrono::milliseconds seconds_option(const std::string& name, nanobind::handle value);
 
 // "synced" or "unsynced".
 Durability durability_option(const std::string& name, nanobind::handle value);

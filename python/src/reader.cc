@@ -6,6 +6,7 @@
 #include "lost_keys.h"
 #include "options.h"
 #include "specs.h"
+#include "store_options.h"
 #include "values/arrays.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -352,7 +353,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
                    std::optional<std::uint64_t> memory, std::string metadata_key,
                    std::optional<std::uint64_t> generation,
                    std::optional<std::uint64_t> commit_time_ns, std::string aggregate_filename,
-                   bool allow_missing) {
+                   bool allow_missing, nb::handle storage_options) {
   OpenOptions options{.step = step, .item = std::move(item)};
   options.allow_uncommitted = allow_uncommitted;
   options.allow_missing = allow_missing;
@@ -361,8 +362,9 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
   options.metadata_key = std::move(metadata_key);
   options.aggregate_filename = std::move(aggregate_filename);
   options.version = {.generation = generation, .commit_time_ns = commit_time_ns};
+  options.store = store_options(storage_options);
   const WithoutGil unlocked;
-  return Reader(cairn::open(path.local(), options));
+  return Reader(cairn::open(path.text, options));
 }
 
 void define_tensor_info(nb::module_& module) {
@@ -424,7 +426,8 @@ void define_reader(nb::module_& module) {
              nb::arg("item") = nb::none(), nb::arg("allow_uncommitted") = false,
              nb::arg("threads") = 0, nb::arg("memory") = nb::none(), nb::arg("metadata_key") = "",
              nb::arg("generation") = nb::none(), nb::arg("commit_time_ns") = nb::none(),
-             nb::arg("aggregate_filename") = "checkpoint", nb::arg("allow_missing") = false);
+             nb::arg("aggregate_filename") = "checkpoint", nb::arg("allow_missing") = false,
+             nb::arg("storage_options").none() = nb::none());
 }
 
 }  // namespace cairn::python

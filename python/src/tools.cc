@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "gil.h"
 #include "option_values.h"
+#include "store_options.h"
 #include "values/text.h"
 
 #include <cairn/diff.h>
@@ -30,11 +31,13 @@ using Globs = std::vector<std::string>;
 using Step = std::optional<std::int64_t>;
 using Item = std::optional<std::string>;
 
-std::string verify(const PathText& path, Step step, Item item, bool strict, nb::handle progress) {
+std::string verify(const PathText& path, Step step, Item item, bool strict,
+                   nb::handle storage_options, nb::handle progress) {
+  const OpenOptions open{
+      .step = step, .item = std::move(item), .store = store_options(storage_options)};
   std::string json;
   run_long(progress, [&](const CallControl& call) {
-    const VerifyReport report = cairn::verify(
-        path.local(), {.open = {.step = step, .item = std::move(item)}, .progress = call.progress});
+    const VerifyReport report = cairn::verify(path.text, {.open = open, .progress = call.progress});
     json = verify_json(report, strict);
   });
   return json;
@@ -42,12 +45,12 @@ std::string verify(const PathText& path, Step step, Item item, bool strict, nb::
 
 std::string diff(const PathText& a, const PathText& b, const Globs& include, const Globs& exclude,
                  double rtol, double atol, bool ignore_dtype, bool allow_missing,
-                 nb::handle progress) {
+                 nb::handle storage_options, nb::handle progress) {
+  const OpenOptions open{.allow_missing = allow_missing, .store = store_options(storage_options)};
   std::string json;
   run_long(progress, [&](const CallControl& call) {
-    const OpenOptions open{.allow_missing = allow_missing};
-    const auto first = cairn::open(a.local(), open);
-    const auto second = cairn::open(b.local(), open);
+    const auto first = cairn::open(a.text, open);
+    const auto second = cairn::open(b.text, open);
     json = diff_json(cairn::diff(*first, *second,
                                  {.include = include,
                                   .exclude = exclude,
@@ -106,10 +109,10 @@ std::string compact(const PathText& path, nb::dict options) {
 
 void define_tools(nb::module_& module) {
   module.def("verify_json", verify, nb::arg("path"), nb::arg("step").none(), nb::arg("item").none(),
-             nb::arg("strict"), nb::arg("progress").none());
+             nb::arg("strict"), nb::arg("storage_options").none(), nb::arg("progress").none());
   module.def("diff_json", diff, nb::arg("a"), nb::arg("b"), nb::arg("include"), nb::arg("exclude"),
              nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("allow_missing"),
-             nb::arg("progress").none());
+             nb::arg("storage_options").none(), nb::arg("progress").none());
   module.def("prune_json", prune, nb::arg("path"), nb::arg("options"));
   module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"));
   module.def("compact_json", compact, nb::arg("path"), nb::arg("options"));

@@ -291,6 +291,53 @@ class OwnArgs(ocp.args.CheckpointArgs):
     pass
 
 
+def differences(path):
+    """What each process gets when process 1 has another option."""
+    other = jax.process_index() == 1
+
+    def save(kind=ocp.Checkpointer, **options):
+        with kind(ocp.PyTreeCheckpointHandler(**options)) as made:
+            made.save(f"{path}/a", args=ocp.args.PyTreeSave(tree()))
+
+    def save_with(options):
+        ocp.Checkpointer(ocp.PyTreeCheckpointHandler(), multiprocessing_options=options).save(f"{path}/b", args=ocp.args.PyTreeSave(tree()))
+
+    def manage(name, work, **options):
+        with ocp.CheckpointManager(f"{path}/{name}", options=ocp.CheckpointManagerOptions(**options)) as run:
+            work(run)
+
+    def save_step(run):
+        run.save(1, args=ocp.args.StandardSave(tree()))
+
+    def save_nothing_in_one(run):
+        run.save(1, args=None if other else ocp.args.StandardSave(tree()))
+
+    def delete(run):
+        save_step(run)
+        run.wait_until_finished()
+        run.delete(2 if other else 1)
+
+    return [
+        raised(save, [ocp.Checkpointer, ocp.AsyncCheckpointer][other]),
+        raised(save, use_zarr3=other),
+        raised(save, use_ocdbt=other),
+        raised(save_with, ocp.options.MultiprocessingOptions(primary_host=int(other))),
+        raised(manage, "async", save_step, enable_async_checkpointing=other),
+        raised(manage, "nothing", save_nothing_in_one),
+        raised(manage, "delete", delete),
+    ]
+
+
+def delete_read_only(path):
+    """A manager of process 1 that is read only deletes nothing, and takes part."""
+    options = ocp.CheckpointManagerOptions(read_only=jax.process_index() == 1, create=jax.process_index() == 0)
+    with ocp.CheckpointManager(path, options=options) as run:
+        run.save(1, args=ocp.args.StandardSave(tree()))
+        run.wait_until_finished()
+        run.delete(1)
+    return [path.name for path in pathlib.Path(path).iterdir()]
+
+
 def failures(path):
     bad = object() if jax.process_index() == 1 else 1
     with ocp.StandardCheckpointer() as standard:

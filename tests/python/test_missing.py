@@ -133,7 +133,7 @@ def test_it_is_a_flag(step, value):
 
 
 def test_an_open_one_has_decided(step):
-    with pytest.raises(ValueError, match="allow_missing are for open"):
+    with pytest.raises(ValueError, match="allow_missing and storage_options are for open"):
         cairn.load(cairn.open(step), allow_missing=True)
 
 

@@ -21,12 +21,13 @@ NAMES = {
         "resources": "threads",
         "observer": None,  # exceptions and progress say what happens
         "progress": "progress",
+        "store": None,  # saves take local paths only
         "cancel": None,  # Ctrl-C, and PendingSave.cancel
         "if_exists": "overwrite",
         "custom_metadata": "metadata",
     },
     # aggregate_filename is for the old checkpoints of cairn.orbax.
-    "OpenOptions": {"version": "generation", "resources": "threads", "aggregate_filename": None},
+    "OpenOptions": {"version": "generation", "resources": "threads", "aggregate_filename": None, "store": "storage_options"},
     "CheckpointManagerOptions": {
         "save_policy": None,  # should_save() and save(force=True)
         "keep_policy": None,  # delete()

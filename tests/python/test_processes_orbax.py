@@ -1,6 +1,7 @@
 """cairn.orbax in two real processes over jax.distributed, beside the real Orbax."""
 
 import json
+import time
 
 import cairn
 import numpy as np
@@ -135,6 +136,17 @@ def test_version_1_refuses_several_processes_by_name(tmp_path, job):
         for kind, text in answers:
             assert kind == "NotImplementedError" and "several processes" in text and "cairn.save" in text, text
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_processes_that_differ_learn_it_at_once(tmp_path, job):
+    begin = time.monotonic()
+    expected = ["process 1 saves with an AsyncCheckpointer, process 0 with a Checkpointer", "Zarr v3", "an OCDBT database",
+                "primary_host", "process 1 saves with an AsyncCheckpointer", "Must provide `args`", "non-existent step: 2"]
+    for answers in job.run("differences", tmp_path):
+        for wanted, (_, text) in zip(expected, answers, strict=True):
+            assert wanted in text and "did not arrive" not in text
+    assert job.run("delete_read_only", tmp_path / "read_only") == [[], []]
+    assert time.monotonic() - begin < 100  # less than one timeout
 
 
 def test_an_error_of_one_process_reaches_the_other(tmp_path, job):

@@ -325,19 +325,6 @@ def test_file_urls(tmp_path, monkeypatch):
     assert cairn.steps(url + "run")[0]["step"] == 1
 
 
-@pytest.mark.parametrize("name", ["c", "c.safetensors", "c.npz", "c.msgpack"])
-def test_urls_of_object_stores_are_refused_by_name(tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    url = f"s3://bucket/{name}"
-    cairn.save(tmp_path / "here", {"a": 1})
-    for call in (lambda: cairn.save(url, {"a": 1}), lambda: cairn.save_async(url, {"a": 1}, format="orbax"), lambda: cairn.load(url),
-                 lambda: cairn.verify(url), lambda: cairn.CheckpointManager(url), lambda: cairn.convert(tmp_path / "here", url, to="npz"),
-                 lambda: cairn.steps(url)):
-        with pytest.raises(NotImplementedError, match="scheme 's3' .*object stores are not supported yet"):
-            call()
-    assert [path.name for path in tmp_path.iterdir()] == ["here"]
-
-
 class Exports:
     """An array of another framework, which only DLPack can read."""
 

@@ -20,18 +20,19 @@ inline nanobind::object to_str(std::string_view text) {
 
 // An argument that is a path: a str, bytes, or an object of os.PathLike.
 struct PathText {
-  std::string text;
+  std::string text;  // as given; the functions of the library that read take a URL of a store, too
 
-  // The path without file://. Throws unimplemented for another scheme: only cairn::open and
-  // cairn::save look for one themselves, and elsewhere "gs:" would become a directory.
+  // The path without file://, for what reads or writes local files only. Throws unimplemented for
+  // another scheme, because "gs:" would become a directory.
   [[nodiscard]] std::string local() const {
     constexpr std::string_view kFile = "file://";
     if (text.starts_with(kFile)) return text.substr(kFile.size());
     const std::size_t scheme = text.find("://");
     if (scheme != std::string::npos && text.find('/') > scheme)
       throw Error(Code::kUnimplemented,
-                  text + ": URLs of scheme '" + text.substr(0, scheme) +
-                      "' are not supported, only local paths; object stores are not supported yet");
+                  text +
+                      ": a local path is needed here, not a URL; cairn.open, load, verify, diff, "
+                      "stats and du read URLs (s3://, gs://, hf://, http://, https://)");
     return text;
   }
 };

@@ -117,16 +117,19 @@ class Group:
     def _joined(self) -> Any:
         if self._job is None:
             self._job = _save.processes(None, _TIMEOUT)
-            if self._job is not None and self._primary != 0:
-                raise NotImplementedError(
-                    "MultiprocessingOptions.primary_host: process 0 is the primary in cairn.orbax"
-                )
-            if self._job is not None and self._active is not None:
-                raise NotImplementedError(
-                    "MultiprocessingOptions.active_processes: all processes save together; "
-                    "cairn.save(..., coordinator='none') saves from one"
-                )
         return self._job
+
+    def _check_options(self) -> None:
+        """Raises for options that cairn.orbax does not have. The other processes learn of it."""
+        if self._primary != 0:
+            raise NotImplementedError(
+                "MultiprocessingOptions.primary_host: process 0 is the primary in cairn.orbax"
+            )
+        if self._active is not None:
+            raise NotImplementedError(
+                "MultiprocessingOptions.active_processes: all processes save together; "
+                "cairn.save(..., coordinator='none') saves from one"
+            )
 
     def is_primary(self) -> bool:
         """Whether this process does the work that is done once."""
@@ -145,14 +148,24 @@ class Group:
         Returns what it returned in process 0, which must be a value of JSON. An error of one
         process is raised in all of them, and ends what they do for the step together.
         """
+        return self._meet(name, work, everywhere, timeout)[0]
+
+    def gather(self, name: str, work: "Callable[[], Any]") -> "list[Any]":
+        """Like a step that all take: returns the values of all processes, in their order."""
+        return self._meet(name, work, True, _TIMEOUT)
+
+    def _meet(
+        self, name: str, work: "Callable[[], Any]", everywhere: bool, timeout: float
+    ) -> "list[Any]":
         joined = self._joined()
         if joined is None:
-            return work()
+            return [work()]
         full = joined.begin(f"orbax: {name}{_barrier_suffix}")
         value: Any = None
         error: BaseException | None = None
         token = _current.set(_Step(joined, full))
         try:
+            self._check_options()
             if everywhere or joined.process_index == 0:
                 value = work()
         except BaseException as raised:  # raised again when the others know
@@ -169,7 +182,7 @@ class Group:
             duration(_WAIT_EVENT, time.time() - begin)
         if error is not None:
             raise error  # the others had ended the step before
-        return json.loads(replies[0])
+        return [json.loads(reply) for reply in replies]
 
 
 def _described(process: int, error: BaseException) -> str:

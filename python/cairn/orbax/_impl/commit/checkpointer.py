@@ -119,7 +119,9 @@ class Checkpointer(AbstractCheckpointer):
         commit: Any = None
         made: Any = None
 
-        def begin() -> str:
+        is_async = isinstance(self, AsyncCheckpointer)
+
+        def begin() -> "tuple[str, bool]":
             nonlocal commit, made
             if self._group.is_primary():
                 commit = Commit(
@@ -131,22 +133,23 @@ class Checkpointer(AbstractCheckpointer):
                 )
             made = arguments.construct(self._handler, True, args, kwargs)
             if commit is None:
-                return ""
+                return "", is_async
             begun = time.time()
             commit.create()
             record.directory_made(time.time() - begun)
-            return str(commit.directory)
+            return str(commit.directory), is_async
 
         entered = time.time()
         try:
-            path = self._group.step("begin", begin, everywhere=True)
+            replies = self._group.gather("begin", begin)
+            _check_kinds([kind for _, kind in replies])
         except BaseException:
             if commit is not None:
                 commit.abandon()
             raise
         if commit is None:
             record.directory_awaited(time.time() - entered)
-        return commit or JoinedCommit(path), made
+        return commit or JoinedCommit(replies[0][0]), made
 
     def _write(self, work: "Callable[[], Any]") -> None:
         """Has all processes write, and waits for them."""
@@ -211,6 +214,17 @@ class Checkpointer(AbstractCheckpointer):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _check_kinds(are_async: "list[bool]") -> None:
+    """Raises ValueError unless all processes take the same steps."""
+    for process, is_async in enumerate(are_async):
+        if is_async != are_async[0]:
+            kinds = ["a Checkpointer", "an AsyncCheckpointer"]
+            raise ValueError(
+                f"process {process} saves with {kinds[is_async]}, process 0 with "
+                f"{kinds[are_async[0]]}; all need the same (enable_async_checkpointing)"
+            )
 
 
 def _finish(handler: CheckpointHandler, commit: Commit) -> None:

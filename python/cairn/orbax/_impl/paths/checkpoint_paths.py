@@ -19,7 +19,8 @@ def as_path(path: Any) -> Any:
     text = os.fspath(path)
     if "://" in text and not text.startswith("file://"):
         raise NotImplementedError(
-            f"{text}: only local directories are supported; object stores are not supported yet"
+            f"{text}: cairn.orbax takes local directories only; cairn.open and cairn.load read "
+            "URLs (s3://, gs://, hf://, http://, https://)"
         )
     try:
         from etils import epath

@@ -1,8 +1,9 @@
 """FileOptions.path_permission_mode: who may use the directories of a checkpoint."""
 
 import os
-import stat
 from typing import Any
+
+from cairn import _cairn
 
 
 def mode_of(file_options: Any) -> "int | None":
@@ -11,14 +12,9 @@ def mode_of(file_options: Any) -> "int | None":
 
 
 def restrict(directory: Any, mode: "int | None") -> None:
-    """Gives a directory that was just made the mode, less the umask of the process, as mkdir does.
-
-    The directory has what the umask allows, so its own bits stand for the umask.
-    """
-    if mode is None:
-        return
-    current = stat.S_IMODE(os.stat(directory).st_mode)
-    os.chmod(directory, (current & ~0o777) | (current & mode & 0o777))
+    """Gives a directory that was just made the mode, less the umask, as mkdir does."""
+    if mode is not None:
+        _cairn.restrict_permissions(directory, mode)
 
 
 def make(directory: Any, mode: "int | None") -> None:

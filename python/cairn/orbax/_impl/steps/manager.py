@@ -40,6 +40,11 @@ class StepAlreadyExistsError(ValueError):
     """The step is there already."""
 
 
+def _number(step: int) -> int:
+    """The number of a step. The list of steps must not keep an array of JAX."""
+    return step if isinstance(step, numbers.Integral) else operator.index(step)
+
+
 def _now() -> datetime.datetime:
     return datetime.datetime.now(tz=datetime.timezone.utc)
 
@@ -225,16 +230,13 @@ class CheckpointManager(AbstractCheckpointManager):
         """
         statistics = SaveStepStatistics(directory=str(self._directory))
         with timed(statistics, "checkpoint_manager_blocking"):
-            if items is None and args is None:
-                raise ValueError("Must provide `args` for `save`.")
-            self._items.decide_by_args(args)
-            self._items.check(items, args)
-            if not isinstance(step, numbers.Integral):
-                step = operator.index(step)  # an array of JAX: the list of steps must not keep it
-            if not self._group.step("decide", lambda: bool(force) or self.should_save(step)):
+            if not self._group.step(
+                "decide", lambda: self._decide(step, items, args, bool(force)), everywhere=True
+            ):
                 if not self._group.is_primary():
                     self._warn_if_read_only("save")
                 return False
+            step = _number(step)
             self._wait_for_previous(step, statistics)
             begin = time.time()
             if step in self.all_steps():
@@ -265,6 +267,16 @@ class CheckpointManager(AbstractCheckpointManager):
                 self._finish()
         self._logger.log_entry(dataclasses.asdict(statistics))
         return True
+
+    def _decide(self, step: int, items: Any, args: Any, force: bool) -> bool:
+        """Whether the step is saved, which the primary decides. Each process checks its own call,
+        because the others must learn of an error."""
+        if items is None and args is None:
+            raise ValueError("Must provide `args` for `save`.")
+        self._items.decide_by_args(args)
+        self._items.check(items, args)
+        number = _number(step)
+        return self._group.is_primary() and (force or self.should_save(number))
 
     def _warn_if_read_only(self, what: str) -> bool:
         """Whether the directory is read only. A warning says that `what` is skipped."""
@@ -404,15 +416,21 @@ class CheckpointManager(AbstractCheckpointManager):
 
     def delete(self, step: int) -> None:
         """Removes a step. Raises FileNotFoundError if there is no such step."""
-        if self._warn_if_read_only("delete"):
+        if not self._group.step("deletable", lambda: self._is_deletable(step), everywhere=True):
             return
-        if step not in self.all_steps():
-            raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
         begin = time.time()
         self._group.step("delete", lambda: self._remove_steps([step]))
         if not self._group.is_primary():
             monitoring.step_removed(time.time() - begin)
         self._checkpoints.delete_if(lambda info: info.step == step)
+
+    def _is_deletable(self, step: int) -> bool:
+        """Whether this process may delete. Raises FileNotFoundError if there is no such step."""
+        if self._warn_if_read_only("delete"):
+            return False
+        if step not in self.all_steps():
+            raise FileNotFoundError(f"Requested deleting a non-existent step: {step}.")
+        return True
 
     def _is_there(self, step: int) -> bool:
         try:
