@@ -58,7 +58,7 @@ test: lint docs test-layering test-unit test-asan test-asan-py test-tsan test-fu
 
 test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, and all wheels
 	@seed=$$(python3 -c 'import secrets; print(secrets.randbelow(2**31))') && echo "CAIRN_SEED=$$seed repeats this run" && \
-	CAIRN_SEED=$$seed $(MAKE) test FUZZ_SECONDS=600 CAIRN_WHEELS=
+	CAIRN_SEED=$$seed CAIRN_LONG=1 $(MAKE) test FUZZ_SECONDS=600 CAIRN_WHEELS=
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
 	@scripts/check.sh $(VENV) $(JOBS)
@@ -85,7 +85,7 @@ test-consumer: build  ## install, then build and run a program that uses find_pa
 	@tests/consumer/run.sh
 
 test-interop: build static python wheel  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
-	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python -m pytest -q -n $$(( (3 * $(JOBS) + 1) / 2 )) --dist worksteal tests/interop tests/cli tests/install tests/python
+	@CAIRN_BIN=$(abspath $(CAIRN)) scripts/store-servers.sh run $(VENV)/bin/python -m pytest -q -n $$(( (3 * $(JOBS) + 1) / 2 )) --dist worksteal tests/interop tests/cli tests/install tests/python
 
 docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt
@@ -112,4 +112,5 @@ deb: cli  ## Debian packages, in build/deb
 	@scripts/deb.sh build/release build/deb
 
 clean:  ## remove build/
+	@[ ! -x $(VENV)/bin/python ] || scripts/store-servers.sh stop --all
 	@rm -rf build

@@ -13,9 +13,11 @@ python=(python3 python3-dev python3-venv)
 package=(dpkg-dev file)
 test=(git ccache libopenmpi-dev openmpi-bin
       libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
+      libcurl4 libssl3 libcurl4-openssl-dev  # what object stores load, and a check of its constants
       clang libclang-rt-14-dev clang-format clang-tidy
       doxygen      # make docs
       groff-base   # checks the man pages
+      openssl      # makes the certificate of a store
       zsh fish)    # the tests press keys in them
 
 purpose=${1:-test}

@@ -19,9 +19,9 @@ class Failed(Exception):
     """`cairn` did not exit with the status that was expected."""
 
 
-def call(*args):
+def call(*args, env=None):
     """The command's exit status, stdout and stderr, whatever they are; not even a signal is an error here."""
-    return subprocess.run([CAIRN, *map(str, args)], capture_output=True, timeout=TIMEOUT)
+    return subprocess.run([CAIRN, *map(str, args)], capture_output=True, timeout=TIMEOUT, env=env)
 
 
 def run(*args, status=GOOD):
@@ -31,9 +31,9 @@ def run(*args, status=GOOD):
     return done
 
 
-def answers(tool, jobs):
+def answers(tool, jobs, env=None):
     """What a program of tests/interop/tools answers to a list of jobs; an error's text begins with its code."""
-    done = subprocess.run([str(TOOLS / tool)], input=json.dumps(jobs).encode(), capture_output=True, timeout=2 * TIMEOUT)
+    done = subprocess.run([str(TOOLS / tool)], input=json.dumps(jobs).encode(), capture_output=True, timeout=2 * TIMEOUT, env=env)
     assert done.returncode == 0, done.stderr.decode()
     found = json.loads(done.stdout)
     for answer in found:

@@ -23,6 +23,10 @@ sys.path += [str(folder) for folder in sorted(pathlib.Path(__file__).resolve().p
 def pytest_terminal_summary(terminalreporter):
     seed = os.environ["CAIRN_SEED"]
     terminalreporter.write_line(f"seed of random tests: {seed} (CAIRN_SEED={seed} repeats this run)")
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = {report.longrepr[2] for report in skipped if "interop/stores/" in report.nodeid}
+    for reason in sorted(reasons):  # a store that is missing must not go unnoticed
+        terminalreporter.write_line(f"interop/stores: {reason}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -119,7 +119,8 @@ void merge(const Json& job) {
 }
 
 void show_state(const std::string& path) {
-  const cairn::CheckpointState state = cairn::read_checkpoint_state(path).value();
+  const cairn::CheckpointState state =
+      cairn::read_checkpoint_state(cairn::FileTree(), path).value();
   cairn::JsonArray paths, timestamps;
   for (const auto& one : state.all_model_checkpoint_paths) paths.emplace_back(one);
   for (const double one : state.all_model_checkpoint_timestamps) timestamps.emplace_back(one);
