@@ -1,7 +1,7 @@
 """The static command: it needs no shared library and does what the other one does.
 
-`make static` builds it. It differs in four things: archives of the codecs, fmt from its headers,
-checksums without ISA-L, and no loader of modules.
+`make static` builds it. It differs in five things: archives of the codecs, fmt from its headers,
+checksums without ISA-L, no loader of modules, and no loader of libcurl.
 """
 
 import json
@@ -19,6 +19,15 @@ def test_it_needs_no_shared_library():
     assert "NEEDED" not in good("readelf", "-d", STATIC)
     assert "INTERP" not in good("readelf", "-l", STATIC)
 
+
+def test_it_says_that_it_reaches_no_urls():
+    done = run(STATIC, "ls", "s3://bucket/checkpoint")
+    assert done.returncode != 0
+    assert "needs libcurl" in done.stderr and "a static program cannot load" in done.stderr
+
+
+def test_the_other_one_is_not_linked_with_what_it_loads_for_urls():
+    assert "libcurl" not in good("ldd", CAIRN) and "libcrypto" not in good("ldd", CAIRN)
 
 
 def same(*command):
