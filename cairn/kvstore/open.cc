@@ -1,4 +1,5 @@
 // open.cc -- opens the store of a URL, and the store that adds a prefix to each key.
+#include <cairn/kvstore/memory_names.h>
 #include <cairn/kvstore/object/open_object_store.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/kvstore/routing_store.h>
@@ -67,16 +68,6 @@ class PrefixStore : public RoutingStore {
   std::string prefix_;
 };
 
-// The store of that name, which lives as long as the process.
-StorePtr named_memory_store(const std::string& name) {
-  static std::mutex mutex;
-  static std::map<std::string, StorePtr> stores;
-  const std::scoped_lock lock(mutex);
-  StorePtr& store = stores[name];
-  if (!store) store = make_memory_store();
-  return store;
-}
-
 // Opens "NAME/prefix"; "": a new store.
 StorePtr open_memory(std::string_view rest) {
   while (rest.ends_with('/')) rest.remove_suffix(1);
@@ -91,7 +82,30 @@ StorePtr open_memory(std::string_view rest) {
   throw Error(Code::kInvalidArgument, "URL \"" + std::string(url) + "\": " + why);
 }
 
+struct MemoryNames {
+  std::mutex mutex;
+  std::map<std::string, StorePtr> stores;
+};
+MemoryNames& memory_names() {
+  static MemoryNames names;
+  return names;
+}
+
 }  // namespace
+
+StorePtr named_memory_store(const std::string& name) {
+  MemoryNames& names = memory_names();
+  const std::scoped_lock lock(names.mutex);
+  StorePtr& store = names.stores[name];
+  if (!store) store = make_memory_store();
+  return store;
+}
+
+void name_memory_store(const std::string& name, StorePtr store) {
+  MemoryNames& names = memory_names();
+  const std::scoped_lock lock(names.mutex);
+  names.stores[name] = std::move(store);
+}
 
 std::string url_scheme(std::string_view url) {
   const auto end = url.find(kAfterScheme);

@@ -98,14 +98,8 @@ void check_not_empty(const std::string& directory) {
   if (directory.empty()) throw Error(Code::kInvalidArgument, "the path of the folder is empty");
 }
 
-// The folder that is written.
-std::string absolute(const std::string& directory) {
-  check_not_empty(directory);
-  return absolute_path(directory);
-}
-
-// The folder or the URL that is read.
-std::string readable(const std::string& directory) {
+// The absolute path or the URL of a folder.
+std::string full_path(const std::string& directory) {
   check_not_empty(directory);
   const std::string path = normal_path(directory);
   return is_store_url(path) ? path : absolute_path(path);
@@ -181,7 +175,7 @@ struct PyTreeCheckpointHandler::State {
 
   // Runs the part of a save that must end before the caller continues. With several processes, they
   // agree on the rest. Returns the remaining work.
-  std::function<void()> start_save(const std::string& directory, const PyTreeSaveArgs& args,
+  std::function<void()> start_save(const OutputFolder& directory, const PyTreeSaveArgs& args,
                                    bool background, const std::string& reuse_from,
                                    orbax::SaveProgress& progress, bool without_database = false) {
     const std::lock_guard lock(mutex);
@@ -198,7 +192,7 @@ struct PyTreeCheckpointHandler::State {
       orbax::SaveContext context = save_context(args, background, reuse_from);
       context.progress = &progress;
       if (without_database) context.options.use_ocdbt = false;
-      prepared = orbax::prepare_save(absolute(directory), args.item, context);
+      prepared = orbax::prepare_save(directory, args.item, context);
       const std::uint64_t memory =
           std::min(options.resources.memory, static_cast<std::uint64_t>(save_limit));
       consistency.add("the processes do not save in the same way", prepared.description);
@@ -238,11 +232,16 @@ struct PyTreeCheckpointHandler::State {
                       .observer = options.observer}};
   }
 
+  // The folder that is written.
+  [[nodiscard]] OutputFolder writable(const std::string& directory) const {
+    return OutputFolder::at(full_path(directory), options.store);
+  }
+
   // start_save() of a save by the handler itself.
   std::function<void()> start_own_save(const std::string& directory, const PyTreeSaveArgs& args,
                                        bool background) {
     auto progress = std::make_shared<orbax::SaveProgress>(args.progress);
-    auto write = start_save(directory, args, background, args.reuse_from, *progress);
+    auto write = start_save(writable(directory), args, background, args.reuse_from, *progress);
     return [progress, write = std::move(write)] { progress->run(write); };
   }
 
@@ -272,7 +271,7 @@ struct PyTreeCheckpointHandler::State {
   }
 
   // Completes the item after all processes have written. Does not make it durable.
-  void finalize(const std::string& directory) const {
+  void finalize(const OutputFolder& directory) const {
     // Processes that write separately have their own folders on their own disks, and each knows
     // only its own data.
     orbax::finalize_item(directory,
@@ -347,11 +346,12 @@ std::vector<std::shared_future<void>> PyTreeCheckpointHandler::async_save(
 
 void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
   if (!state_->group.is_primary()) return;
-  const std::string path = absolute(directory);
-  if (!directory_exists(path))
-    throw Error(Code::kNotFound, path + ": there is no such folder to finalize");
-  state_->finalize(path);
-  if (state_->options.durability != Durability::kUnsynced) sync_tree(path);
+  const OutputFolder folder = state_->writable(directory);
+  if (folder.try_open() == nullptr)
+    throw Error(Code::kNotFound, folder.path() + ": there is no such folder to finalize");
+  state_->finalize(folder);
+  if (folder.is_local() && state_->options.durability != Durability::kUnsynced)
+    sync_tree(folder.path());
 }
 
 std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
@@ -370,14 +370,12 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
   directory.v1 = args.v1;
   directory.commit_protocol = state->options.commit_protocol;
   directory.durability = state->options.durability;
+  directory.store = state->options.store;
   directory.observer = state->options.observer;
   directory.save_timeout = state->options.save_timeout;
   directory.cancel = args.cancel;
   std::vector<std::string> trees;
   for (const orbax::CompositeTree& tree : args.trees) trees.push_back(tree.folder);
-  const auto place = [](const std::string& folder, const std::string& part) {
-    return part.empty() ? folder : orbax::join(folder, part);
-  };
   const Stopwatch watch;
   auto rest = orbax::start_save(
       {.path = path,
@@ -385,11 +383,11 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
        .content = {.custom_metadata = args.custom_metadata, .items = args.folders},
        .group = state->group,
        .prepare =
-           [&](const std::string& folder) {
+           [&](const OutputFolder& folder) {
              auto progress = std::make_shared<orbax::SaveProgress>(args.progress);
              std::vector<std::function<void()>> writes;
              for (const orbax::CompositeTree& tree : args.trees)
-               writes.push_back(state->start_save(place(folder, tree.folder), *tree.args, copies,
+               writes.push_back(state->start_save(folder.child(tree.folder), *tree.args, copies,
                                                   reuse_from(args, tree), *progress,
                                                   tree.without_database));
              return now_or_later(copies || !background, [progress, writes = std::move(writes)] {
@@ -399,9 +397,9 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
              });
            },
        .finalize =
-           [state, trees, place, files = args.files](const std::string& folder) {
-             for (const std::string& tree : trees) state->finalize(place(folder, tree));
-             for (const orbax::CompositeFiles& one : files) one.write(place(folder, one.folder));
+           [state, trees, files = args.files](const OutputFolder& folder) {
+             for (const std::string& tree : trees) state->finalize(folder.child(tree));
+             for (const orbax::CompositeFiles& one : files) one.write(folder.child(one.folder));
            },
        .synced = state->synced_files()});
   if (background)
@@ -419,14 +417,14 @@ Tree PyTreeCheckpointHandler::restore_when(const std::function<void()>& look,
                                            const std::string& directory,
                                            const PyTreeRestoreArgs& args) const {
   return reporting_failure(state_->options.observer, "restore.failed", directory, [&] {
-    return orbax::restore_item(readable(directory), args, state_->restore_context(), look);
+    return orbax::restore_item(full_path(directory), args, state_->restore_context(), look);
   });
 }
 
 const Observer& PyTreeCheckpointHandler::observer() const { return state_->options.observer; }
 
 PyTreeMetadata PyTreeCheckpointHandler::metadata(const std::string& directory) const {
-  return orbax::item_metadata(readable(directory), state_->restore_context());
+  return orbax::item_metadata(full_path(directory), state_->restore_context());
 }
 
 void PyTreeCheckpointHandler::close() {

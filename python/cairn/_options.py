@@ -19,6 +19,7 @@ class StorageOptions(TypedDict, total=False):
     support_rich_types: bool
     commit_protocol: Literal["atomic_rename", "commit_file"]
     save_timeout: float | None
+    storage_options: StoreOptions | None
     threads: int | None
     memory: int | None
 
@@ -67,7 +68,7 @@ class ManagerOptions(StorageOptions, total=False):
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of object stores: storage_options of cairn.open and others."""
+    """Options of object stores: storage_options of cairn.open, save and others."""
 
     endpoint: str | None
     region: str | None

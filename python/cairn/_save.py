@@ -45,7 +45,7 @@ def save(
     them. Files of safetensors, npz and msgpack lack the second, and the save warns (UserWarning).
 
     Args:
-      path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack. An
+      path: a directory or a URL (s3://, gs://) for Orbax, or a file that ends in .safetensors, .npz or .msgpack. An
         extension of another program's files (.pt, .npy, .h5, ...) is a ValueError.
       tree: a tree. A file of safetensors or npz holds its arrays under names like "a.b.c".
       format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path. "orbax"
@@ -73,7 +73,8 @@ def save(
         such), commit_protocol ("atomic_rename", "commit_file": written at its path, complete with
         commit_success.txt; for file systems that cannot rename a directory), reuse_from (the path
         of an earlier checkpoint, whose files unchanged arrays share), save_timeout (seconds; a save
-        that takes longer is stopped and removed, and is a TimeoutError), threads, memory (bytes).
+        that takes longer is stopped and removed, and is a TimeoutError), storage_options (how to
+        reach the store of a URL, as in open()), threads, memory (bytes).
 
     Raises:
       FileExistsError: the path exists, and overwrite is False, or it is a folder that is not a

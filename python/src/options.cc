@@ -2,6 +2,7 @@
 #include "options.h"
 
 #include "option_values.h"
+#include "store_options.h"
 #include "values/text.h"
 
 #include <cairn/error.h>
@@ -51,7 +52,7 @@ const Setters<SaveChoices>& setters() {
       {"reuse_from",
        [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.reuse = Reuse::kUnchanged;
-         o.reuse_from = cast_option<PathText>(n, v, "a path").local();
+         o.reuse_from = cast_option<PathText>(n, v, "a path").text;
        }},
       {"save_timeout", [](SaveChoices& o, const std::string& n,
                           nb::handle v) { o.save_timeout = seconds_option(n, v); }},
@@ -59,6 +60,8 @@ const Setters<SaveChoices>& setters() {
        [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.background_copy_bytes = number_option<std::uint64_t>(n, v);
        }},
+      {"storage_options",
+       [](SaveChoices& o, const std::string& /*n*/, nb::handle v) { o.store = store_options(v); }},
       {"threads", [](SaveChoices& o, const std::string& n,
                      nb::handle v) { o.resources.threads = number_option<std::size_t>(n, v); }},
       {"memory",
@@ -125,6 +128,7 @@ PyTreeCheckpointHandlerOptions handler_options(const SaveChoices& options) {
   result.save_timeout = options.save_timeout;
   result.background_copy_bytes = options.background_copy_bytes;
   result.resources = options.resources;
+  result.store = options.store;
   return result;
 }
 

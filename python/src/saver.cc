@@ -73,7 +73,7 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
     throw Error(Code::kInvalidArgument,
                 "background_copy_bytes: an option of save_async() and CheckpointManager");
   if (const auto job = Job::take(options)) {
-    save_together(path.local(), tree, options, job, progress);
+    save_together(path.text, tree, options, job, progress);
     return;
   }
   SaveOptions chosen = save_options(options);
@@ -81,7 +81,7 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
   const auto work = [&](const CallControl& call) {
     chosen.progress = call.progress;
     chosen.cancel = call.cancel;
-    save_orbax(path.local(), read, chosen);
+    save_orbax(path.text, read, chosen);
   };
   run_long(progress, work, Outcome::kCommit);
 }
@@ -111,7 +111,7 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
   const Tree read = tree_from(tree, &key_types);
   warn_of_lost_keys(format, key_types);
   const auto work = [&](const CallControl& call) {
-    save_as(parse_target_format(format), path.local(), read,
+    save_as(parse_target_format(format), path.text, read,
             {.custom_metadata = metadata,
              .if_exists = replace ? IfExists::kReplace : IfExists::kFail,
              .progress = call.progress,
@@ -137,7 +137,7 @@ class BackgroundSave {
     try {
       run_prepared(job_, prepare, [&](const CallControl& call) {
         const std::stop_callback interrupted(call.cancel, [&] { stop_.request_stop(); });
-        checkpointer_->save(path.local(), request.args, request.target);
+        checkpointer_->save(path.text, request.args, request.target);
       });
     } catch (...) {
       const WithoutGil unlocked;  // a save that has begun ends first

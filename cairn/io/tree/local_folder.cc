@@ -59,6 +59,11 @@ FolderPtr LocalFolder::open_once(const Directory& above, const std::string& name
   return FolderPtr(new LocalFolder(fd, path, true));
 }
 
+FolderPtr LocalFolder::hold(const Directory& directory) {
+  const int fd = open_folder(directory.descriptor(), ".", directory.path());
+  return FolderPtr(new LocalFolder(fd, directory.path()));
+}
+
 LocalFolder::~LocalFolder() { close(fd_); }
 
 std::optional<File> LocalFolder::try_open(const std::string& path) const {

@@ -18,6 +18,8 @@ class LocalFolder final : public FolderHandle {
   // Opens the folder `name` in `above`, and lists each folder once: it remembers the entries. Only
   // one thread may use it. Throws Error(kNotFound) and Error(kIo) as open().
   static FolderPtr open_once(const Directory& above, const std::string& name);
+  // The folder that is held open as a directory.
+  static FolderPtr hold(const Directory& directory);
   // The folder as a local one. Null for a folder of a store.
   static const LocalFolder* of(const FolderHandle& folder) {
     return dynamic_cast<const LocalFolder*>(&folder);

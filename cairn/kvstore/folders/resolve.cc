@@ -34,6 +34,14 @@ bool can_list(std::string_view url) {
   return scheme != "http" && scheme != "https";
 }
 
+void check_can_write(std::string_view url) {
+  const std::string scheme = url_scheme(url);
+  if (can_list(url) && scheme != "hf") return;
+  throw Error(
+      Code::kUnimplemented,
+      std::string(url) + ": can only be read; Cairn writes to s3://, gs:// and local paths");
+}
+
 std::string local_path(const std::string& where) {
   if (where.starts_with(kFilePrefix)) return where.substr(kFilePrefix.size());
   if (is_store_url(where))

@@ -16,6 +16,8 @@ namespace cairn::inline v0 {
 bool is_store_url(std::string_view where);
 // False for a web server, of which only files can be opened.
 bool can_list(std::string_view url);
+// Throws unimplemented for the URL of a store that can only be read: a web server, the hub.
+void check_can_write(std::string_view url);
 // Returns a plain path as it is, and file:///path as /path. Throws unimplemented for other URLs.
 std::string local_path(const std::string& where);
 // Returns local_path(), or the URL of a store without a final '/'.

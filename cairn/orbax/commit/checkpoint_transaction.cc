@@ -4,8 +4,7 @@
 #include <cairn/base/cancellation.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/distributed/consistency.h>
-#include <cairn/orbax/commit/pending_directory.h>
-#include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/commit/pending_place.h>
 
 #include <memory>
 #include <string_view>
@@ -35,13 +34,13 @@ std::string items_text(const CheckpointContent& content) {
 CheckpointTransaction::CheckpointTransaction(const std::string& path, const SaveOptions& options,
                                              const CheckpointContent& content,
                                              distributed::ProcessGroup group)
-    : group_(std::move(group)) {
+    : group_(std::move(group)), folder_("") {
   distributed::ConsistencyCheck consistency("writes");
   const auto messages = group_.gather(kFirstStep, StepKind::kControl, [&] {
-    folder_ = PendingDirectory::path_for(path, options.commit_protocol);
-    if (options.item) folder_ = join(folder_, *options.item);
+    folder_ = OutputFolder::at(pending_path(path, options), options.store)
+                  .child(options.item.value_or(""));
     if (!group_.writes_separately())
-      consistency.add("the processes do not save the same checkpoint", "to " + folder_);
+      consistency.add("the processes do not save the same checkpoint", "to " + folder_.path());
     consistency.add("the processes do not save the same checkpoint", items_text(content));
     return consistency.message();
   });
@@ -77,7 +76,7 @@ void CheckpointTransaction::commit(const std::function<void()>& finalize, Synced
     });
   } catch (Error& e) {
     if (in_place)
-      e.add_context(folder_ +
+      e.add_context(folder_.path() +
                     ": is in place under its final name, but not all processes were told");
     throw;
   }

@@ -22,7 +22,7 @@ class CheckpointTransaction {
   CheckpointTransaction(const std::string& path, const SaveOptions& options,
                         const CheckpointContent& content, distributed::ProcessGroup group);
 
-  [[nodiscard]] const std::string& folder() const { return folder_; }
+  [[nodiscard]] const OutputFolder& folder() const { return folder_; }
   // The primary calls `finalize` and then commits. Returns in all processes when the checkpoint is
   // in place. An error says "in place" if the checkpoint already has its final name. `synced` as in
   // sync_tree().
@@ -38,7 +38,7 @@ class CheckpointTransaction {
  private:
   distributed::ProcessGroup group_;
   std::optional<PendingCheckpoint> pending_;  // set only in the primary
-  std::string folder_;
+  OutputFolder folder_;
 };
 
 // One save: where it goes, and the steps that differ between its callers.
@@ -49,10 +49,10 @@ struct CheckpointSave {
   distributed::ProcessGroup group;
   // Does what must be done before the caller continues. Returns the rest, which writes the item to
   // `folder`.
-  std::function<std::function<void()>(const std::string& folder)> prepare;
+  std::function<std::function<void()>(const OutputFolder& folder)> prepare;
   // Completes the item (or all items) in `folder`, in the primary, after all processes have written
   // it.
-  std::function<void(const std::string& folder)> finalize;
+  std::function<void(const OutputFolder& folder)> finalize;
   // After an error, wait for all processes and remove the directory (give_up).
   bool gives_up = false;
   // Files that need no sync, as in sync_tree(); null: all are synced.

@@ -3,14 +3,13 @@
 
 #include <cairn/error.h>
 #include <cairn/io/file.h>
-#include <cairn/io/temporary_name.h>
+#include <cairn/io/tree/local_folder.h>
+#include <cairn/orbax/commit/in_store.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 
-#include <algorithm>
 #include <string_view>
-#include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -54,15 +53,8 @@ bool is_committed(const Directory& parent, const std::string& name, CommitRule r
 }
 
 bool is_unfinished_in_place(const Directory& parent, const std::string& name) {
-  if (parent.kind(name) != EntryKind::kDirectory || has_commit_marker(parent, name) ||
-      file_exists(join(parent.path_of(name), kV1Marker)))
-    return false;
-  const std::vector<DirectoryEntry> entries = parent.child(name).list();
-  const auto is_unwritten = [](const auto& entry) { return is_temporary_name(entry.name); };
-  if (std::ranges::all_of(entries, is_unwritten)) return true;
-  const auto metadata =
-      try_call([&] { return read_checkpoint_metadata(metadata_of(parent, name)); });
-  return metadata && is_unfinished(metadata.value());
+  return parent.kind(name) == EntryKind::kDirectory &&
+         is_unfinished(*LocalFolder::open_once(parent, name));
 }
 
 void remove_in_place(const Directory& parent, const std::string& name) {

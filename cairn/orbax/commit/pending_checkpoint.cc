@@ -80,12 +80,11 @@ PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions&
     : options_(checked(options, content)),
       items_(items_of(options, content)),
       metadata_(new_metadata(content)),
-      pending_(path, options.if_exists, options.durability, options.commit_protocol),
-      folder_(content.items.empty() ? folder_of(items_.front().first) : pending_.path()) {
-  const bool in_place = options.commit_protocol == CommitProtocol::kCommitMarker;
+      pending_(make_pending_place(path, options)),
+      folder_(content.items.empty() ? folder_of(items_.front().first) : pending_->folder()) {
+  const bool in_place = pending_->is_in_place();
   if (in_place) write_metadata();
-  for (const auto& [name, handler] : items_)
-    make_directories(folder_of(name), Durability::kDeferredSync);
+  for (const auto& [name, handler] : items_) folder_of(name).make();
   // The next save may then remove what is left of this one, although it does not know such files.
   // A directory that is written at its path would look finished with handlers.
   if (!in_place && std::ranges::any_of(
@@ -95,13 +94,13 @@ PendingCheckpoint::PendingCheckpoint(const std::string& path, const SaveOptions&
   }
 }
 
-std::string PendingCheckpoint::folder_of(const std::string& item) const {
-  return item.empty() ? pending_.path() : join(pending_.path(), item);
+OutputFolder PendingCheckpoint::folder_of(const std::string& item) const {
+  return pending_->folder().child(item);
 }
 
 void PendingCheckpoint::share() {
-  pending_.leave_if_not_committed();
-  write_metadata();
+  pending_->leave_if_not_committed();
+  if (!pending_->is_in_place()) write_metadata();
 }
 
 void PendingCheckpoint::record_handlers() {
@@ -111,24 +110,22 @@ void PendingCheckpoint::record_handlers() {
 }
 
 void PendingCheckpoint::write_metadata() const {
-  write_pending_file(pending_.path(), kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
+  pending_->write_record(kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
 }
 
 void PendingCheckpoint::commit(SyncedFiles* synced) {
-  for (const auto& [name, handler] : items_)
-    if (!name.empty() && !options_.v1)
-      write_pending_file(folder_of(name), kCommitFile, commit_text(folder_of(name)));
+  for (const auto& [name, handler] : items_) {
+    if (name.empty() || options_.v1) continue;
+    const OutputFolder item = folder_of(name);
+    item.write(kCommitFile, commit_text(item.path()));
+  }
   const auto write_last = [&] {
-    if (options_.v1) write_pending_file(pending_.path(), kV1Marker, "");
+    if (options_.v1) pending_->folder().write(kV1Marker, "");
     record_handlers();
     metadata_.commit_time_ns = now_ns();
     write_metadata();
   };
-  if (options_.commit_protocol == CommitProtocol::kCommitMarker)
-    return pending_.commit_in_place(write_last, synced);
-  write_last();
-  write_pending_file(pending_.path(), kCommitFile, commit_text(pending_.target()));
-  pending_.commit(synced);
+  pending_->commit(write_last, synced);
 }
 
 }  // namespace cairn::inline v0::orbax

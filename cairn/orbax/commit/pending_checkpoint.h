@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cairn/options.h>
-#include <cairn/orbax/commit/pending_directory.h>
+#include <cairn/orbax/commit/pending_place.h>
 #include <cairn/orbax/layout/metadata.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,19 +39,19 @@ class PendingCheckpoint {
                     const CheckpointContent& content = {});
 
   // The folder of the one tree, or the folder that has the folders of the items.
-  [[nodiscard]] const std::string& folder() const { return folder_; }
+  [[nodiscard]] const OutputFolder& folder() const { return folder_; }
   // Call it before other processes write to the folder. Records in the directory that a save has
   // begun. From then on the destructor does not remove an uncommitted directory.
   void share();
   // Lets the destructor remove the directory although it is shared. All processes must have
   // finished writing. Has no effect after commit().
-  void remove() { pending_.remove_if_not_committed(); }
+  void remove() { pending_->remove_if_not_committed(); }
   // Writes the files that mark the checkpoint as complete, makes it durable, and gives it its final
   // name. `synced` as in sync_tree().
   void commit(SyncedFiles* synced = nullptr);
 
  private:
-  [[nodiscard]] std::string folder_of(const std::string& item) const;
+  [[nodiscard]] OutputFolder folder_of(const std::string& item) const;
   void record_handlers();
   void write_metadata() const;
 
@@ -58,8 +59,8 @@ class PendingCheckpoint {
   // Pairs of name ("": the checkpoint itself) and handler.
   std::vector<std::pair<std::string, std::string>> items_;
   CheckpointMetadata metadata_;
-  PendingDirectory pending_;
-  std::string folder_;
+  std::unique_ptr<PendingPlace> pending_;
+  OutputFolder folder_;
 };
 
 }  // namespace cairn::inline v0::orbax

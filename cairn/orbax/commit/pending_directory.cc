@@ -156,6 +156,17 @@ void PendingDirectory::check_same() const {
                 path() + ": was removed or replaced while Cairn wrote the checkpoint");
 }
 
+void PendingDirectory::write_record(std::string_view name, std::string_view text) {
+  write_pending_file(path(), name, text);
+}
+
+void PendingDirectory::commit(const std::function<void()>& write_metadata, SyncedFiles* synced) {
+  if (is_in_place()) return commit_in_place(write_metadata, synced);
+  write_metadata();
+  write_pending_file(path(), kCommitFile, commit_text(target()));
+  commit(synced);
+}
+
 void PendingDirectory::commit_in_place(const std::function<void()>& write_metadata,
                                        SyncedFiles* synced) {
   const bool syncs = durability_ != Durability::kUnsynced;
@@ -247,10 +258,6 @@ void PendingDirectory::remove_old(const std::string& old, DirectoryRole role) co
             directory.path_of(name) + ": was added while the new checkpoint was put into place");
   }
   parent_.remove(old);
-}
-
-std::string commit_text(const std::string& path) {
-  return "Checkpoint commit was successful to " + path;
 }
 
 void write_pending_file(const std::string& folder, std::string_view name, std::string_view text) {

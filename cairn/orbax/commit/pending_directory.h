@@ -13,6 +13,7 @@
 
 #include <cairn/io/directory.h>
 #include <cairn/io/save_lock.h>
+#include <cairn/orbax/commit/pending_place.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/types.h>
 
@@ -28,7 +29,7 @@ inline constexpr std::string_view kSetAsideMark = ".orbax-checkpoint-tmp-old";
 
 // The temporary directory of one save. The target's parent directory is resolved once, and all
 // names are relative to it from then on.
-class PendingDirectory {
+class PendingDirectory final : public PendingPlace {
  public:
   // Makes an empty temporary directory. If a crash has left one, it is removed first. Throws
   // already_exists if the target exists and may not be replaced; a target that contains anything
@@ -38,11 +39,9 @@ class PendingDirectory {
                    Durability durability = Durability::kSynced,
                    CommitProtocol protocol = CommitProtocol::kAtomicRename,
                    ForeignFiles foreign = ForeignFiles::kRefuse);
-  PendingDirectory(const PendingDirectory&) = delete;
-  PendingDirectory& operator=(const PendingDirectory&) = delete;
   // Removes the temporary directory if it is not committed, unless leave_if_not_committed() was
   // called.
-  ~PendingDirectory();
+  ~PendingDirectory() override;
 
   // Returns the absolute path of the directory in which a checkpoint is written. Throws as the
   // constructor does for an invalid target.
@@ -50,13 +49,16 @@ class PendingDirectory {
 
   // The absolute path of the directory that is written.
   [[nodiscard]] std::string path() const { return parent_.path_of(temporary_); }
-  [[nodiscard]] std::string target() const { return parent_.path_of(name_); }  // the absolute path
-
-  // The destructor leaves an uncommitted directory in place, because other processes may still
-  // write to it. The next save to the same target removes it.
-  void leave_if_not_committed() { leave_ = true; }
-  // Undoes leave_if_not_committed().
-  void remove_if_not_committed() { leave_ = false; }
+  [[nodiscard]] OutputFolder folder() const override { return OutputFolder(path()); }
+  [[nodiscard]] std::string target() const override { return parent_.path_of(name_); }
+  [[nodiscard]] bool is_in_place() const override {
+    return protocol_ == CommitProtocol::kCommitMarker;
+  }
+  void leave_if_not_committed() override { leave_ = true; }
+  void remove_if_not_committed() override { leave_ = false; }
+  void write_record(std::string_view name, std::string_view text) override;
+  // Writes what is missing, and then as commit() or commit_in_place().
+  void commit(const std::function<void()>& write_metadata, SyncedFiles* synced) override;
   // Syncs everything (unless the durability is kUnsynced) and puts the directory into place. At
   // every moment a whole checkpoint exists, the old or the new one. If something has taken the
   // target's name in the meantime, throws as the constructor does. The message of an error says "in
@@ -88,7 +90,6 @@ class PendingDirectory {
   // Puts the new checkpoint into place. Returns the name that the old checkpoint has now.
   [[nodiscard]] std::string replace_target();
   void remove_old(const std::string& old, DirectoryRole role) const;
-  [[nodiscard]] bool is_in_place() const { return protocol_ == CommitProtocol::kCommitMarker; }
   void clear_target() const;
   void check_same() const;
 
@@ -105,9 +106,6 @@ class PendingDirectory {
   bool committed_ = false;
   bool leave_ = false;
 };
-
-// The content of the marker of a checkpoint or item that has this path.
-std::string commit_text(const std::string& path);
 
 // Writes a small file to a pending directory. The file is not synced here: commit() syncs the whole
 // directory later.

@@ -14,6 +14,7 @@
 #include <cairn/error.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
+#include <cairn/io/tree/local_folder.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -26,6 +27,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -78,18 +81,49 @@ bool is_temporary_mark_in(std::string_view name) {
   return name.find(kTemporaryMark) != std::string_view::npos;
 }
 
+// A folder of this machine or of a store, whose names are checked.
+class CheckedFolder {
+ public:
+  explicit CheckedFolder(const FolderPtr& folder) : CheckedFolder(folder, folder->path()) {}
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string path_of(std::string_view name) const { return join(path_, name); }
+  [[nodiscard]] CheckedFolder child(std::string_view name) const {
+    return {folder_, path_of(name)};
+  }
+  // All entries, sorted by name.
+  [[nodiscard]] std::vector<DirectoryEntry> list() const {
+    std::vector<DirectoryEntry> entries;
+    for (FolderEntry& entry : folder_->entries(path_))
+      entries.push_back({std::move(entry.name), entry.kind});
+    std::ranges::sort(entries, {}, &DirectoryEntry::name);
+    return entries;
+  }
+  [[nodiscard]] File open(std::string_view name) const { return folder_->open_file(path_of(name)); }
+  [[nodiscard]] Buffer read(std::string_view name) const {
+    return folder_->read_text(path_of(name), kMaxMetadataFile);
+  }
+
+ private:
+  CheckedFolder(FolderPtr folder, std::string path)
+      : folder_(std::move(folder)), path_(std::move(path)) {}
+
+  FolderPtr folder_;
+  std::string path_;
+};
+
 class Contents {
  public:
   explicit Contents(bool temporary) : temporary_(temporary) {}
 
   // As check_top, but accepts foreign files in the directory itself, and returns their names.
-  std::vector<std::string> check_below(const Directory& directory) {
+  std::vector<std::string> check_below(const CheckedFolder& directory) {
     top_ = &directory;
     check_top(directory);
     return std::move(foreign_);
   }
 
-  void check_top(const Directory& directory) {
+  void check_top(const CheckedFolder& directory) {
     const auto entries = directory.list();
     if (entries.empty()) return;
     const std::string handler = temporary_ ? "" : only_handler(directory, entries);
@@ -105,18 +139,18 @@ class Contents {
   }
 
   // Returns the handler that has written the checkpoint without items, or "".
-  static std::string only_handler(const Directory& directory,
+  static std::string only_handler(const CheckedFolder& directory,
                                   const std::vector<DirectoryEntry>& entries) {
     const std::map<std::string, std::string> listed = listed_items(directory, entries);
     return listed.size() == 1 && listed.begin()->first.empty() ? listed.begin()->second : "";
   }
 
   // Steps of old versions have no file of their own: their items identify them.
-  static void check_identity(const Directory& directory) {
+  static void check_identity(const CheckedFolder& directory) {
     const auto entries = directory.list();
     const auto is_item_folder = [&](const DirectoryEntry& e) {
       if (e.kind != EntryKind::kDirectory) return false;
-      const Directory child = directory.child(e.name);
+      const CheckedFolder child = directory.child(e.name);
       return is_item(child, child.list());
     };
     if (!entries.empty() && !is_step(entries) && !is_item(directory, entries) &&
@@ -125,7 +159,7 @@ class Contents {
   }
 
  private:
-  [[noreturn]] static void refuse_without_identity(const Directory& directory) {
+  [[noreturn]] static void refuse_without_identity(const CheckedFolder& directory) {
     throw Error(
         Code::kAlreadyExists,
         directory.path() +
@@ -145,18 +179,18 @@ class Contents {
 
   // TensorFlow checkpoints have a text file named `checkpoint`; in an Orbax checkpoint this file is
   // a msgpack map.
-  static bool has_aggregate(const Directory& directory,
+  static bool has_aggregate(const CheckedFolder& directory,
                             const std::vector<DirectoryEntry>& entries) {
     if (!has(entries, kAggregateFile)) return false;
     const auto first = try_call([&] {
       std::byte byte{};
-      File::open(directory.path_of(kAggregateFile)).read_into(0, MutableByteView(&byte, 1));
+      directory.open(kAggregateFile).read_into(0, MutableByteView(&byte, 1));
       return std::to_integer<char>(byte);
     });
     return first && (first.value() < 'a' || first.value() > 'z');
   }
 
-  static bool is_item(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+  static bool is_item(const CheckedFolder& directory, const std::vector<DirectoryEntry>& entries) {
     return has(entries, kTreeMetadataFile) || has(entries, kManifestFile) ||
            has_aggregate(directory, entries) ||
            std::any_of(entries.begin(), entries.end(), [&](const auto& e) {
@@ -165,7 +199,7 @@ class Contents {
            });
   }
 
-  static bool is_process_database(const Directory& directory, std::string_view name) {
+  static bool is_process_database(const CheckedFolder& directory, std::string_view name) {
     return name.starts_with(kProcessPrefix) &&
            std::ranges::all_of(directory.list(), [](const DirectoryEntry& e) {
              return is_database_entry(e.name, e.kind == EntryKind::kDirectory);
@@ -173,7 +207,7 @@ class Contents {
   }
 
   // The oldest checkpoints have only parameter folders beside the files that mark a checkpoint.
-  static bool has_parameters(const Directory& directory,
+  static bool has_parameters(const CheckedFolder& directory,
                              const std::vector<DirectoryEntry>& entries) {
     return std::any_of(entries.begin(), entries.end(), [&](const DirectoryEntry& e) {
       return e.kind == EntryKind::kDirectory && is_array(directory.child(e.name).list());
@@ -184,7 +218,7 @@ class Contents {
     return has(entries, ".zarray") || has(entries, "zarr.json");
   }
 
-  [[noreturn]] static void refuse(const Directory& directory, const DirectoryEntry& entry) {
+  [[noreturn]] static void refuse(const CheckedFolder& directory, const DirectoryEntry& entry) {
     throw Error(Code::kAlreadyExists, directory.path_of(entry.name) + ": is " +
                                           std::string(entry_kind_text(entry.kind)) +
                                           " that does not belong to a checkpoint; nothing is "
@@ -194,7 +228,7 @@ class Contents {
   // Throws for the first entry that neither callback accepts. `known_folder` also checks the
   // contents of the folder.
   template <class KnownFile, class KnownFolder>
-  void check_entries(const Directory& directory, const std::vector<DirectoryEntry>& entries,
+  void check_entries(const CheckedFolder& directory, const std::vector<DirectoryEntry>& entries,
                      KnownFile known_file, KnownFolder known_folder) {
     for (const DirectoryEntry& entry : entries) {
       const bool known = entry.kind == EntryKind::kFile ? known_file(final_name(entry.name))
@@ -209,17 +243,17 @@ class Contents {
 
   // Checks that the directory contains only files that `known` accepts.
   template <class Known>
-  void check_files(const Directory& directory, Known known) {
+  void check_files(const CheckedFolder& directory, Known known) {
     check_entries(directory, directory.list(), known,
-                  [](const Directory&, const std::string&) { return false; });
+                  [](const CheckedFolder&, const std::string&) { return false; });
   }
 
-  void check_step(const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+  void check_step(const CheckedFolder& directory, const std::vector<DirectoryEntry>& entries) {
     const std::map<std::string, std::string> listed = listed_items(directory, entries);
     check_entries(
         directory, entries,
         [](std::string_view name) { return is_step_file(name) || name == kCommitFile; },
-        [&](const Directory& child, const std::string& name) {
+        [&](const CheckedFolder& child, const std::string& name) {
           if (is_temporary_mark_in(name))
             return Contents(true).check_item(child, child.list(), false), true;
           const auto item = listed.find(name);
@@ -231,7 +265,7 @@ class Contents {
   }
 
   // Checks a checkpoint that is_file_handler() or is_random_key_handler() has written directly.
-  void check_direct(const Directory& directory, const std::vector<DirectoryEntry>& entries,
+  void check_direct(const CheckedFolder& directory, const std::vector<DirectoryEntry>& entries,
                     std::string_view handler) {
     const bool is_file = is_file_handler(handler);
     const std::string file = is_file ? item_file(entries, handler) : "";
@@ -240,7 +274,7 @@ class Contents {
         [&](std::string_view name) {
           return is_step_file(name) || name == kCommitFile || (is_file && name == file);
         },
-        [&](const Directory& child, const std::string& name) {
+        [&](const CheckedFolder& child, const std::string& name) {
           if (is_file || !is_one_of(kRandomKeyFolders, name)) return false;
           return check_item(child, child.list(), false), true;
         });
@@ -264,25 +298,26 @@ class Contents {
   // Returns the items that the metadata lists, with their handlers. Empty if the metadata lists
   // none, or if the save ended before it was written.
   static std::map<std::string, std::string> listed_items(
-      const Directory& directory, const std::vector<DirectoryEntry>& entries) {
+      const CheckedFolder& directory, const std::vector<DirectoryEntry>& entries) {
     std::map<std::string, std::string> items;
     if (!has(entries, kCheckpointMetadataFile)) return items;
-    const auto metadata = try_call(
-        [&] { return read_checkpoint_metadata(directory.path_of(kCheckpointMetadataFile)); });
+    const auto metadata = try_call([&] {
+      return parse_checkpoint_metadata(as_text(directory.read(kCheckpointMetadataFile)));
+    });
     if (!metadata) return items;
     items.insert(metadata.value().item_handlers.begin(), metadata.value().item_handlers.end());
     return items;
   }
 
   // Accepts files and folders of any name, and nothing else.
-  void check_foreign(const Directory& directory) {
+  void check_foreign(const CheckedFolder& directory) {
     check_entries(
         directory, directory.list(), [](std::string_view) { return true; },
-        [&](const Directory& child, const std::string&) { return check_foreign(child), true; });
+        [&](const CheckedFolder& child, const std::string&) { return check_foreign(child), true; });
   }
 
   // `top`: the item is the checkpoint itself.
-  void check_item(const Directory& directory, const std::vector<DirectoryEntry>& entries,
+  void check_item(const CheckedFolder& directory, const std::vector<DirectoryEntry>& entries,
                   bool top) {
     const bool database = has(entries, kManifestFile);
     // A tree that consists of one array has no parameter name.
@@ -298,7 +333,7 @@ class Contents {
                  ((!top || temporary_) && is_one_of(kOtherItemFiles, name)) ||
                  (array && (is_one_of(kArrayFiles, name) || is_chunk_name(name)));
         },
-        [&](const Directory& child, const std::string& name) {
+        [&](const CheckedFolder& child, const std::string& name) {
           if (name == kArrayMetadataFolder) return check_array_metadatas(child), true;
           if (is_one_of(kDataFolders, name)) return check_data(child), true;
           if (is_process_database(child, name)) return check_database(child), true;
@@ -316,7 +351,7 @@ class Contents {
 
   // Returns true if a folder of an unfinished checkpoint is an item and not a parameter: anything
   // except an array.
-  static bool is_unfinished_item(const Directory& directory, const std::string& name) {
+  static bool is_unfinished_item(const CheckedFolder& directory, const std::string& name) {
     if (is_temporary_mark_in(name)) return true;
     const auto entries = directory.list();
     const auto is_items = [&](const DirectoryEntry& e) {
@@ -334,12 +369,12 @@ class Contents {
   }
 
   // Returns the parameter names, or an empty set if they are unknown.
-  static std::set<std::string> names_of_parameters(const Directory& directory,
+  static std::set<std::string> names_of_parameters(const CheckedFolder& directory,
                                                    const std::vector<DirectoryEntry>& entries) {
     std::set<std::string> names;
     if (!has(entries, kTreeMetadataFile)) return names;
     const auto metadata = try_call([&] {
-      const Buffer text = read_text_file(directory.path_of(kTreeMetadataFile), kMaxMetadataFile);
+      const Buffer text = directory.read(kTreeMetadataFile);
       return parse_tree_metadata(as_text(text));
     });
     if (!metadata) return names;
@@ -361,22 +396,22 @@ class Contents {
            (name.starts_with("manifest.") && consists_of(name.substr(9), kHexDigits));
   }
 
-  void check_array_metadatas(const Directory& directory) {
+  void check_array_metadatas(const CheckedFolder& directory) {
     check_files(directory, [](std::string_view name) {
       return name.starts_with(kArrayMetadataPrefix) &&
              consists_of(name.substr(kArrayMetadataPrefix.size()), kDecimalDigits);
     });
   }
 
-  void check_data(const Directory& directory) {
+  void check_data(const CheckedFolder& directory) {
     check_files(directory, [](std::string_view name) {
       return name.size() == kIdDigits && consists_of(name, kHexDigits);
     });
   }
 
-  void check_database(const Directory& directory) {
+  void check_database(const CheckedFolder& directory) {
     check_entries(directory, directory.list(), is_manifest,
-                  [&](const Directory& child, const std::string& name) {
+                  [&](const CheckedFolder& child, const std::string& name) {
                     if (is_one_of(kDataFolders, name)) return check_data(child), true;
                     // A process's database may itself be the result of a merge and then contains
                     // the databases it was merged from.
@@ -386,7 +421,7 @@ class Contents {
 
   // Returns false if the folder does not belong to a parameter, or if it is empty. A finished save
   // never leaves an empty folder.
-  bool check_parameter(const Directory& directory, const std::string& folder,
+  bool check_parameter(const CheckedFolder& directory, const std::string& folder,
                        const std::set<std::string>& parameters) {
     if (!temporary_ && !leads_to_one(folder, parameters)) return false;
     const auto entries = directory.list();
@@ -396,43 +431,49 @@ class Contents {
         [&](std::string_view name) {
           return array && (is_one_of(kArrayFiles, name) || is_chunk_name(name));
         },
-        [&](const Directory& child, const std::string& name) {
+        [&](const CheckedFolder& child, const std::string& name) {
           if (array && is_chunk_name(name)) return check_chunks(child), true;
           return check_parameter(child, folder + "/" + name, parameters);
         });
     return temporary_ || !entries.empty();
   }
 
-  void check_chunks(const Directory& directory) {
+  void check_chunks(const CheckedFolder& directory) {
     check_entries(directory, directory.list(), is_chunk_name,
-                  [&](const Directory& child, const std::string& name) {
+                  [&](const CheckedFolder& child, const std::string& name) {
                     return is_chunk_name(name) && (check_chunks(child), true);
                   });
   }
 
   bool temporary_;
-  const Directory* top_ = nullptr;    // where foreign files are accepted
-  std::vector<std::string> foreign_;  // their names
+  const CheckedFolder* top_ = nullptr;  // where foreign files are accepted
+  std::vector<std::string> foreign_;    // their names
 };
 
 }  // namespace
 
-void check_only_checkpoint(const Directory& directory, DirectoryRole role, ForeignFiles foreign) {
+void check_only_checkpoint(const FolderPtr& folder, DirectoryRole role, ForeignFiles foreign) {
+  const CheckedFolder checked(folder);
   Contents contents(role == DirectoryRole::kTemporary);
   if (foreign == ForeignFiles::kRefuse)
-    contents.check_top(directory);
+    contents.check_top(checked);
   else if (role == DirectoryRole::kTarget && foreign == ForeignFiles::kKeepFiles)
-    contents.check_below(directory);
+    contents.check_below(checked);
   else if (role == DirectoryRole::kTarget)
-    Contents::check_identity(directory);
+    Contents::check_identity(checked);
+}
+
+void check_only_checkpoint(const Directory& directory, DirectoryRole role, ForeignFiles foreign) {
+  check_only_checkpoint(LocalFolder::hold(directory), role, foreign);
 }
 
 std::vector<std::string> foreign_files(const Directory& directory) {
-  return Contents(false).check_below(directory);
+  return Contents(false).check_below(CheckedFolder(LocalFolder::hold(directory)));
 }
 
 bool is_one_file(const Directory& directory) {
-  return is_file_handler(Contents::only_handler(directory, directory.list()));
+  const CheckedFolder checked(LocalFolder::hold(directory));
+  return is_file_handler(Contents::only_handler(checked, checked.list()));
 }
 
 }  // namespace cairn::inline v0::orbax

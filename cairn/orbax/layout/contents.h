@@ -4,6 +4,7 @@
 
 #include <cairn/bytes.h>
 #include <cairn/io/directory.h>
+#include <cairn/io/tree/folder_handle.h>
 
 #include <cstdint>
 #include <string>
@@ -26,6 +27,9 @@ enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 //
 // With ForeignFiles::kRemove it only throws if the top level of a target does not identify it.
 void check_only_checkpoint(const Directory& directory, DirectoryRole role,
+                           ForeignFiles foreign = ForeignFiles::kRefuse);
+// The same for a folder of this machine or of a store.
+void check_only_checkpoint(const FolderPtr& folder, DirectoryRole role,
                            ForeignFiles foreign = ForeignFiles::kRefuse);
 
 // The same for a target, but accepts regular files at the top level that do not belong to the

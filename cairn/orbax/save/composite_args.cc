@@ -3,12 +3,19 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
+#include <cairn/io/directory.h>
+#include <cairn/io/system_call.h>
+#include <cairn/io/tree/local_folder.h>
 #include <cairn/orbax/commit/pending_checkpoint.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/save/copied_item.h>
 #include <cairn/orbax/sharding.h>
 #include <cairn/tree/leaf_value.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <utility>
 
 namespace cairn::inline v0::orbax {
@@ -34,8 +41,8 @@ void add_random_key(const std::string& name, std::string_view handler, std::stri
   args.folders.emplace_back(join(name, key), "");
   args.folders.emplace_back(metadata, "");
   std::string text = to_text(Json(JsonObject{{std::string(flag), value}}), JsonStyle::kPython);
-  args.files.push_back({metadata, [text = std::move(text)](const std::string& folder) {
-                          write_pending_file(folder, kJsonItemFile, text);
+  args.files.push_back({metadata, [text = std::move(text)](const OutputFolder& folder) {
+                          folder.write(kJsonItemFile, text);
                         }});
 }
 
@@ -66,6 +73,34 @@ void refuse_aggregate(const Tree& save_args) {
                        " is to be aggregated, which a StandardItem cannot be");
     return leaf;
   });
+}
+
+// A folder of this machine that lives as long as the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder()
+      : path_((std::filesystem::temp_directory_path() / "cairn-item-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr) fail_file_call(path_, "make a temporary folder", errno);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    (void)try_call([&] { return remove_tree(path_), true; });
+  }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Calls a function that writes files to a folder of this machine, and brings them to a store.
+void write_files(const std::function<void(const std::string& directory)>& write,
+                 const OutputFolder& folder) {
+  if (folder.is_local()) return write(folder.path());
+  const TemporaryFolder temporary;
+  write(temporary.path());
+  copy_item({.name = {}, .path = temporary.path(), .folder = LocalFolder::open(temporary.path())},
+            folder);
 }
 
 class ItemAdder {
@@ -124,7 +159,8 @@ class ItemAdder {
     if (item.handler.empty()) invalid_argument("does not name its handler");
     if (!item.write) invalid_argument("has no function that writes it");
     args_.folders.emplace_back(name_, item.handler);
-    args_.files.push_back({name_, item.write});
+    args_.files.push_back(
+        {name_, [write = item.write](const OutputFolder& folder) { write_files(write, folder); }});
   }
 
  private:
@@ -148,10 +184,8 @@ void add_tree(const std::string& name, const PyTreeSaveArgs& tree, CompositeArgs
 void add_text(const std::string& name, std::string handler, std::string file, std::string text,
               CompositeArgs& args) {
   args.folders.emplace_back(name, std::move(handler));
-  args.files.push_back(
-      {name, [file = std::move(file), text = std::move(text)](const std::string& folder) {
-         write_pending_file(folder, file, text);
-       }});
+  args.files.push_back({name, [file = std::move(file), text = std::move(text)](
+                                  const OutputFolder& folder) { folder.write(file, text); }});
 }
 
 }  // namespace cairn::inline v0::orbax

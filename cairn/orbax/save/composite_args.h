@@ -1,6 +1,7 @@
 // composite_args.h -- what a checkpoint is made of: trees and files.
 #pragma once
 
+#include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/orbax/checkpoint_items.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/types.h>
@@ -25,7 +26,7 @@ struct CompositeTree {
 // Files in a folder of the checkpoint.
 struct CompositeFiles {
   std::string folder;
-  std::function<void(const std::string& directory)> write;
+  std::function<void(const OutputFolder& directory)> write;
 };
 
 // The parts of a checkpoint that PyTreeCheckpointHandler saves together.

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
 #include <system_error>
 
@@ -116,6 +117,20 @@ void copy_file(const File& from, const std::string& to) {
   out.commit(Durability::kUnsynced);
 }
 
+// As above, to a value of a store, which has no holes.
+void copy_file(const File& from, KvStore& files, const std::string& key) {
+  const std::unique_ptr<Appender> out = files.append(key);
+  Bytes buffer(kCopyBuffer);
+  const std::uint64_t size = from.size();
+  for (std::uint64_t at = 0; at < size; at += kCopyBuffer) {
+    const MutableByteView block(buffer.data(), std::min<std::uint64_t>(kCopyBuffer, size - at));
+    from.read_into(at, block);
+    const ByteView read = block;
+    out->append({&read, 1});
+  }
+  out->commit();
+}
+
 }  // namespace
 
 std::vector<CopiedFile> list_files(const CopiedItem& item) {
@@ -128,13 +143,19 @@ std::vector<CopiedFile> list_files(const CopiedItem& item) {
   return files;
 }
 
-void copy_item(const CopiedItem& item, const std::string& target) {
+void copy_item(const CopiedItem& item, const OutputFolder& target) {
   in_folder(item.folder.get(), [&] {
     const SourceBounds bounds(item);
+    const StorePtr files = target.is_local() ? nullptr : target.files(Durability::kSynced);
     for (const std::string& name : list_names(item, bounds)) {
-      const std::string to = join(target, name);
+      const File from = open_inside(item, name, bounds);
+      if (files) {
+        copy_file(from, *files, name);
+        continue;
+      }
+      const std::string to = join(target.path(), name);
       make_directories(parent_of(to), Durability::kDeferredSync);
-      copy_file(open_inside(item, name, bounds), to);
+      copy_file(from, to);
     }
   });
 }

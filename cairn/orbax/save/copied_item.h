@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/io/tree/folder_handle.h>
+#include <cairn/kvstore/folders/output_folder.h>
 
 #include <cstdint>
 #include <string>
@@ -28,8 +29,8 @@ struct CopiedFile {
 // for an unfinished folder, for a folder that is reached twice, through a symbolic link, and for a
 // link that leads out of the source, unless the item follows those.
 std::vector<CopiedFile> list_files(const CopiedItem& item);
-// Copies all files of the item to `target`, an existing folder. Does not sync them. Throws
+// Copies all files of the item to `target`. Does not sync them. Throws
 // failed_precondition as list_files, and unavailable if the source was replaced meanwhile.
-void copy_item(const CopiedItem& item, const std::string& target);
+void copy_item(const CopiedItem& item, const OutputFolder& target);
 
 }  // namespace cairn::inline v0::orbax

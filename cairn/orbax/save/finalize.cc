@@ -4,7 +4,7 @@
 #include <cairn/base/observer/observe.h>
 #include <cairn/base/text.h>
 #include <cairn/handlers/array_reader.h>
-#include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/ocdbt/write/writer.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -71,17 +71,16 @@ std::size_t process_of_file(const std::string& file, std::string_view name) {
 }
 
 // Calls the caller's validator with the records of all processes.
-void validate_with(const ArrayMetadataValidator& validator, const std::string& folder,
-                   const Listing& listing) {
+void validate_with(const ArrayMetadataValidator& validator, const Listing& listing) {
   std::map<std::size_t, Recorded> by_process;
   for (const std::string& name : listing.files) {
-    const std::string file = join(folder, name);
+    const std::string file = join(listing.path, name);
     const std::size_t process = process_of_file(file, name);
-    by_process[process] =
-        with_context([&] { return file; },
-                     [&] { return parse_recorded(read_text_file(file, kMaxMetadataFile)); });
+    by_process[process] = with_context(
+        [&] { return file; },
+        [&] { return parse_recorded(listing.folder->read_text(file, kMaxMetadataFile)); });
   }
-  with_context([&] { return folder; }, [&] { validator(by_process); });
+  with_context([&] { return listing.path; }, [&] { validator(by_process); });
 }
 
 std::string names_text(const std::set<std::string>& names) {
@@ -127,39 +126,40 @@ std::set<std::string> missing_from(const std::set<std::string>& others,
 
 // Checks the arrays of the databases in these folders, and of the directory's own, together: throws
 // unless each array with `.zarray` has a chunk, and each chunk belongs to an array.
-void check_merged(const std::string& directory, const Listing& listing,
+void check_merged(const OutputFolder& directory, const Listing& listing,
                   const std::vector<std::string>& folders) {
   ArrayNames names;
   std::vector<StorePtr> stores;
-  const auto add = [&](const std::string& path) {
-    with_context([&] { return path; },
+  const auto add = [&](const OutputFolder& folder) {
+    with_context([&] { return folder.path(); },
                  [&] {
-                   stores.push_back(open_ocdbt(open_file_store(path)));
+                   stores.push_back(open_ocdbt(folder.files(Durability::kUnsynced)));
                    add_names(*stores.back(), names);
                  });
   };
-  if (listing.has_file(std::string(kManifestFile))) add(directory);
-  for (const std::string& folder : folders) add(join(directory, folder));
+  if (listing.has_file(kManifestFile)) add(directory);
+  for (const std::string& folder : folders) add(directory.child(folder));
   std::set<std::string> without_chunks = missing_from(names.stored, names.described);
   const std::set<std::string> without_metadata = missing_from(names.described, names.stored);
   drop_empty(without_chunks, stores);
   if (!without_chunks.empty())
     throw Error(Code::kDataLoss,
-                directory + ": after merging, params are missing: no process wrote values of " +
+                directory.path() +
+                    ": after merging, params are missing: no process wrote values of " +
                     names_text(without_chunks));
   if (!without_metadata.empty())
-    throw Error(Code::kDataLoss, directory +
+    throw Error(Code::kDataLoss, directory.path() +
                                      ": after merging, there are values but no .zarray of " +
                                      names_text(without_metadata));
 }
 
-}  // namespace
-
-void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator,
+// Compares what the processes recorded in array_metadatas/process_<i>. If `validator` is null, this
+// function compares it itself. `processes` as in FinalizeOptions.
+void check_array_metadatas(const FolderPtr& directory, const ArrayMetadataValidator& validator,
                            std::size_t processes) {
-  const std::string folder = join(directory, kArrayMetadataFolder);
-  if (!directory_exists(folder)) return;  // a tree without device arrays
-  Listing listing = list_directory(folder);
+  const std::string folder = join(directory->path(), kArrayMetadataFolder);
+  if (!directory->is_folder(folder)) return;  // a tree without device arrays
+  Listing listing = list_directory(directory, folder);
   std::erase_if(listing.files,
                 [](const std::string& name) { return !name.starts_with(kArrayMetadataPrefix); });
   if (listing.files.empty()) throw Error(Code::kDataLoss, folder + ": has no file of any process");
@@ -167,13 +167,13 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
     if (!listing.has_file(std::string(kArrayMetadataPrefix) + std::to_string(p)))
       throw Error(Code::kDataLoss, folder + ": process " + std::to_string(p) + " of " +
                                        std::to_string(processes) + " has recorded no arrays");
-  if (validator) return validate_with(validator, folder, listing);
+  if (validator) return validate_with(validator, listing);
   Buffer first_text;
   std::optional<Recorded> first;
   for (const std::string& name : listing.files) {
     const std::string file = join(folder, name);
     (void)process_of_file(file, name);
-    Buffer text = read_text_file(file, kMaxMetadataFile);
+    Buffer text = directory->read_text(file, kMaxMetadataFile);
     if (first && as_text(text) == as_text(first_text)) continue;
     Recorded recorded = with_context([&] { return file; }, [&] { return parse_recorded(text); });
     if (!first) {
@@ -187,9 +187,11 @@ void check_array_metadatas(const std::string& directory, const ArrayMetadataVali
   }
 }
 
-std::size_t merge_databases(const std::string& directory, const MergeOcdbtOptions& options) {
+// As merge_databases(), for a directory that is open for reading.
+std::size_t merge(const OutputFolder& directory, const FolderPtr& opened,
+                  const MergeOcdbtOptions& options) {
   const Stopwatch watch;
-  const Listing listing = list_directory(directory);
+  const Listing listing = list_directory(opened, directory.path());
   std::vector<std::string> folders;
   for (const std::string& name : listing.folders)
     if (name.starts_with(kProcessPrefix)) folders.push_back(name);
@@ -200,24 +202,35 @@ std::size_t merge_databases(const std::string& directory, const MergeOcdbtOption
     writing.value_prefix = "ocdbt_data/";
     writing.btree_prefix = writing.version_prefix = "ocdbt_meta/";
   }
-  ocdbt::Writer writer(open_file_store(directory, Durability::kUnsynced), std::move(writing));
+  ocdbt::Writer writer(directory.files(Durability::kUnsynced), std::move(writing));
   for (const std::string& folder : folders)
-    with_context([&] { return join(directory, folder); },
+    with_context([&] { return join(directory.path(), folder); },
                  [&] { writer.copy_database(folder + "/"); });
   writer.commit();
   observe(options.observer, EventLevel::kInfo, "save.merged",
-          {{"path", directory}, {"databases", static_cast<std::int64_t>(folders.size())}},
+          {{"path", directory.path()}, {"databases", static_cast<std::int64_t>(folders.size())}},
           watch.elapsed());
   return folders.size();
 }
 
-void finalize_item(const std::string& directory, const FinalizeOptions& options) {
-  if (options.compares) check_array_metadatas(directory, options.validator, options.processes);
-  merge_databases(directory, {.enable_validation = options.validates,
-                              .resources = {.threads = options.threads},
-                              .observer = options.observer});
+}  // namespace
+
+std::size_t merge_databases(const OutputFolder& directory, const MergeOcdbtOptions& options) {
+  const FolderPtr opened = directory.try_open();
+  return opened == nullptr ? 0 : merge(directory, opened, options);
+}
+
+void finalize_item(const OutputFolder& directory, const FinalizeOptions& options) {
+  if (const FolderPtr opened = directory.try_open()) {
+    if (options.compares) check_array_metadatas(opened, options.validator, options.processes);
+    (void)merge(directory, opened,
+                {.enable_validation = options.validates,
+                 .resources = {.threads = options.threads},
+                 .observer = options.observer});
+  }
   if (options.registry == nullptr) return;
-  for (const TypeHandlerPtr& handler : options.registry->handlers()) handler->finalize(directory);
+  for (const TypeHandlerPtr& handler : options.registry->handlers())
+    handler->finalize(directory.path());
 }
 
 }  // namespace cairn::inline v0::orbax
@@ -226,7 +239,8 @@ namespace cairn::inline v0 {
 
 std::size_t merge_ocdbt_per_process_files(const std::string& directory,
                                           const MergeOcdbtOptions& options) {
-  return orbax::merge_databases(directory, options);
+  const std::string path = normal_path(directory);
+  return orbax::merge_databases(OutputFolder::at(path, options.store), options);
 }
 
 }  // namespace cairn::inline v0

@@ -2,6 +2,7 @@
 // one item.
 #pragma once
 
+#include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cstddef>
@@ -22,17 +23,12 @@ struct FinalizeOptions {
   Observer observer = {};                         // null: none
 };
 // Completes an item after all processes have written: compares their array metadata, merges their
-// databases, calls the type handlers' finalize. Does not make anything durable.
-void finalize_item(const std::string& directory, const FinalizeOptions& options);
-
-// Compares the array metadata that the processes recorded in array_metadatas/process_<i>: they must
-// describe the same arrays with the same pieces and chunks. If `validator` is null, this function
-// compares them itself. Throws data_loss with the file and the array. `processes` is the number of
-// processes that must have recorded array metadata, if any process has; 0 accepts any number.
-void check_array_metadatas(const std::string& directory, const ArrayMetadataValidator& validator,
-                           std::size_t processes);
+// databases, calls the type handlers' finalize. The array metadata must describe the same arrays
+// with the same pieces and chunks: else throws data_loss with the file and the array. Does not make
+// anything durable.
+void finalize_item(const OutputFolder& directory, const FinalizeOptions& options);
 
 // merge_ocdbt_per_process_files.
-std::size_t merge_databases(const std::string& directory, const MergeOcdbtOptions& options);
+std::size_t merge_databases(const OutputFolder& directory, const MergeOcdbtOptions& options);
 
 }  // namespace cairn::inline v0::orbax

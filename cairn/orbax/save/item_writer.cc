@@ -42,10 +42,10 @@ using handlers::piece_shape;
 constexpr std::uint64_t kOwnFile = std::uint64_t{4} << 20U;
 
 // The rate that a save to the folder can expect before it has stored anything: that of a local
-// disk, or for files of another machine that of a network.
-zarr::StoreExpectation expectation_of(const std::string& folder) {
+// disk, or for a store or files of another machine that of a network.
+zarr::StoreExpectation expectation_of(const OutputFolder& folder) {
   constexpr double kNetwork = 1e8;
-  if (!file_system_of(folder).is_remote) return {};
+  if (folder.is_local() && !file_system_of(folder.path()).is_remote) return {};
   return {.rate = kNetwork, .is_ceiling = true};
 }
 
@@ -124,14 +124,16 @@ class RecordingSink : public StoreSink {
 
 class ItemWriting {
  public:
-  ItemWriting(std::string folder, SaveItem item, const SaveOptions& options, Executor& executor,
+  ItemWriting(OutputFolder folder, SaveItem item, const SaveOptions& options, Executor& executor,
               const ProcessGroup& group)
       : folder_(std::move(folder)),
         item_(std::move(item)),
         options_(options),
         executor_(executor),
         group_(group),
-        earlier_(item_.reuse.from, {folder_, options.use_ocdbt, options.resources.threads}) {
+        earlier_(folder_.is_local() ? item_.reuse.from : "",
+                 {folder_.path(), options.use_ocdbt, options.resources.threads}) {
+    if (!folder_.is_local()) reuse_nothing();
     if (options_.compression.method == Compression::kAuto)
       choice_.emplace(executor_.threads(), expectation_of(folder_));
   }
@@ -156,7 +158,8 @@ class ItemWriting {
  private:
   // A database or folder, and the arrays that are written to it.
   struct Destination {
-    std::string folder;
+    explicit Destination(OutputFolder to) : folder(std::move(to)) {}
+    OutputFolder folder;
     std::vector<std::size_t> arrays;                       // positions in the item
     std::unique_ptr<SavedFingerprints> fingerprints = {};  // null: nothing is remembered
     std::unique_ptr<handlers::ArrayWriter> writer = {};
@@ -168,6 +171,17 @@ class ItemWriting {
     std::size_t number = 0;  // position in the destination
   };
 
+  // Saves share files by hard links, which stores lack. A database cannot refer to data files of
+  // another step, either: its references lead downwards only.
+  void reuse_nothing() {
+    item_.reuse.known = nullptr;
+    item_.reuse.for_later = false;
+    if (item_.reuse.from.empty()) return;
+    observe(item_.reuse.observer, EventLevel::kWarning, "save.not_reused",
+            {{"path", folder_.path()},
+             {"from", item_.reuse.from},
+             {"message", "an object store has no hard links, so all values are written"}});
+  }
   [[nodiscard]] bool writes_with_others() const {
     return !group_.is_single() && !group_.writes_separately();
   }
@@ -275,12 +289,10 @@ class ItemWriting {
 
   void place_arrays() {
     const bool own = options_.use_ocdbt && !group_.is_single();
-    const std::string process =
-        std::string(kProcessPrefix) + (own ? std::to_string(group_.index()) : "");
-    destinations_.resize(2);
-    destinations_[0].folder = own ? join(folder_, process) : folder_;
-    destinations_[1].folder =
-        join(folder_, std::string(kProcessPrefix) + "replica_" + std::to_string(group_.index()));
+    const std::string prefix(kProcessPrefix), index = std::to_string(group_.index());
+    destinations_.clear();
+    destinations_.emplace_back(own ? folder_.child(prefix + index) : folder_);
+    destinations_.emplace_back(folder_.child(prefix + "replica_" + index));
     for (std::size_t i = 0; i < item_.arrays.size(); ++i) {
       const StoreArray& array = item_.arrays[i];
       if (!group_.is_primary() && !array.device_array && !item_.dealt) continue;
@@ -311,24 +323,23 @@ class ItemWriting {
     if (!group_.is_primary()) return;
     RecordingSink sink(files_in(folder_));
     destinations_[0].writer->write_metadata(sink);
-    if (is_durable()) sink.sync(folder_);
+    if (is_durable()) sink.sync(folder_.path());
   }
 
   void write() {
     for (Destination& to : destinations_) write_arrays(to);
     write_array_metadatas();
-    if (!sidecars_.shardings.empty())
-      write_pending_file(folder_, kShardingFile, sidecars_.shardings);
-    for (const auto& [file, text] : sidecars_.strings) write_pending_file(folder_, file, text);
+    if (!sidecars_.shardings.empty()) folder_.write(kShardingFile, sidecars_.shardings);
+    for (const auto& [file, text] : sidecars_.strings) folder_.write(file, text);
     if (item_.values_written) item_.values_written();
     if (group_.is_primary()) write_tree_metadata();
   }
 
   void write_tree_metadata() {
     const Stopwatch watch;
-    write_pending_file(folder_, kTreeMetadataFile, sidecars_.tree);
-    observe(options_.observer, EventLevel::kDebug, "save.metadata_written", {{"path", folder_}},
-            watch.elapsed());
+    folder_.write(kTreeMetadataFile, sidecars_.tree);
+    observe(options_.observer, EventLevel::kDebug, "save.metadata_written",
+            {{"path", folder_.path()}}, watch.elapsed());
   }
 
   void write_arrays(Destination& to) {
@@ -339,13 +350,13 @@ class ItemWriting {
       for (ReadRequest& request : requests) request.tensor = to.arrays[request.tensor];
       item_.fetch(requests);
     };
-    const ItemTarget target{to.folder, options_.use_ocdbt};
+    const ItemTarget target{to.folder.path(), options_.use_ocdbt};
     std::unique_ptr<SharedValues> shared;
     const auto write_to = [&](ValueSink& sink) {
       if (with_metadata) to.writer->write_metadata(sink);
       CountingSink counting(sink);
-      shared =
-          share_values(earlier_, to.folder, item_.reuse.observer, {*to.writer, counting, fetch});
+      shared = share_values(earlier_, to.folder.path(), item_.reuse.observer,
+                            {*to.writer, counting, fetch});
       to.writer->write_values(counting, fetch);
       stored_bytes_ += counting.bytes();
     };
@@ -358,7 +369,7 @@ class ItemWriting {
       if (shared) shared->add_to(sink);
       sink.commit();
       remember(to, target);
-      if (!group_.is_single() && is_durable()) sync_tree(to.folder, synced_files());
+      if (!group_.is_single() && is_durable()) sync_tree(to.folder.path(), synced_files());
     } else if (group_.is_single()) {
       StoreSink sink(files_in(to.folder));
       write_to(sink);
@@ -369,7 +380,7 @@ class ItemWriting {
       remember(to, target);
       if (shared)
         for (const std::string& key : shared->keys()) sink.add(key);
-      if (is_durable()) sink.sync(to.folder, synced_files());
+      if (is_durable()) sink.sync(to.folder.path(), synced_files());
     }
   }
 
@@ -391,21 +402,24 @@ class ItemWriting {
                              array.random_key_impl});
     }
     if (described.empty()) return;
-    const std::string folder = join(folder_, kArrayMetadataFolder);
+    const OutputFolder folder = folder_.child(kArrayMetadataFolder);
     const std::string name = std::string(kArrayMetadataPrefix) + std::to_string(group_.index());
-    make_directories(folder, Durability::kDeferredSync);
-    write_pending_file(folder, name, array_metadatas_text(described));
-    if (!group_.is_single() && is_durable()) sync_some(folder, {join(folder, name)}, {folder});
+    folder.make();
+    folder.write(name, array_metadatas_text(described));
+    if (!group_.is_single() && is_durable())
+      sync_some(folder.path(), {join(folder.path(), name)}, {folder.path()});
   }
 
-  [[nodiscard]] bool is_durable() const { return options_.durability != Durability::kUnsynced; }
-  [[nodiscard]] StorePtr files_in(const std::string& folder) const {
-    return open_file_store(folder, options_.durability == Durability::kSynced
-                                       ? Durability::kDeferredSync
-                                       : options_.durability);
+  // Whether this process syncs what it has written. A store has nothing to sync.
+  [[nodiscard]] bool is_durable() const {
+    return folder_.is_local() && options_.durability != Durability::kUnsynced;
+  }
+  [[nodiscard]] StorePtr files_in(const OutputFolder& folder) const {
+    return folder.files(options_.durability == Durability::kSynced ? Durability::kDeferredSync
+                                                                   : options_.durability);
   }
 
-  std::string folder_;
+  OutputFolder folder_;
   SaveItem item_;
   const SaveOptions& options_;
   Executor& executor_;
@@ -460,7 +474,7 @@ void link(LeafMetadata& leaf, StoreArray& array) {
   if (array.device_array && !array.is_unrecorded) leaf.write_shape = piece_shape(array);
 }
 
-WrittenItem write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
+WrittenItem write_pytree_item(const OutputFolder& folder, SaveItem item, const SaveOptions& options,
                               Executor& executor, const ProcessGroup& group) {
   return ItemWriting(folder, std::move(item), options, executor, group).run();
 }

@@ -15,6 +15,7 @@
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
+#include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/options.h>
 #include <cairn/orbax/handlers.h>
 #include <cairn/orbax/reuse/item_reuse.h>
@@ -83,7 +84,7 @@ struct WrittenItem {
 // process is single, files are not synced. Before it writes anything, it throws invalid_argument or
 // unimplemented and names the leaf, in these cases: two leaves have the same name, the format
 // cannot hold a leaf, or the processes describe an array differently.
-WrittenItem write_pytree_item(const std::string& folder, SaveItem item, const SaveOptions& options,
+WrittenItem write_pytree_item(const OutputFolder& folder, SaveItem item, const SaveOptions& options,
                               Executor& executor, const distributed::ProcessGroup& group);
 
 }  // namespace cairn::inline v0::orbax

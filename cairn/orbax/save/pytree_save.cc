@@ -6,7 +6,6 @@
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/handlers/leaf_args.h>
-#include <cairn/io/file.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/save/collected_item.h>
 #include <cairn/tree/metadata/key_types.h>
@@ -105,7 +104,7 @@ struct Noted {
 
 class Saver {
  public:
-  Saver(std::string directory, const Tree& tree, const SaveContext& context)
+  Saver(OutputFolder directory, const Tree& tree, const SaveContext& context)
       : directory_(std::move(directory)),
         tree_(tree),
         context_(context),
@@ -144,7 +143,7 @@ class Saver {
       collected->set_written();
       for (const auto& future : futures) future.get();
     };
-    return {.write = write_later(), .description = describe(directory_, context_)};
+    return {.write = write_later(), .description = describe(directory_.path(), context_)};
   }
 
  private:
@@ -192,7 +191,7 @@ class Saver {
   [[nodiscard]] ParamInfo common_info() const {
     const SaveOptions& options = context_.options;
     ParamInfo info;
-    info.parent_dir = directory_;
+    info.parent_dir = directory_.path();
     info.is_ocdbt_checkpoint = options.use_ocdbt;
     info.use_compression = options.compression.method != Compression::Method::kNone;
     info.use_zarr3 = options.use_zarr3;
@@ -257,16 +256,16 @@ class Saver {
         options.resources.memory = limits.memory;
         options.observer = observer;
         item->copies = limits.copies;
-        make_directories(directory);
+        directory.make(Durability::kSynced);
         const WrittenItem written =
             write_pytree_item(directory, std::move(*item), options,
                               executor != nullptr ? *executor : default_executor(), *group);
         observe(observer, EventLevel::kInfo, "save.item_written",
-                {{"path", directory},
+                {{"path", directory.path()},
                  {"bytes", bytes},
                  {"stored_bytes", static_cast<std::int64_t>(written.stored_bytes)}},
                 watch.elapsed());
-        report_compression(observer, directory, written.compression);
+        report_compression(observer, directory.path(), written.compression);
       } catch (...) {
         collected->fail(std::current_exception());
         throw;
@@ -274,7 +273,7 @@ class Saver {
     };
   }
 
-  std::string directory_;
+  OutputFolder directory_;
   const Tree& tree_;
   const SaveContext& context_;
   std::shared_ptr<CollectedItem> collected_;
@@ -290,7 +289,7 @@ class Saver {
 
 }  // namespace
 
-PreparedSave prepare_save(const std::string& directory, const Tree& tree,
+PreparedSave prepare_save(const OutputFolder& directory, const Tree& tree,
                           const SaveContext& context) {
   return Saver(directory, tree, context).prepare();
 }

@@ -8,6 +8,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/handlers/array_writer.h>
+#include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/orbax/save/item_writer.h>
 #include <cairn/orbax/save/save_progress.h>
 
@@ -54,7 +55,7 @@ struct PreparedSave {
 
 // Does the work that must be complete before the caller continues: passes the leaves to their type
 // handlers. What the context points to must live until PreparedSave::write returns.
-PreparedSave prepare_save(const std::string& directory, const Tree& tree,
+PreparedSave prepare_save(const OutputFolder& directory, const Tree& tree,
                           const SaveContext& context);
 
 }  // namespace cairn::inline v0::orbax

@@ -5,7 +5,6 @@
 #include <cairn/base/executor.h>
 #include <cairn/orbax/commit/checkpoint_transaction.h>
 #include <cairn/orbax/handlers.h>
-#include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>
@@ -38,11 +37,11 @@ CompressionReport save_items(const std::string& path, ItemsSave save, const Save
   const distributed::ProcessGroup group(job);
   const Workers workers(options.resources.threads);
   CompressionReport report;
-  const auto folder_of = [&](const std::string& folder, const std::string& item) {
-    return save.content.items.empty() ? folder : join(folder, item);
+  const auto folder_of = [&](const OutputFolder& folder, const std::string& item) {
+    return save.content.items.empty() ? folder : folder.child(item);
   };
   SaveProgress progress(options.progress);
-  const auto write = [&](const std::string& folder) {
+  const auto write = [&](const OutputFolder& folder) {
     for (SavedTree& tree : save.trees) progress.expect(tree.item);
     progress.run([&] {
       for (SavedTree& tree : save.trees)
@@ -52,8 +51,8 @@ CompressionReport save_items(const std::string& path, ItemsSave save, const Save
             report);
     });
   };
-  const auto prepare = [&](const std::string& folder) { return [&, folder] { write(folder); }; };
-  const auto finalize = [&](const std::string& folder) {
+  const auto prepare = [&](const OutputFolder& folder) { return [&, folder] { write(folder); }; };
+  const auto finalize = [&](const OutputFolder& folder) {
     for (const SavedTree& tree : save.trees)
       if (!group.is_single())
         finalize_item(folder_of(folder, tree.name),
@@ -89,13 +88,13 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
                                              .for_later = options.reuse == Reuse::kUnchanged,
                                              .observer = options.observer},
                                    .progress = &progress};
-  const auto prepare = [&](const std::string& folder) -> std::function<void()> {
+  const auto prepare = [&](const OutputFolder& folder) -> std::function<void()> {
     auto prepared = orbax::prepare_save(folder, tree, context);
     return [write = std::move(prepared.write), &progress, &options] {
       progress.run([&] { write({.memory = options.resources.memory}); });
     };
   };
-  const auto finalize = [&](const std::string& folder) {
+  const auto finalize = [&](const OutputFolder& folder) {
     orbax::finalize_item(folder, {.threads = options.resources.threads,
                                   .registry = context.registry,
                                   .observer = options.observer});

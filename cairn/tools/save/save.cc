@@ -79,12 +79,12 @@ void save_file(TargetFormat format, const std::string& path, const Tree& tree,
 }  // namespace
 
 void save(const std::string& path, const Tree& tree, const SaveOptions& options) {
-  save_as(save_format_of(local_path(path)), path, tree, options);
+  save_as(save_format_of(normal_path(path)), path, tree, options);
 }
 
 void save_as(TargetFormat format, const std::string& path, const Tree& tree,
              const SaveOptions& options) {
-  const std::string where = local_path(path);
+  const std::string where = normal_path(path);
   SaveOptions chosen = options;
   switch (format) {
     case TargetFormat::kOrbaxZarr3:
@@ -107,7 +107,7 @@ void save_as(TargetFormat format, const std::string& path, const Tree& tree,
       return with_cancellation(Cancellation(options.cancel, options.save_timeout), where,
                                [&] { save_file(format, where, tree, options); });
   }
-  chosen.reuse_from = local_path(options.reuse_from);
+  chosen.reuse_from = normal_path(options.reuse_from);
   save_orbax(where, tree, chosen);
 }
 

@@ -30,7 +30,8 @@ struct MergeOcdbtOptions {
   // Store nodes below "ocdbt_meta/"; the values stay in the merged databases.
   bool store_ocdbt_metadata_and_values_separately = false;
   Resources resources = {};
-  Observer observer = {};  // told about save.merged; null: nobody
+  Observer observer = {};   // told about save.merged; null: nobody
+  StoreOptions store = {};  // how to reach the store, if the folder is a URL
 };
 // Merges the databases ocdbt.process_* of a folder, if any exist, into the folder's own database,
 // by reference, in one commit; the merged databases stay. Returns their number. Makes nothing

@@ -1,0 +1,123 @@
+// claimed_store.cc -- creates values, and keeps account of them.
+#include <cairn/kvstore/folders/claimed_store.h>
+
+#include <cairn/base/memory/raw_bytes.h>
+#include <cairn/error.h>
+
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+// A value of up to kSmallValue is stored with one conditional write. A larger one is passed on as it
+// comes, to a name that nobody else uses: a data file, or a chunk.
+class ClaimedAppender final : public Appender {
+ public:
+  ClaimedAppender(ClaimedStore& store, KvStore& base, std::string key)
+      : store_(store), base_(base), key_(std::move(key)) {}
+
+  void append(std::span<const ByteView> parts) override {
+    for (const ByteView part : parts) size_ += part.size();
+    if (large_) return large_->append(parts);
+    if (size_ <= kSmallValue) {
+      for (const ByteView part : parts) small_.insert(small_.end(), part.begin(), part.end());
+      return;
+    }
+    large_ = base_.append(key_);
+    if (!small_.empty()) {
+      const ByteView begun = small_;
+      large_->append({&begun, 1});
+      small_ = {};
+    }
+    large_->append(parts);
+  }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  void commit() override {
+    if (!large_) return store_.write(key_, small_);
+    large_->commit();
+    store_.note(key_, size_);
+  }
+
+ private:
+  static constexpr std::uint64_t kSmallValue = std::uint64_t{4} << 20U;
+
+  ClaimedStore& store_;
+  KvStore& base_;
+  std::string key_;
+  RawBytes small_;
+  std::unique_ptr<Appender> large_;  // null: small_ has all
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+void ClaimedStore::refuse(std::string_view key, std::string_view why) const {
+  throw Error(Code::kUnavailable, base_->describe(key) + ": " + std::string(why) +
+                                      "; another save writes to the same place");
+}
+
+void ClaimedStore::note(std::string_view key, std::uint64_t size) {
+  const std::scoped_lock lock(mutex_);
+  written_.insert_or_assign(std::string(key), size);
+}
+
+bool ClaimedStore::is_own(std::string_view key) const {
+  const std::scoped_lock lock(mutex_);
+  return written_.contains(key);
+}
+
+void ClaimedStore::write(std::string_view key, ByteView value) {
+  if (!replace_if(key, std::nullopt, value)) refuse(key, "is written twice");
+}
+
+void ClaimedStore::rewrite(std::string_view key, ByteView before, ByteView value) {
+  if (!replace_if(key, before, value)) refuse(key, "has been replaced");
+}
+
+bool ClaimedStore::replace_if(std::string_view key, std::optional<ByteView> expected,
+                              ByteView value) {
+  // A value of another save must not become part of this one, as a database would let it.
+  if (expected && !is_own(key)) refuse(key, "was added meanwhile");
+  if (!base_->replace_if(key, expected, value)) {
+    if (!is_own(key)) refuse(key, "is there already");
+    return false;
+  }
+  note(key, value.size());
+  return true;
+}
+
+void ClaimedStore::remove(std::string_view key) {
+  base_->remove(key);
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = written_.find(key); found != written_.end()) written_.erase(found);
+}
+
+void ClaimedStore::remove_all(const std::vector<std::string>& keys) {
+  base_->remove_all(keys);
+  const std::scoped_lock lock(mutex_);
+  for (const std::string& key : keys) written_.erase(key);
+}
+
+std::unique_ptr<Appender> ClaimedStore::append(std::string_view key) {
+  return std::make_unique<ClaimedAppender>(*this, *base_, std::string(key));
+}
+
+void ClaimedStore::check_stored(bool is_only_writer) const {
+  const std::vector<ListEntry> stored = base_->list("");
+  const std::scoped_lock lock(mutex_);
+  std::size_t found = 0;
+  for (const ListEntry& entry : stored) {
+    const auto own = written_.find(entry.key);
+    if (own == written_.end() && is_only_writer) refuse(entry.key, "was added meanwhile");
+    if (own == written_.end()) continue;
+    if (own->second != entry.size) refuse(entry.key, "has been replaced");
+    ++found;
+  }
+  if (found == written_.size()) return;
+  std::map<std::string_view, std::uint64_t> sizes;
+  for (const ListEntry& entry : stored) sizes.emplace(entry.key, entry.size);
+  for (const auto& [key, size] : written_)
+    if (!sizes.contains(key)) refuse(key, "has been removed");
+}
+
+}  // namespace cairn::inline v0

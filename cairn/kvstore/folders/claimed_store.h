@@ -1,0 +1,62 @@
+// claimed_store.h -- ClaimedStore, a store in which one save creates values and replaces none but
+// its own, so that two saves to one place cannot mix.
+#pragma once
+
+#include <cairn/kvstore/routing_store.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline v0 {
+
+// What write() stores must not be there yet: throws unavailable if it is, because another save has
+// stored it. Only large values are stored without this condition, which no store has for them.
+// Safe to use from many threads.
+class ClaimedStore final : public RoutingStore {
+ public:
+  explicit ClaimedStore(StorePtr base) : base_(std::move(base)) {}
+
+  // Replaces a value that was written here with `before`. Throws unavailable if it is no longer
+  // that value.
+  void rewrite(std::string_view key, ByteView before, ByteView value);
+  // Lists the store. Throws unavailable if a value that was written here is missing or has another
+  // size; if `is_only_writer`, also if there are others.
+  void check_stored(bool is_only_writer) const;
+  // Notes a value that was written here.
+  void note(std::string_view key, std::uint64_t size);
+
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    return base_->list(prefix);
+  }
+  StoreListing list_level(std::string_view prefix) const override {
+    return base_->list_level(prefix);
+  }
+  StoreListing list_values(std::string_view prefix, std::size_t most) const override {
+    return base_->list_values(prefix, most);
+  }
+  void write(std::string_view key, ByteView value) override;
+  void remove(std::string_view key) override;
+  void remove_all(const std::vector<std::string>& keys) override;
+  // Throws unavailable for a value that another save has stored.
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override;
+  std::unique_ptr<Appender> append(std::string_view key) override;
+
+ private:
+  [[nodiscard]] Target find(std::string_view key) const override {
+    return {base_.get(), std::string(key)};
+  }
+  [[nodiscard]] bool is_own(std::string_view key) const;
+  [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
+
+  StorePtr base_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::uint64_t, std::less<>> written_;  // key -> size in bytes
+};
+
+}  // namespace cairn::inline v0

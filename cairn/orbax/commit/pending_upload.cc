@@ -1,0 +1,103 @@
+// pending_upload.cc -- claims a prefix of a store, and commits what was written to it.
+#include <cairn/orbax/commit/pending_upload.h>
+
+#include <cairn/base/cancellation.h>
+#include <cairn/base/text.h>
+#include <cairn/error.h>
+#include <cairn/kvstore/folders/resolve.h>
+#include <cairn/orbax/commit/in_store.h>
+#include <cairn/orbax/layout/contents.h>
+#include <cairn/orbax/layout/layout.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stop_token>
+#include <utility>
+
+namespace cairn::inline v0::orbax {
+namespace {
+
+constexpr std::chrono::seconds kMostCleanup{10};
+
+}  // namespace
+
+std::string PendingUpload::url_for(const std::string& url) {
+  check_can_write(url);
+  std::string path = normal_path(url);
+  if (path.find(kTemporaryMark) != std::string::npos)
+    throw Error(Code::kInvalidArgument, path + ": a name with '" + std::string(kTemporaryMark) +
+                                            "' is reserved for unfinished checkpoints");
+  if (!is_store_url(parent_of(path)))
+    throw Error(Code::kInvalidArgument,
+                path + ": a bucket cannot be a checkpoint; add a name behind it");
+  return path;
+}
+
+PendingUpload::PendingUpload(const std::string& url, IfExists if_exists,
+                             const StoreOptions& options)
+    : url_(url_for(url)),
+      base_(open_store(url_, options)),
+      store_(std::make_shared<ClaimedStore>(base_)) {
+  clear_target(if_exists);
+}
+
+// Makes room for the new checkpoint.
+void PendingUpload::clear_target(IfExists if_exists) {
+  const FolderPtr old = OutputFolder(base_, url_).try_open();
+  if (old == nullptr) return;
+  const bool unfinished = is_unfinished(*old);
+  if (!unfinished && if_exists == IfExists::kFail)
+    throw Error(Code::kAlreadyExists, url_ +
+                                          ": already exists; choose another path, or allow "
+                                          "replacing it with --force (if_exists)");
+  check_only_checkpoint(old, unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget);
+  with_context(
+      [&] {
+        return url_ + (unfinished ? ": the leftovers of an interrupted save cannot be removed"
+                                  : ": the older checkpoint cannot be removed");
+      },
+      [&] { remove_in_store(*base_, ""); });
+}
+
+void PendingUpload::write_record(std::string_view name, std::string_view text) {
+  const auto before = records_.find(name);
+  if (before == records_.end())
+    store_->write(name, as_bytes(text));
+  else
+    store_->rewrite(name, as_bytes(before->second), as_bytes(text));
+  records_.insert_or_assign(std::string(name), std::string(text));
+}
+
+bool PendingUpload::has_own_records() const {
+  return std::ranges::all_of(records_, [&](const auto& record) {
+    const auto stored = base_->read_at_most(record.first, kMaxMetadataFile);
+    return stored && as_text(*stored) == record.second;
+  });
+}
+
+void PendingUpload::commit(const std::function<void()>& write_metadata, SyncedFiles* /*synced*/) {
+  store_->check_stored(!leave_);
+  throw_if_cancelled();
+  const CancellationScope too_late{Cancellation()};
+  write_metadata();
+  const std::string marker = commit_text(url_);
+  store_->write(kCommitFile, as_bytes(marker));
+  committed_ = true;
+  // A save that has begun in the last moment has removed everything but the marker.
+  if (has_own_records()) return;
+  base_->remove(kCommitFile);
+  throw Error(Code::kUnavailable,
+              url_ + ": another save has replaced the checkpoint while it was committed");
+}
+
+PendingUpload::~PendingUpload() {
+  if (committed_ || leave_ || records_.empty()) return;
+  try {
+    const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
+    if (has_own_records()) remove_in_store(*base_, "");
+  } catch (const Error&) {
+    // The error that prevented the commit is more informative.
+  }
+}
+
+}  // namespace cairn::inline v0::orbax

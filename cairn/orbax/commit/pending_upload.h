@@ -1,0 +1,62 @@
+// pending_upload.h -- PendingUpload, a checkpoint that is written to a store. A store has no folders
+// to rename, so it is written in place, as Orbax writes to gs:// (in_place.h):
+//
+//   <target>/_CHECKPOINT_METADATA   first, with the start time alone: it claims the place
+//   <target>/...                    the items
+//   <target>/_CHECKPOINT_METADATA   again, with the commit time
+//   <target>/commit_success.txt     last
+//
+// Each value is created and none replaced (claimed_store.h), the marker too: of two saves, one wins.
+// A save cannot tell whether the writer of an unfinished checkpoint still lives. It removes what is
+// there and begins anew, as Orbax does. The other one then finds its record replaced and fails.
+#pragma once
+
+#include <cairn/kvstore/folders/claimed_store.h>
+#include <cairn/orbax/commit/pending_place.h>
+#include <cairn/storage/store_options.h>
+#include <cairn/types.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace cairn::inline v0::orbax {
+
+// The prefix of one save. Not safe for concurrent use; its folder() is.
+class PendingUpload final : public PendingPlace {
+ public:
+  // Removes what an interrupted save has left, or with kReplace an older checkpoint. Throws
+  // already_exists if a checkpoint exists and may not be replaced, or if there is anything besides
+  // a checkpoint (contents.h). Throws invalid_argument for a URL that cannot name a checkpoint, and
+  // unimplemented for a store that cannot be written.
+  PendingUpload(const std::string& url, IfExists if_exists, const StoreOptions& options);
+  // Gives up removing after ten seconds.
+  ~PendingUpload() override;
+
+  // Returns the URL without a final '/'. Throws as the constructor does for an invalid URL.
+  static std::string url_for(const std::string& url);
+
+  [[nodiscard]] OutputFolder folder() const override { return {store_, url_}; }
+  [[nodiscard]] std::string target() const override { return url_; }
+  [[nodiscard]] bool is_in_place() const override { return true; }
+  void leave_if_not_committed() override { leave_ = true; }
+  void remove_if_not_committed() override { leave_ = false; }
+  void write_record(std::string_view name, std::string_view text) override;
+  // Throws unavailable if another save has written to the place meanwhile.
+  void commit(const std::function<void()>& write_metadata, SyncedFiles* synced) override;
+
+ private:
+  void clear_target(IfExists if_exists);
+  [[nodiscard]] bool has_own_records() const;
+
+  std::string url_;
+  StorePtr base_;
+  std::shared_ptr<ClaimedStore> store_;
+  std::map<std::string, std::string, std::less<>> records_;  // name -> what was written last
+  bool committed_ = false;
+  bool leave_ = false;
+};
+
+}  // namespace cairn::inline v0::orbax
