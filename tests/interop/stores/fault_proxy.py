@@ -55,12 +55,13 @@ KINDS = {
 
 @dataclasses.dataclass
 class Fault:
-    """One kind of fault, and which requests get it: every k-th or the n-th that matches."""
+    """One kind of fault, and which requests get it: every k-th, the n-th, or all after some."""
 
     kind: str
     every: int = 0
     phase: int = 0  # of `every`: request 3, 3 + k, 3 + 2k, ... for phase 3
     nth: int = 0  # from 1
+    after: int = -1  # all requests after so many: the store is gone; -1: none
     match: str = ""  # a regular expression on "METHOD target"
     limit: int = 0  # no more than so many; 0: no limit
     retry_after: str = ""
@@ -71,7 +72,7 @@ class Fault:
     def __post_init__(self):
         if self.kind not in KINDS:
             raise ValueError(f"no fault '{self.kind}'; there are {', '.join(KINDS)}")
-        for name in ("every", "phase", "nth", "limit"):
+        for name in ("every", "phase", "nth", "after", "limit"):
             setattr(self, name, int(getattr(self, name)))
         self.stall_seconds = float(self.stall_seconds)
 
@@ -80,7 +81,11 @@ class Fault:
         if not re.search(self.match, request):
             return False
         self.seen += 1
-        due = self.seen == self.nth or (self.every and self.seen % self.every == self.phase)
+        due = (
+            self.seen == self.nth
+            or (self.every and self.seen % self.every == self.phase)
+            or 0 <= self.after < self.seen
+        )
         if not due or (self.limit and self.made >= self.limit):
             return False
         self.made += 1
