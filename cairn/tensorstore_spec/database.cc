@@ -12,19 +12,28 @@
 namespace cairn::inline v0::tensorstore_spec {
 namespace {
 
-StorePtr parse_base(const Json& spec, const std::string& pointer, const SpecContext& context) {
-  const StoreLocation location = parse_store_location(spec, pointer, context);
+StoreLocation parse_base(const Json& spec, const std::string& pointer, const Scope& scope) {
+  StoreLocation location = parse_store_location(spec, pointer, scope);
   if (location.database)
     refuse(pointer, "Cairn does not support a database inside a database", Code::kUnimplemented);
+  return location;
+}
+
+StorePtr open_base(const StoreLocation& location) {
   return location.below(folder_prefix(location.path));
 }
 
-StorePtr parse_bases(Members& members, const SpecContext& context) {
-  StorePtr base = parse_base(members.require("base"), members.pointer("base"), context);
+StorePtr parse_bases(Members& members, const Scope& scope) {
+  const StoreLocation place = parse_base(members.require("base"), members.pointer("base"), scope);
+  StorePtr base = open_base(place);
   const Json* other = members.take("manifest");
   if (!other) return base;
-  StorePtr manifest = parse_base(*other, members.pointer("manifest"), context);
-  if (manifest->describe(ocdbt::kManifestKey) == base->describe(ocdbt::kManifestKey)) return base;
+  const StoreLocation other_place = parse_base(*other, members.pointer("manifest"), scope);
+  StorePtr manifest = open_base(other_place);
+  // Other stores of one name can be different stores: buckets of two servers, for example.
+  if (place.is_files && other_place.is_files &&
+      manifest->describe(ocdbt::kManifestKey) == base->describe(ocdbt::kManifestKey))
+    return base;
   return route_manifest(std::move(base), std::move(manifest));
 }
 
@@ -131,9 +140,9 @@ void check_no_version(const Database& database) {
                 "\"version\" out to write");
 }
 
-StoreLocation parse_database(Members& members, const SpecContext& context) {
+StoreLocation parse_database(Members& members, const Scope& outer) {
   Database database;
-  database.base = parse_bases(members, context);
+  database.base = parse_bases(members, outer.inside(members));
   database.version = parse_version(members);
   database.options = parse_writer_options(members);
   StoreLocation location;
@@ -142,7 +151,7 @@ StoreLocation parse_database(Members& members, const SpecContext& context) {
   (void)members.integer("experimental_read_coalescing_threshold_bytes", 0);
   (void)members.integer("experimental_read_coalescing_merged_bytes", 0);
   (void)members.text("experimental_read_coalescing_interval");
-  members.pass_over_resources({"cache_pool", "data_copy_concurrency", "context"});
+  members.pass_over_resources({"cache_pool", "data_copy_concurrency"});
   members.reject_unsupported({"coordinator"});
   members.finish();
   if (const Json* config = members.take("config"))

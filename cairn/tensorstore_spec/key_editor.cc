@@ -105,10 +105,13 @@ void KeyEditor::clear() {
     return commit([&](ocdbt::Writer::Stream& stream) {
       stream.remove_range(KeyRange::with_prefix(prefix_));
     });
-  if (place_.is_files && prefix_.find_first_not_of('/') == std::string::npos)
+  if (place_.is_external && prefix_.find_first_not_of('/') == std::string::npos)
     throw Error(Code::kInvalidArgument,
                 "\"delete_existing\" would remove everything: the store's path is empty");
-  remove_range(*reader(), KeyRange::with_prefix(""));
+  const StorePtr store = reader();
+  std::vector<std::string> keys;
+  for (ListEntry& entry : store->list("")) keys.push_back(std::move(entry.key));
+  store->remove_all(keys);
 }
 
 }  // namespace cairn::inline v0::tensorstore_spec

@@ -147,16 +147,16 @@ SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options) {
   if (members.text("driver") != "json")
     refuse(members.pointer("driver"), "expected \"json\": arrays are opened with open_array_spec");
   auto state = std::make_shared<SpecJson::State>();
-  const SpecContext context = options.context.value_or(SpecContext());
-  state->location = tensorstore_spec::parse_store_location(members.require("kvstore"),
-                                                           members.pointer("kvstore"), context);
+  const tensorstore_spec::Scope scope(options.context.value_or(SpecContext()));
+  state->location = tensorstore_spec::parse_store_location(
+      members.require("kvstore"), members.pointer("kvstore"), scope.inside(members));
   state->pointer = members.text("json_pointer").value_or("");
   state->parts = pointer_parts(state->pointer, members.pointer("json_pointer"));
   if (const auto dtype = members.text("dtype"); dtype && *dtype != "json")
     refuse(members.pointer("dtype"), "expected \"json\"");
   (void)members.integer("rank", 0, 0);
   (void)members.take("recheck_cached_data");
-  members.pass_over_resources({"cache_pool", "data_copy_concurrency", "context"});
+  members.pass_over_resources({"cache_pool", "data_copy_concurrency"});
   members.reject_unsupported({"schema", "transform"});
   members.finish();
   const std::string& path = state->location.path;

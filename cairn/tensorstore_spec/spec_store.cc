@@ -18,7 +18,8 @@ StoreLocation parse_kv_spec(std::string_view spec, const SpecContext& context) {
   const bool is_json =
       start != std::string_view::npos && (spec[start] == '{' || spec[start] == '"');
   return tensorstore_spec::parse_store_location(
-      is_json ? tensorstore_spec::parse_spec(spec) : Json(spec), "", context);
+      is_json ? tensorstore_spec::parse_spec(spec) : Json(spec), "",
+      tensorstore_spec::Scope(context));
 }
 
 bool has_version(const tensorstore_spec::Database& database) {

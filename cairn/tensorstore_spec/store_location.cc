@@ -1,9 +1,10 @@
-// store_location.cc -- the drivers file and memory, and store URLs.
+// store_location.cc -- chooses the driver of a store or of a URL; the drivers file and memory.
 #include <cairn/tensorstore_spec/store_location.h>
 
 #include <cairn/base/text.h>
 #include <cairn/kvstore/url.h>
 #include <cairn/tensorstore_spec/members.h>
+#include <cairn/tensorstore_spec/object_location.h>
 
 #include <algorithm>
 #include <map>
@@ -15,9 +16,16 @@ namespace cairn::inline v0 {
 struct SpecContext::State {
   std::mutex mutex;
   std::map<std::string, StorePtr> memory;
+  StoreOptions store_options;
 };
 
 SpecContext::SpecContext() : state_(std::make_shared<State>()) {}
+
+SpecContext::SpecContext(StoreOptions store_options) : state_(std::make_shared<State>()) {
+  state_->store_options = std::move(store_options);
+}
+
+const StoreOptions& SpecContext::store_options() const { return state_->store_options; }
 
 StorePtr SpecContext::memory_store(const std::string& name) const {
   const std::lock_guard lock(state_->mutex);
@@ -41,6 +49,7 @@ StoreLocation files(std::string path, Durability durability) {
   StoreLocation location;
   location.path = std::move(path);
   location.is_files = true;
+  location.is_external = true;
   location.below = [durability](const std::string& prefix) {
     return open_file_store(prefix.empty() ? "." : prefix, durability);
   };
@@ -80,12 +89,12 @@ StoreLocation parse_memory(Members& members, const SpecContext& context) {
                 context.memory_store(name.substr(std::min(name.size(), kResource.size() + 1))));
 }
 
-StoreLocation parse_url(const std::string& url, const std::string& pointer,
-                        const SpecContext& context) {
+StoreLocation parse_url(const std::string& url, const std::string& pointer, const Scope& scope) {
   constexpr std::string_view kMemory = "memory://";
   if (url.find('|') != std::string::npos)
     refuse(pointer, "Cairn does not read URLs with \"|\"; write the store as an object",
            Code::kUnimplemented);
+  if (is_object_url(url)) return parse_object_url(url, pointer, scope);
   return with_context(
       [&] { return "spec " + pointer; },
       [&] {
@@ -93,9 +102,10 @@ StoreLocation parse_url(const std::string& url, const std::string& pointer,
           return files(checked_path(file_url_path(url), pointer), Durability::kSynced);
         if (url.starts_with(kMemory))
           return memory(percent_decoded(std::string_view(url).substr(kMemory.size()), url),
-                        context.memory_store());
-        throw Error(Code::kUnimplemented,
-                    "Cairn has no store for \"" + url + "\"; it has file:// and memory://");
+                        scope.context().memory_store());
+        throw Error(Code::kUnimplemented, "Cairn has no store for URLs that begin with \"" +
+                                              url.substr(0, url.find(':')) +
+                                              ":\"; it has file, memory, gs, s3, http and https");
       });
 }
 
@@ -107,17 +117,21 @@ std::string folder_prefix(std::string path) {
 }
 
 StoreLocation parse_store_location(const Json& spec, const std::string& pointer,
-                                   const SpecContext& context) {
-  if (const std::string* url = spec.as_string()) return parse_url(*url, pointer, context);
+                                   const Scope& scope) {
+  if (const std::string* url = spec.as_string()) return parse_url(*url, pointer, scope);
   Members members(spec, pointer);
   (void)members.require("driver");
   const std::string driver = *members.text("driver");
   if (driver == "file") return parse_files(members);
-  if (driver == "memory") return parse_memory(members, context);
-  if (driver == "ocdbt") return parse_database(members, context);
-  refuse(members.pointer("driver"),
-         "Cairn has no store driver \"" + driver + "\"; it has file, memory and ocdbt",
-         Code::kUnimplemented);
+  if (driver == "memory") return parse_memory(members, scope.context());
+  if (driver == "ocdbt") return parse_database(members, scope);
+  if (driver == "gcs") return parse_gcs(members, scope);
+  if (driver == "s3") return parse_s3(members, scope);
+  if (driver == "http") return parse_http(members, scope);
+  refuse(
+      members.pointer("driver"),
+      "Cairn has no store driver \"" + driver + "\"; it has file, memory, ocdbt, gcs, s3 and http",
+      Code::kUnimplemented);
 }
 
 }  // namespace tensorstore_spec

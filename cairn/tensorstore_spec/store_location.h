@@ -1,11 +1,11 @@
-// store_location.h -- the key-value stores that specs name: directories, memory, OCDBT databases on
-// top of them, and URLs for these.
+// store_location.h -- the key-value stores that specs name: directories, memory, object stores,
+// OCDBT databases on top of them, and URLs for these.
 #pragma once
 
 #include <cairn/base/json/json.h>
 #include <cairn/ocdbt/write/writer.h>
 #include <cairn/storage/kvstore.h>
-#include <cairn/storage/tensorstore_spec.h>
+#include <cairn/tensorstore_spec/scope.h>
 #include <cairn/zarr/write/write_array.h>
 
 #include <functional>
@@ -34,14 +34,15 @@ struct StoreLocation {
   std::function<StorePtr(const std::string& prefix)> below;
   std::shared_ptr<const Database> database;  // not null: the store is this database
   bool is_files = false;
+  bool is_external = false;  // files and objects: never removed as a whole
 };
 
 // Parses a store. `pointer` is the location of `spec`, for messages. Throws what open_array_spec
 // throws.
 StoreLocation parse_store_location(const Json& spec, const std::string& pointer,
-                                   const SpecContext& context);
+                                   const Scope& scope);
 // Parses the remaining members of {"driver":"ocdbt"}.
-StoreLocation parse_database(class Members& members, const SpecContext& context);
+StoreLocation parse_database(Members& members, const Scope& scope);
 // Returns the prefix of keys below a path: appends '/' if the path does not end in one. An empty
 // path stays empty.
 std::string folder_prefix(std::string path);

@@ -154,12 +154,12 @@ void check_recheck(Members& members, const char* name) {
 }
 
 ZarrSpec parse_zarr(Members& members, int zarr_format, const OpenSpecOptions& options,
-                    const SpecContext& context) {
+                    const Scope& scope) {
   ZarrSpec spec;
   spec.pointer = members.here();
   spec.zarr_format = zarr_format;
-  spec.location =
-      parse_store_location(members.require("kvstore"), members.pointer("kvstore"), context);
+  spec.location = parse_store_location(members.require("kvstore"), members.pointer("kvstore"),
+                                       scope.inside(members));
   if (const auto path = members.text("path"))
     spec.location.path = folder_prefix(std::move(spec.location.path)) + *path;
   spec.metadata_key =
@@ -177,8 +177,7 @@ ZarrSpec parse_zarr(Members& members, int zarr_format, const OpenSpecOptions& op
   check_recheck(members, "recheck_cached_data");
   check_recheck(members, "recheck_cached_metadata");
   (void)members.flag("assume_cached_metadata");
-  members.pass_over_resources(
-      {"cache_pool", "metadata_cache_pool", "data_copy_concurrency", "context"});
+  members.pass_over_resources({"cache_pool", "metadata_cache_pool", "data_copy_concurrency"});
   if (zarr_format == 2) members.reject_unsupported({"field"});
   members.finish();
   return spec;
@@ -191,7 +190,7 @@ CastSpec parse_cast(Members& members) {
   if (!cast.wanted.dtype)
     refuse(members.pointer("dtype"), "is missing: give the type to cast elements to");
   cast.dtype = *cast.wanted.dtype;
-  members.pass_over_resources({"context", "data_copy_concurrency"});
+  members.pass_over_resources({"data_copy_concurrency"});
   members.finish();
   return cast;
 }
@@ -213,6 +212,7 @@ void Wanted::check(DType actual, const Shape& actual_shape, const std::string& p
 
 ArraySpec parse_array_spec(const Json& spec, const OpenSpecOptions& options,
                            const SpecContext& context) {
+  Scope scope(context);
   if (spec.as_string())
     refuse("", "Cairn does not read specs that are URLs; write the spec as an object",
            Code::kUnimplemented);
@@ -223,7 +223,7 @@ ArraySpec parse_array_spec(const Json& spec, const OpenSpecOptions& options,
     (void)members.require("driver");
     const std::string driver = *members.text("driver");
     if (driver == "zarr" || driver == "zarr2" || driver == "zarr3") {
-      out.array = parse_zarr(members, driver == "zarr3" ? 3 : 2, options, context);
+      out.array = parse_zarr(members, driver == "zarr3" ? 3 : 2, options, scope);
       return out;
     }
     if (driver == "json")
@@ -233,6 +233,7 @@ ArraySpec parse_array_spec(const Json& spec, const OpenSpecOptions& options,
       refuse(members.pointer("driver"),
              "Cairn has no driver \"" + driver + "\"; it has zarr, zarr3 and cast",
              Code::kUnimplemented);
+    scope = scope.inside(members);
     at = &members.require("base");
     out.casts.push_back(parse_cast(members));
     pointer = members.pointer("base");

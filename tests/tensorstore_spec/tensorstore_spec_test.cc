@@ -192,7 +192,7 @@ TEST(SpecArray, RefusesByPlace) {
       {R"({"driver":"n5"})", Code::kUnimplemented, "spec /driver: "},
       {R"({"driver":"json","kvstore":"memory://x"})", Code::kInvalidArgument, "open_json_spec"},
       {R"({"driver":"zarr"})", Code::kInvalidArgument, "spec /kvstore: is missing"},
-      {R"({"driver":"zarr","kvstore":"s3://b/x"})", Code::kUnimplemented, "spec /kvstore: "},
+      {R"({"driver":"zarr","kvstore":"hf://b/x"})", Code::kUnimplemented, "spec /kvstore: "},
       {R"({"driver":"zarr","kvstore":"file://relative"})", Code::kInvalidArgument,
        "spec /kvstore: "},
       {R"({"driver":"zarr","kvstore":"memory://%4"})", Code::kInvalidArgument, "spec /kvstore: "},
@@ -365,9 +365,9 @@ TEST(SpecStore, Refused) {
               FailsWith(Code::kUnimplemented, "needs a store with the driver ocdbt"));
   EXPECT_THAT([] { open_kv_transaction(R"({"driver":"ocdbt","base":"memory://x/","version":1})"); },
               FailsWith(Code::kInvalidArgument, "leave \"version\" out"));
-  EXPECT_THAT([] { open_kv_store(R"({"driver":"gcs","bucket":"b"})"); },
+  EXPECT_THAT([] { open_kv_store(R"({"driver":"zip","base":"memory://"})"); },
               FailsWith(Code::kUnimplemented, "spec /driver: "));
-  EXPECT_THAT([] { open_kv_store("s3://bucket/x"); }, FailsWith(Code::kUnimplemented, "s3://"));
+  EXPECT_THAT([] { open_kv_store("s3+http://h/b"); }, FailsWith(Code::kUnimplemented, "s3+http:"));
   EXPECT_THAT([] { open_kv_store(R"({"driver":"file","paths":"x"})"); },
               FailsWith(Code::kInvalidArgument, "spec /paths: unknown member"));
   EXPECT_THAT([] { open_kv_store("{"); }, FailsWith(Code::kInvalidArgument, "spec: "));

@@ -3,11 +3,12 @@
 //
 //   {"driver":"zarr","kvstore":{"driver":"ocdbt","base":"file:///ckpt/","path":"params.w"}}
 //
-// Supported are the drivers zarr, zarr3 and cast over file, memory and ocdbt stores (json:
-// open_json_spec; stores: open_kv_store), and the members that docs/tensorstore-spec.md lists. An
-// unsupported member or driver is refused, and the error gives its place in the spec
-// ("/kvstore/base/driver"): Cairn never ignores a member that could change the meaning of a spec.
-// Malformed specs are invalid_argument; features that only TensorStore has are unimplemented.
+// Supported are the drivers zarr, zarr3 and cast over the stores file, memory, gcs, s3, http and
+// ocdbt (json: open_json_spec; stores: open_kv_store), and the members that
+// docs/tensorstore-spec.md lists. An unsupported member or driver is refused, and the error gives
+// its place in the spec ("/kvstore/base/driver"): Cairn never ignores a member that could change
+// the meaning of a spec. Malformed specs are invalid_argument; features that only TensorStore has
+// are unimplemented.
 #pragma once
 
 #include <cairn/error.h>
@@ -25,11 +26,16 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-// Resources shared by all specs opened with the same context: stores in memory. Copies are the same
-// context. Safe to use from many threads.
+// Resources shared by all specs opened with the same context: stores in memory, and options of
+// object stores. Copies are the same context. Safe to use from many threads.
 class SpecContext {
  public:
   SpecContext();
+  // The options count for what a spec with the driver gcs, s3 or http leaves out. If they have
+  // credentials, an "endpoint" of a spec must equal theirs, because the keys are for that server.
+  // Anonymous access also overrides the credentials of a spec.
+  explicit SpecContext(StoreOptions store_options);
+  [[nodiscard]] const StoreOptions& store_options() const;
   // The store of {"driver":"memory"}; with a name, of
   // "memory_key_value_store":"memory_key_value_store#name". Created on first use.
   [[nodiscard]] StorePtr memory_store(const std::string& name = "") const;
@@ -113,11 +119,10 @@ class SpecJson {
 // Opens the value without reading anything.
 SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options = {});
 
-// Opens the key-value store of a spec: {"driver":"file"|"memory"|"ocdbt", ...} or a URL. The path
-// of the spec is a prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a
-// database see the newest version, and each write is one commit; for many changes use
-// open_kv_transaction. A spec that names a version opens that version for reading. Throws data_loss
-// for a damaged database.
+// Opens the key-value store of a spec, an object with a "driver" or a URL. The path of the spec is a
+// prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a database see the
+// newest version, and each write is one commit; for many changes use open_kv_transaction. A spec
+// that names a version opens that version for reading. Throws data_loss for a damaged database.
 StorePtr open_kv_store(std::string_view spec, const SpecContext& context = {});
 
 // Begins a transaction on the database of a spec, with the options of the spec (config,

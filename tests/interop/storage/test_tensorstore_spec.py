@@ -369,7 +369,7 @@ def test_malformed_specs(scratch):
     # What TensorStore can do and Cairn says it cannot.
     refused = [(good | {"kvstore": "memory://|ocdbt:"}, "/kvstore"), (good | {"kvstore": db | {"version": "2020-01-01T00:00:00Z"}}, "/kvstore/version"), (good | {"schema": {"fill_value": 5}}, "/schema/fill_value"),
                (good | {"schema": {"chunk_layout": {}}}, "/schema/chunk_layout"), (good | {"transform": {"input_inclusive_min": [1, 0], "input_exclusive_max": [4, 3]}}, "/transform/input_inclusive_min"),
-               (good | {"transform": {"input_rank": 2, "output": [{"input_dimension": 1}, {"input_dimension": 0}]}}, "/transform/output"), (good | {"kvstore": {"driver": "gcs", "bucket": "abc"}}, "/kvstore/driver"),
+               (good | {"transform": {"input_rank": 2, "output": [{"input_dimension": 1}, {"input_dimension": 0}]}}, "/transform/output"), (good | {"kvstore": {"driver": "gcs", "bucket": "abc", "gcs_user_project": {"project_id": "p"}}}, "/kvstore/gcs_user_project/project_id"),
                (good | {"metadata": {"shape": [4000, 3000]}}, "/metadata/chunks"), ("memory://|zarr2:", "spec"), (good | {"kvstore": {"driver": "kvstack", "layers": []}}, "/kvstore/driver")]
     for (spec, where), got in zip(refused, run([{"array": {"spec": s}} for s, _ in refused]), strict=True):
         assert got["error"].startswith("unimplemented: spec") and where in got["error"], (spec, got)

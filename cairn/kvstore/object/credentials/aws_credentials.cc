@@ -43,6 +43,21 @@ class FixedKeys : public AwsCredentials {
   std::string source_;
 };
 
+// Keys without which no request may be sent.
+class RequiredKeys : public AwsCredentials {
+ public:
+  explicit RequiredKeys(std::shared_ptr<AwsCredentials> keys) : keys_(std::move(keys)) {}
+  std::optional<AwsKeys> get() override {
+    if (auto keys = keys_->get()) return keys;
+    throw Error(Code::kFailedPrecondition, "credentials of " + source() + ": there are none");
+  }
+  bool refresh() override { return keys_->refresh(); }
+  std::string source() const override { return keys_->source(); }
+
+ private:
+  std::shared_ptr<AwsCredentials> keys_;
+};
+
 class FetchedKeys : public AwsCredentials {
  public:
   using Fetch = std::function<std::optional<AwsKeys>()>;
@@ -108,6 +123,7 @@ class Search {
       : options_(options), around_(surroundings), policy_(std::move(policy)) {}
 
   Found find() const {
+    if (around_.keys_from != AwsSource::kFirst && !options_.anonymous) return selected();
     if (Found found = of_options()) return found;
     // A profile that the caller names comes before the environment.
     if (options_.profile.empty()) {
@@ -118,6 +134,24 @@ class Search {
     if (Found found = of_container()) return found;
     if (Found found = of_instance()) return found;
     return std::make_shared<NoKeys>("no credentials");
+  }
+
+  [[nodiscard]] Found selected() const {
+    switch (around_.keys_from) {
+      case AwsSource::kEnvironment:
+        return required(of_environment(),
+                        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set");
+      case AwsSource::kProfile:
+        return required(of_profile(), "the profile has no keys");
+      case AwsSource::kContainer:
+        return required(of_container(), "AWS_CONTAINER_CREDENTIALS_FULL_URI is not set");
+      default:
+        return required(of_instance(), "AWS_EC2_METADATA_DISABLED is true");
+    }
+  }
+  static Found required(Found found, const char* why_none) {
+    if (!found) throw Error(Code::kFailedPrecondition, std::string("no credentials: ") + why_none);
+    return std::make_shared<RequiredKeys>(std::move(found));
   }
 
  private:

@@ -18,10 +18,12 @@ namespace cairn::inline v0::object {
 //   5. a container: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI
 //   6. the metadata service of the machine, unless AWS_EC2_METADATA_DISABLED is "true"
 //   7. none: requests go unsigned
+// Surroundings::keys_from selects one of 2 and 4 to 6 instead.
 // A source that is configured and fails is an error; the search does not go on. Only reads the
 // environment and files: requests and programs wait for AwsCredentials::get(), which repeats them
 // before the keys expire. `policy`: of these requests.
-// Throws invalid_argument for half a configuration or a damaged file, and unimplemented for
+// Throws invalid_argument for half a configuration, a damaged file or a selected source that is not
+// configured, and unimplemented for
 // profiles of single sign-on and assumed roles, with the command that exports their keys.
 std::shared_ptr<AwsCredentials> find_aws_credentials(const StoreOptions& options,
                                                      const Surroundings& surroundings,

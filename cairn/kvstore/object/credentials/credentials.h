@@ -38,6 +38,9 @@ class AwsCredentials {
   [[nodiscard]] virtual std::string source() const = 0;
 };
 
+// Which source of S3 keys is used: the first that is configured, or only one.
+enum class AwsSource : std::uint8_t { kFirst, kEnvironment, kProfile, kContainer, kInstance };
+
 // What the search for credentials asks of its surroundings; tests give their own.
 struct Surroundings {
   std::function<std::optional<std::string>(const std::string& name)> environment;
@@ -47,6 +50,9 @@ struct Surroundings {
   std::shared_ptr<HttpTransport> transport;
   // Runs a program and returns what it writes to its standard output. Throws io if it fails.
   std::function<std::string(const std::vector<std::string>& command)> run = {};
+  // Other than kFirst: StoreOptions::credentials and all other sources are not used, and requests
+  // are never sent unsigned for want of keys. StoreOptions::anonymous still counts.
+  AwsSource keys_from = AwsSource::kFirst;
 };
 
 // The surroundings of this process.

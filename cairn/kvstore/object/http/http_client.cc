@@ -8,6 +8,7 @@
 #include <cairn/kvstore/object/request/content_range.h>
 #include <cairn/kvstore/object/request/store_error.h>
 #include <cairn/kvstore/object/request/store_time.h>
+#include <cairn/kvstore/object/request/url.h>
 
 #include <algorithm>
 #include <utility>
@@ -81,12 +82,16 @@ void check_part(const HttpResponse& response, const RangeProgress& asked,
 
 HttpClient::HttpClient(const HttpConnection& connection)
     : sender_(connection.transport, nullptr, connection.policy, connection.limits,
-              connection.stats) {}
+              connection.stats),
+      headers_(connection.headers) {}
 
 HttpClient::Exchange HttpClient::send(const char* method, std::string url, const Prepare& prepare) {
+  const std::string origin(origin_of(url));
   for (int redirects = 0;; ++redirects) {
     const auto make = [&] {
       HttpRequest request{.method = method, .url = url};
+      // They may hold a secret, which is for this host alone.
+      if (origin_of(url) == origin) request.headers = headers_;
       prepare(request);
       return request;
     };

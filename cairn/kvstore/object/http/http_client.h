@@ -19,6 +19,7 @@ struct HttpConnection {
   RetryPolicy policy;
   HttpLimits limits;
   std::shared_ptr<StoreStats> stats;
+  HttpHeaders headers = {};  // of each request to the host of the URL, but not of its redirects
 };
 
 // A file of a server, and how it begins.
@@ -53,6 +54,7 @@ class HttpClient {
   Exchange send(const char* method, std::string url, const Prepare& prepare);
 
   Sender sender_;
+  HttpHeaders headers_;
 };
 
 }  // namespace cairn::inline v0::object

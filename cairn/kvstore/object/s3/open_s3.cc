@@ -30,7 +30,11 @@ constexpr const char* kVariables[] = {"HOME",
                                       "AWS_ROLE_SESSION_NAME",
                                       "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
                                       "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+                                      "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+                                      "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
                                       "AWS_EC2_METADATA_DISABLED",
+                                      "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                      "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
                                       "AWS_ENDPOINT_URL_S3",
                                       "AWS_ENDPOINT_URL",
                                       "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
@@ -66,7 +70,8 @@ std::shared_ptr<const SharedEndpoint> connect_endpoint(StoreOptions options,
 std::vector<std::string> s3_sharing_key(const StoreOptions& options,
                                         const Surroundings& surroundings) {
   std::vector<std::string> key = connection_key(options);
-  key.insert(key.end(), {options.endpoint, options.region, options.profile});
+  key.insert(key.end(), {options.endpoint, options.region, options.profile,
+                         std::to_string(static_cast<int>(surroundings.keys_from))});
   for (const char* name : kVariables) key.push_back(surroundings.environment(name).value_or(""));
   return key;
 }
@@ -94,16 +99,23 @@ bool takes_path_style(const StoreOptions& options, const AwsEndpoint& endpoint,
   return options.path_style.value_or(endpoint.path_style || has_dot);
 }
 
+HttpHeaders headers_of(const S3RequestOptions& requests) {
+  HttpHeaders headers;
+  if (requests.requester_pays) headers.add("x-amz-request-payer", "requester");
+  return headers;
+}
+
 }  // namespace
 
 StorePtr open_s3_store(const std::string& bucket, const std::string& prefix,
-                       const StoreOptions& options, const Surroundings& surroundings) {
+                       const StoreOptions& options, const Surroundings& surroundings,
+                       const S3RequestOptions& requests) {
   const auto shared = endpoint_for(options, surroundings);
   const S3Address address{.origin = shared->endpoint.endpoint,
                           .bucket = bucket,
                           .path_style = takes_path_style(options, shared->endpoint, bucket)};
-  const auto signer =
-      std::make_shared<S3Signer>(shared->credentials, shared->endpoint.region, surroundings.now_s);
+  const auto signer = std::make_shared<S3Signer>(shared->credentials, shared->endpoint.region,
+                                                 surroundings.now_s, headers_of(requests));
   // The client keeps the endpoint alive, so that the next store finds it.
   const std::shared_ptr<S3Client> client(new S3Client(address, signer, shared->connection),
                                          [shared](S3Client* each) { delete each; });

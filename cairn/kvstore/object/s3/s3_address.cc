@@ -36,6 +36,7 @@ std::string S3Address::url(std::string_view region, std::string_view key,
 }
 
 void S3Signer::sign(HttpRequest& request) {
+  for (const auto& [name, value] : headers_.fields()) request.headers.add(name, value);
   const auto keys = credentials_->get();
   if (!keys) return;
   const bool is_protected = request.url.starts_with("https://");

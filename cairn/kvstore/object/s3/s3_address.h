@@ -32,14 +32,15 @@ struct S3Address {
 // Signs for one bucket. Safe to use from many threads.
 class S3Signer : public Signer {
  public:
-  // `now_s`: seconds since 1970.
+  // `now_s`: seconds since 1970. `headers`: added to each request.
   S3Signer(std::shared_ptr<AwsCredentials> credentials, std::string region,
-           std::function<std::int64_t()> now_s)
+           std::function<std::int64_t()> now_s, HttpHeaders headers = {})
       : credentials_(std::move(credentials)),
         region_(std::move(region)),
-        now_s_(std::move(now_s)) {}
+        now_s_(std::move(now_s)),
+        headers_(std::move(headers)) {}
 
-  // Does nothing without credentials. The body is signed, too, unless TLS protects it.
+  // Only adds the headers without credentials. The body is signed, too, unless TLS protects it.
   void sign(HttpRequest& request) override;
   bool refresh() override { return credentials_->refresh(); }
 
@@ -52,6 +53,7 @@ class S3Signer : public Signer {
   mutable std::mutex mutex_;
   std::string region_;
   std::function<std::int64_t()> now_s_;
+  HttpHeaders headers_;
 };
 
 }  // namespace cairn::inline v0::object
