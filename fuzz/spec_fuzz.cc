@@ -1,5 +1,6 @@
 // spec_fuzz.cc -- opens any text as a spec of an array or of a JSON value, over stores in memory.
-// The target accesses nothing else: it skips specs that name files.
+// The target accesses nothing else: it skips specs that name files or object stores
+// (store_spec_fuzz).
 //
 // The first line is the spec. The rest, if any, is the value that a small store holds under the
 // keys that specs of the corpus name.
@@ -9,20 +10,28 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 namespace {
 
 using namespace cairn;
 
-bool names_files(const Json& json) {
-  if (const std::string* text = json.as_string())
-    return *text == "file" || text->find("file:") != std::string::npos;
+bool names_other_stores(const Json& json) {
+  if (const std::string* text = json.as_string()) {
+    constexpr std::string_view kDrivers[] = {"file", "gcs", "s3", "http"};
+    constexpr std::string_view kUrls[] = {"file:", "gs:", "s3:", "http:", "https:"};
+    return std::find(std::begin(kDrivers), std::end(kDrivers), *text) != std::end(kDrivers) ||
+           std::any_of(std::begin(kUrls), std::end(kUrls), [&](std::string_view begin) {
+             return text->find(begin) != std::string::npos;
+           });
+  }
   if (const JsonArray* items = json.as_array())
-    return std::any_of(items->begin(), items->end(), names_files);
+    return std::any_of(items->begin(), items->end(), names_other_stores);
   const JsonObject* members = json.as_object();
-  return members && std::any_of(members->begin(), members->end(),
-                                [](const auto& member) { return names_files(member.second); });
+  return members && std::any_of(members->begin(), members->end(), [](const auto& member) {
+           return names_other_stores(member.second);
+         });
 }
 
 void use_array(std::string_view spec, const SpecContext& context) {
@@ -47,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view spec = input.substr(0, std::min(input.find('\n'), size));
   const std::string_view stored = input.substr(std::min(spec.size() + 1, size));
   try {
-    if (names_files(parse_json(spec))) return 0;
+    if (names_other_stores(parse_json(spec))) return 0;
   } catch (const Error&) {  // the spec's own parser must reject it as well
   }
   const SpecContext context;

@@ -108,6 +108,16 @@ TEST(SpecArray, EachWriteToADatabaseIsOneCommit) {
   EXPECT_EQ(floats(open_array_spec(spec, {.context = context}).read()), expect);
 }
 
+TEST(SpecArray, AManifestInAnotherMemoryOfTheSamePathIsAnother) {
+  const SpecContext context;
+  (void)open_array_spec(
+      R"({"driver":"zarr","dtype":"int8","metadata":{"shape":[1]},"kvstore":{"driver":"ocdbt","base":"memory://db/","path":"w",
+      "manifest":{"driver":"memory","path":"db/","memory_key_value_store":"memory_key_value_store#b"}}})",
+      {.create = true, .context = context});
+  EXPECT_FALSE(context.memory_store()->size("db/manifest.ocdbt"));
+  EXPECT_TRUE(context.memory_store("b")->size("db/manifest.ocdbt"));
+}
+
 TEST(SpecArray, ManyThreadsReadWhileOneWrites) {
   SpecArray array = open_array_spec(
       R"({"driver":"cast","dtype":"float32","base":{"driver":"zarr","dtype":"int32","create":true,
