@@ -49,6 +49,7 @@ struct Machine {
   std::string output = {};
   StoreOptions options = {};
   StillClock clock = {};
+  AwsSource keys_from = AwsSource::kFirst;
 
   void answers(std::deque<Outcome> outcomes) {
     network = std::make_shared<ScriptedTransport>(std::move(outcomes));
@@ -63,7 +64,8 @@ struct Machine {
                 [this](const std::vector<std::string>& command) {
                   programs.push_back(command);
                   return output;
-                }};
+                },
+            .keys_from = keys_from};
   }
   std::shared_ptr<AwsCredentials> find() {
     return find_aws_credentials(options, surroundings(), clock.policy(std::chrono::seconds(1)));
@@ -113,6 +115,40 @@ TEST(AwsCredentials, AreLookedForInOrder) {
   EXPECT_EQ(machine.found_key(), "id-given from StoreOptions::credentials");
   machine.options.anonymous = true;
   EXPECT_EQ(machine.found_key(), "none");
+}
+
+TEST(AwsCredentials, ASelectedSourceIsTheOnlyOne) {
+  Machine machine;
+  machine.variables["AWS_ACCESS_KEY_ID"] = "id-env";
+  machine.variables["AWS_SECRET_ACCESS_KEY"] = "SECRET";
+  machine.variables["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "http://127.0.0.1:99/keys";
+  machine.files["/home/u/.aws/credentials"] = kKeysFile;
+  machine.options.credentials = StoreCredentials{.access_key = "id-given", .secret_key = "SECRET"};
+  machine.keys_from = AwsSource::kEnvironment;
+  EXPECT_EQ(machine.found_key(), "id-env from AWS_ACCESS_KEY_ID");
+  machine.keys_from = AwsSource::kProfile;
+  EXPECT_EQ(machine.found_key(), "id-file from profile default");
+  machine.keys_from = AwsSource::kContainer;
+  machine.answers({answer(200, keys_in_json("box"))});
+  EXPECT_EQ(machine.found_key(), "id-box from the container");
+  machine.keys_from = AwsSource::kInstance;
+  machine.answers({answer(200, "token"), answer(200, "role\n"), answer(200, keys_in_json("ec2"))});
+  EXPECT_EQ(machine.found_key(), "id-ec2 from the instance metadata");
+  // Never an unsigned request instead, but for who wants that.
+  machine.answers({no_service()});
+  EXPECT_THAT([&] { machine.found_key(); },
+              FailsWith(Code::kFailedPrecondition, "the instance metadata: there are none"));
+  machine.options.anonymous = true;
+  EXPECT_EQ(machine.found_key(), "none");
+  machine.options = {};
+  machine.variables = {{"HOME", "/home/u"}, {"AWS_EC2_METADATA_DISABLED", "true"}};
+  machine.files.clear();
+  for (const AwsSource source : {AwsSource::kEnvironment, AwsSource::kProfile,
+                                 AwsSource::kContainer, AwsSource::kInstance}) {
+    machine.keys_from = source;
+    EXPECT_THAT([&] { (void)machine.find(); },
+                FailsWith(Code::kFailedPrecondition, "no credentials"));
+  }
 }
 
 TEST(AwsCredentials, OfTheEnvironmentHaveATokenAndBothKeys) {
