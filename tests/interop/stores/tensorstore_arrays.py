@@ -1,6 +1,7 @@
-"""Creates, writes and reads arrays with the real TensorStore as jobs on standard input say. A process
-of its own, because TensorStore reads the environment once. A job: {"spec": ..., "write": file, or
-"read": file}; files hold raw elements. The answer is the spec as TensorStore writes it."""
+"""Creates, writes and reads arrays with the real TensorStore as jobs on standard input say. A
+process of its own, because TensorStore reads the environment once. A job: {"spec": ...,
+"write": file, or "read": file}; files hold raw elements. The answer is the spec as TensorStore
+writes it."""
 
 import json
 import pathlib

@@ -4,6 +4,7 @@ import contextlib
 import http.server
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -193,7 +194,7 @@ class Files(http.server.SimpleHTTPRequestHandler):
             return self.answer(403, b"")
         if not os.path.isfile(path):
             return self.answer(404, b"")
-        body = open(path, "rb").read()
+        body = pathlib.Path(path).read_bytes()
         asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers["Range"] or "")
         if not asked:
             return self.answer(200, body)
