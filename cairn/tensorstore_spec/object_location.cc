@@ -78,7 +78,7 @@ void apply_endpoint(Members& members, StoreOptions& options) {
   const std::string pointer = members.pointer("endpoint");
   const std::string_view origin = object::origin_of(*endpoint);
   const std::string_view rest = std::string_view(*endpoint).substr(origin.size());
-  if (origin.empty() || (rest != "" && rest != "/") || origin.find('@') != std::string::npos ||
+  if (origin.empty() || (!rest.empty() && rest != "/") || origin.find('@') != std::string::npos ||
       !(origin.starts_with("http://") || origin.starts_with("https://")))
     refuse(pointer, "expected a scheme and a host, as http://localhost:9000 is");
   std::string_view given = options.endpoint;

@@ -120,9 +120,10 @@ class SpecJson {
 SpecJson open_json_spec(std::string_view json, const OpenSpecOptions& options = {});
 
 // Opens the key-value store of a spec: an object with a "driver", or a URL. The path of the spec is
-// a prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a database see the
-// newest version, and each write is one commit; for many changes use open_kv_transaction. A spec
-// that names a version opens that version for reading. Throws data_loss for a damaged database.
+// a prefix of all keys, as in TensorStore: end it with "/" for a folder. Reads of a database see
+// the newest version, and each write is one commit; for many changes use open_kv_transaction. A
+// spec that names a version opens that version for reading. Throws data_loss for a damaged
+// database.
 StorePtr open_kv_store(std::string_view spec, const SpecContext& context = {});
 
 // Begins a transaction on the database of a spec, with the options of the spec (config,
