@@ -46,7 +46,7 @@ INSIDE = {
                 "tensorflow/index": ["raw"], "tensorflow/sharding": ["tensorflow/index"],
                 "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
-    "tools": {"report": [], "source": ["report"], "inspect": ["report", "source"], "diff": ["report", "source"],
+    "tools": {"report": [], "web": [], "source": ["report", "web"], "inspect": ["report", "source"], "diff": ["report", "source"],
               "convert": ["report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
               "steps": ["report"], "save": ["report", "source"]},
 }

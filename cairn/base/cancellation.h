@@ -108,6 +108,22 @@ decltype(auto) with_cancellation(const Cancellation& cancellation, const std::st
   }
 }
 
+// Runs f, which `request` may end, too. After a request it throws cancelled, whatever f has made of
+// that: work that looks at many things may take it for a fault of one of them.
+template <class F>
+auto stoppable_by(const std::stop_token& request, F f) {
+  if (!request.stop_possible()) return f();
+  const CancellationScope scope(current_cancellation().or_by(request));
+  try {
+    auto result = f();
+    throw_if_cancelled();
+    return result;
+  } catch (const Error&) {
+    throw_if_cancelled();
+    throw;
+  }
+}
+
 // The most bytes that the thread may write before it asks again: `wanted`, or 4 MiB if its work can
 // be stopped. A slow disk takes less than a tenth of a second for that much.
 inline std::size_t bytes_until_asked(std::size_t wanted) {

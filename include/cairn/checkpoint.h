@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -46,6 +47,9 @@ struct OpenOptions {
   bool allow_missing = false;
   Resources resources = {};  // of all reads of the opened checkpoint
   StoreOptions store = {};   // how to reach the store, if the checkpoint is at a URL
+  // A request to stop ends open(), load() and verify() soon, with the error cancelled, also while a
+  // store does not answer. It has no effect on an opened checkpoint.
+  std::stop_token cancel = {};
 };
 
 // The kind of a leaf.

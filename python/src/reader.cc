@@ -363,8 +363,12 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
   options.aggregate_filename = std::move(aggregate_filename);
   options.version = {.generation = generation, .commit_time_ns = commit_time_ns};
   options.store = store_options(storage_options);
-  const WithoutGil unlocked;
-  return Reader(cairn::open(path.text, options));
+  std::unique_ptr<Checkpoint> opened;
+  run_long(nb::none(), [&](const CallControl& call) {
+    options.cancel = call.cancel;
+    opened = cairn::open(path.text, options);
+  });
+  return Reader(std::move(opened));
 }
 
 void define_tensor_info(nb::module_& module) {

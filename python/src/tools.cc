@@ -33,10 +33,10 @@ using Item = std::optional<std::string>;
 
 std::string verify(const PathText& path, Step step, Item item, bool strict,
                    nb::handle storage_options, nb::handle progress) {
-  const OpenOptions open{
-      .step = step, .item = std::move(item), .store = store_options(storage_options)};
+  OpenOptions open{.step = step, .item = std::move(item), .store = store_options(storage_options)};
   std::string json;
   run_long(progress, [&](const CallControl& call) {
+    open.cancel = call.cancel;
     const VerifyReport report = cairn::verify(path.text, {.open = open, .progress = call.progress});
     json = verify_json(report, strict);
   });
@@ -46,9 +46,10 @@ std::string verify(const PathText& path, Step step, Item item, bool strict,
 std::string diff(const PathText& a, const PathText& b, const Globs& include, const Globs& exclude,
                  double rtol, double atol, bool ignore_dtype, bool allow_missing,
                  nb::handle storage_options, nb::handle progress) {
-  const OpenOptions open{.allow_missing = allow_missing, .store = store_options(storage_options)};
+  OpenOptions open{.allow_missing = allow_missing, .store = store_options(storage_options)};
   std::string json;
   run_long(progress, [&](const CallControl& call) {
+    open.cancel = call.cancel;
     const auto first = cairn::open(a.text, open);
     const auto second = cairn::open(b.text, open);
     json = diff_json(cairn::diff(*first, *second,

@@ -60,8 +60,8 @@ TEST(WebServer, ItsFilesOpen) {
   EXPECT_LE(server.requests().size(), 12U);
 }
 
-TEST(WebServer, FoldersDoNot) {
-  const Files files = {{"/run/_METADATA", "{}"}};
+TEST(WebServer, MissingFilesAreNamed) {
+  const Files files;
   const HttpServer server(serving(files));
   EXPECT_THAT([&] { (void)load(server.url("/run")); }, FailsWith(Code::kNotFound, "/run"));
   EXPECT_THAT([&] { (void)load(server.url("/none.safetensors")); },

@@ -17,16 +17,64 @@ constexpr std::size_t kSkipped = std::size_t{64} << 10U;
 
 }  // namespace
 
-DeflatedReader::DeflatedReader(const ZipMember& member, ReadAtFn read)
+// The stored bytes of a member, from the front.
+class DeflatedReader::Input {
+ public:
+  Input(ReadAtFn read, std::uint64_t begin, std::uint64_t end, MemberAccess access)
+      : read_(std::move(read)), at_(begin), end_(end), access_(access) {}
+
+  // Fills the beginning of `out` with the next bytes. Returns their number; 0 at the end.
+  std::size_t next(MutableByteView out) {
+    if (ahead_.empty() && must_read_ahead()) fetch();
+    out = out.first(std::min<std::uint64_t>(out.size(), end_ - at_));
+    if (!ahead_.empty()) {
+      out = out.first(std::min(out.size(), ahead_.size()));
+      std::copy_n(ahead_.begin(), out.size(), out.begin());
+      ahead_ = ahead_.subspan(out.size());
+    } else if (!out.empty()) {
+      read_(at_, out);
+    }
+    at_ += out.size();
+    in_a_row_ += out.size();
+    return out.size();
+  }
+  void pause() {
+    ahead_ = {};
+    piece_ = {};
+    in_a_row_ = 0;
+  }
+
+ private:
+  // Headers and small members do not need it: the file keeps blocks of this size itself.
+  static constexpr std::uint64_t kFirst = std::uint64_t{256} << 10U;
+  static constexpr std::uint64_t kLargest = std::uint64_t{4} << 20U;
+
+  [[nodiscard]] bool must_read_ahead() const {
+    return access_ == MemberAccess::kInPieces && in_a_row_ >= kFirst && at_ < end_;
+  }
+  // Each piece is as large as all before it.
+  void fetch() {
+    piece_.resize(std::min({in_a_row_, kLargest, end_ - at_}));
+    read_(at_, piece_);
+    ahead_ = piece_;
+  }
+
+  ReadAtFn read_;
+  std::uint64_t at_, end_;
+  MemberAccess access_;
+  std::uint64_t in_a_row_ = 0;  // bytes since the beginning or the last pause
+  Bytes piece_;
+  ByteView ahead_;  // the rest of the piece
+};
+
+DeflatedReader::DeflatedReader(const ZipMember& member, ReadAtFn read, MemberAccess access)
     : size_(member.size),
       wanted_crc_(member.crc),
-      stream_([read = std::move(read), at = member.offset,
-               end = member.offset + member.stored](MutableByteView out) mutable {
-        out = out.first(std::min<std::uint64_t>(out.size(), end - at));
-        if (!out.empty()) read(at, out);
-        at += out.size();
-        return out.size();
-      }) {}
+      input_(std::make_shared<Input>(std::move(read), member.offset, member.offset + member.stored,
+                                     access)),
+      stream_([input = input_](MutableByteView out) { return input->next(out); }) {}
+
+void DeflatedReader::pause() { input_->pause(); }
 
 void DeflatedReader::read(MutableByteView out) {
   const std::size_t n = stream_.read(out);
@@ -56,9 +104,11 @@ void DeflatedReader::skip_to(std::uint64_t position) {
 std::unique_ptr<DeflatedReader> DeflatedBytes::from_the_front(
     const std::vector<File>& files) const {
   return std::make_unique<DeflatedReader>(
-      member_, [file = files.data()](std::uint64_t offset, MutableByteView out) {
+      member_,
+      [file = files.data()](std::uint64_t offset, MutableByteView out) {
         file->read_into(offset, out);
-      });
+      },
+      files.front().is_local() ? MemberAccess::kAsNeeded : MemberAccess::kInPieces);
 }
 
 std::unique_ptr<DeflatedReader> DeflatedBytes::take(const std::vector<File>& files,
@@ -85,6 +135,7 @@ void DeflatedBytes::read(const std::vector<File>& files, std::uint64_t offset,
     checksum_ok_ = true;
     return;
   }
+  reader->pause();
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(reader));
   if (idle_.size() > kMostIdle) idle_.erase(idle_.begin());

@@ -13,11 +13,16 @@
 
 namespace cairn::inline v0 {
 
+// How a reader asks for the stored bytes of a member. kInPieces: the pieces grow while it goes on,
+// for a store, where a request takes as long as the transfer of a piece.
+enum class MemberAccess : std::uint8_t { kAsNeeded, kInPieces };
+
 // Decodes a member's content from the front. Counts the bytes and computes their CRC-32.
 class DeflatedReader {
  public:
   // `read` must stay valid as long as this object lives.
-  DeflatedReader(const ZipMember& member, ReadAtFn read);
+  DeflatedReader(const ZipMember& member, ReadAtFn read,
+                 MemberAccess access = MemberAccess::kAsNeeded);
   // The number of bytes decoded so far.
   [[nodiscard]] std::uint64_t position() const { return position_; }
   // Fills all of `out`. Throws data_loss for damage. At the end of the content this includes a
@@ -25,10 +30,15 @@ class DeflatedReader {
   void read(MutableByteView out);
   // Decodes up to `position` and drops the bytes. Throws as read() does.
   void skip_to(std::uint64_t position);
+  // Call it when the next read may be far away in time: drops stored bytes that were read ahead.
+  void pause();
 
  private:
+  class Input;
+
   std::uint64_t size_;
   std::uint32_t wanted_crc_;
+  std::shared_ptr<Input> input_;
   InflateStream stream_;
   std::uint64_t position_ = 0;
   std::uint32_t crc_ = 0;

@@ -1,6 +1,8 @@
 // snapshot.cc -- lists as little of a store as the questions need.
 #include <cairn/kvstore/folders/snapshot.h>
 
+#include <cairn/kvstore/folders/known_names.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -103,7 +105,10 @@ std::optional<StoredValue> Snapshot::find(const std::string& key) const {
   const auto* all = known_below(folder);
   const auto& values = all != nullptr ? *all : listed_level(folder).values;
   const auto found = std::ranges::lower_bound(values, key, {}, &StoredValue::key);
-  return found != values.end() && found->key == key ? std::optional(*found) : std::nullopt;
+  if (found != values.end() && found->key == key) return *found;
+  // Listings of such a store are not complete.
+  const auto* const names = dynamic_cast<const KnownNames*>(store_.get());
+  return names != nullptr ? names->look_up(key) : std::nullopt;
 }
 
 bool Snapshot::has_folder(const std::string& folder) const {
@@ -139,6 +144,7 @@ void Snapshot::prepare(const std::string& folder) const {
 }
 
 bool Snapshot::is_outdated(const std::string& folder) const {
+  if (dynamic_cast<const KnownNames*>(store_.get()) != nullptr) return false;  // it lists nothing
   const std::scoped_lock lock(mutex_);
   if (const auto* all = known_below(folder)) {
     // One page shows one moment.

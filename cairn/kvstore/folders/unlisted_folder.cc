@@ -26,8 +26,8 @@ UnlistedFolder::SourcePtr UnlistedFolder::find(const std::string& path) const {
 void UnlistedFolder::fail_to_list(const std::string& path) const {
   throw Error(Code::kUnimplemented,
               path +
-                  ": this server does not list its files, so Cairn opens only files there; give "
-                  "the URL of a file, or copy the checkpoint");
+                  ": this server does not list its files; give the URL of one checkpoint or of a "
+                  "file, or copy it");
 }
 
 FolderPtr UnlistedFolder::open_below(const std::string& path) const { fail_to_list(path); }

@@ -21,6 +21,7 @@ ObjectSource::ObjectSource(StoredValue value, std::string where, FetchFn fetch, 
     : value_(std::move(value)),
       where_(std::move(where)),
       fetch_(std::move(fetch)),
+      given_(beginning.size()),
       beginning_(std::make_shared<const Bytes>(std::move(beginning))) {}
 
 void ObjectSource::read_into(std::uint64_t offset, MutableByteView out) const {
@@ -41,7 +42,7 @@ void ObjectSource::read_scatter(std::uint64_t offset, std::span<const MutableByt
 
 // Null: no beginning of that length is kept.
 ObjectSource::BytesPtr ObjectSource::beginning_up_to(std::uint64_t end) const {
-  if (end > kKeptBeginning) return nullptr;
+  if (end > std::max(kKeptBeginning, given_)) return nullptr;
   const std::scoped_lock lock(mutex_);
   if (end <= beginning_->size()) return beginning_;
   Bytes bytes(std::min(kKeptBeginning, value_.size));

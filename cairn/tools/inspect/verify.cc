@@ -1,6 +1,7 @@
 // verify.cc -- verifies a checkpoint, which may be too damaged to open, or all checkpoints of a
 // root.
 #include <cairn/base/byte_io.h>
+#include <cairn/base/cancellation.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore/folders/resolve.h>
@@ -160,8 +161,10 @@ VerifyReport verify(const std::string& path, const VerifyOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const distributed::ProcessGroup group(options.multiprocessing);
   // Processes that share the work would have to agree on every new attempt.
-  VerifyReport report = retry_if_unavailable(group.is_single() ? kAttempts : 1,
-                                             [&] { return verify_once(path, options, group); });
+  VerifyReport report = stoppable_by(options.open.cancel, [&] {
+    return retry_if_unavailable(group.is_single() ? kAttempts : 1,
+                                [&] { return verify_once(path, options, group); });
+  });
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return report;
 }

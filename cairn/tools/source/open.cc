@@ -1,6 +1,7 @@
 // open.cc -- one way in and out: detects the format at a path and opens it; saves a tree.
 #include <cairn/open.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/detect.h>
 #include <cairn/formats/files/open_in_tree.h>
@@ -20,6 +21,7 @@
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
+#include <cairn/tools/web/web_folder.h>
 
 #include <fmt/format.h>
 
@@ -214,22 +216,26 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
 }
 
 // Where what is at a path is looked for. In a store: the folder at the URL, or else what lies
-// around it. Of a web server only files can be opened.
-FileTree tree_at(const std::string& path, const StoreOptions& store) {
+// around it.
+FileTree tree_at(const std::string& path, const OpenOptions& options) {
+  const StoreOptions& store = options.store;
   if (!is_store_url(path)) return {};
-  if (!can_list(path)) return tree_around(path, store);
+  if (!can_list(path)) return web_tree_at(path, options);
   auto folder = try_call([&] { return open_folder(path, store); });
   if (folder.ok()) return FileTree(std::move(folder).value());
   if (folder.error().code() != Code::kNotFound) throw Error(folder.error());
   auto around = try_call([&] { return tree_around(path, store); });
   if (around.ok()) return std::move(around).value();
-  throw Error(around.error().code() == Code::kNotFound ? folder.error() : around.error());
+  // Above the root of a store there is nothing to look at.
+  const Code code = around.error().code();
+  const bool says_less = code == Code::kNotFound || code == Code::kInvalidArgument;
+  throw Error(says_less ? folder.error() : around.error());
 }
 
 // Opens a checkpoint in a store.
 std::unique_ptr<Checkpoint> open_url(const std::string& url, const OpenOptions& options,
                                      LayoutOpener open_layout) {
-  const FileTree tree = tree_at(url, options.store);
+  const FileTree tree = tree_at(url, options);
   try {
     return open_path(tree, url, options, open_layout);
   } catch (const Error& e) {
@@ -295,7 +301,8 @@ std::vector<std::string> list_steps_in(const FileTree& tree, const std::string& 
 std::string_view version() { return CAIRN_VERSION; }
 
 std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& options) {
-  return open_any(where, options, &orbax::open_layout);
+  return stoppable_by(options.cancel,
+                      [&] { return open_any(where, options, &orbax::open_layout); });
 }
 
 std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options) {
@@ -314,7 +321,7 @@ std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenO
 
 std::vector<std::string> list_steps(const std::string& where, const StoreOptions& store) {
   const std::string path = normal_path(where);
-  return list_steps_in(tree_at(path, store), path, store);
+  return list_steps_in(tree_at(path, {.store = store}), path, store);
 }
 
 // The number at the end of "12", "step_0012" and "ckpt-12".
@@ -334,7 +341,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& where,
     throw Error(Code::kInvalidArgument,
                 "one step and all steps were requested; choose one of them");
   const std::string path = normal_path(where);
-  const FileTree tree = tree_at(path, options.store);
+  const FileTree tree = tree_at(path, options);
   std::vector<ListedCheckpoint> found;
   for (std::string& step : list_steps_in(tree, path, options.store)) {
     const auto number = number_at_end(std::string(name_of(step)));
@@ -351,7 +358,7 @@ std::vector<ListedCheckpoint> list_checkpoints(const std::string& where,
 }
 
 Tree load(const std::string& path, const OpenOptions& options) {
-  return open(path, options)->load();
+  return stoppable_by(options.cancel, [&] { return open(path, options)->load(); });
 }
 
 }  // namespace cairn::inline v0

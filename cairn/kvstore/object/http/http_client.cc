@@ -44,11 +44,14 @@ std::optional<std::uint64_t> content_length_of(const HttpResponse& response) {
                                         std::to_string(size) + " bytes cannot be read in parts");
 }
 
+// A file of a server that ignores ranges is read whole if it is not larger.
+constexpr std::uint64_t kMostWholeFile = std::uint64_t{16} << 20U;
+
 // An answer to a request for the first bytes of a file. Returns the size of the file.
 std::uint64_t size_of_beginning(const HttpResponse& response) {
   const auto length = content_length_of(response);
   if (response.status != 206) {
-    if (length && *length > kKeptBeginning) fail_no_ranges(*length);
+    if (length && *length > kMostWholeFile) fail_no_ranges(*length);
     return length.value_or(response.received);
   }
   const auto range = content_range_of(response);
@@ -78,6 +81,11 @@ void check_part(const HttpResponse& response, const RangeProgress& asked,
     data_loss("the server sent another part than that which was asked for");
 }
 
+// Web servers answer so at the name of a folder, and show a page for people there.
+bool adds_only_slash(std::string_view url, std::string_view target) {
+  return target.size() == url.size() + 1 && target.starts_with(url) && target.ends_with('/');
+}
+
 }  // namespace
 
 HttpClient::HttpClient(const HttpConnection& connection)
@@ -105,6 +113,7 @@ HttpClient::Exchange HttpClient::send(const char* method, std::string url, const
     auto target = location ? resolve_location(url, *location) : std::nullopt;
     if (!target) throw Error(Code::kIo, place_of(request) + ": the redirect leads nowhere");
     with_context([&] { return place_of(request); }, [&] { check_redirect(url, *target); });
+    if (adds_only_slash(url, *target)) return {std::move(request), HttpResponse{.status = 404}};
     url = *std::move(target);
   }
 }
@@ -118,7 +127,7 @@ std::optional<HttpFile> HttpClient::open(const std::string& url, const std::stri
   Exchange exchange = send("GET", url, [&](HttpRequest& request) {
     request.headers.add("Range", "bytes=0-" + std::to_string(kKeptBeginning - 1));
     add_version_condition(request.headers, version);
-    request.most_body = kKeptBeginning;
+    request.most_body = kMostWholeFile;
     request.check_header = check;
   });
   HttpResponse& response = exchange.response;
@@ -137,7 +146,9 @@ std::optional<HttpFile> HttpClient::open(const std::string& url, const std::stri
   if (const auto changed = response.headers.find("Last-Modified"))
     file.value.modified_ns = ns_of_http_date(*changed);
   file.beginning = std::move(response.body);
-  if (file.beginning.size() != std::min(file.value.size, kKeptBeginning))
+  const bool is_part = response.status == 206;
+  if (file.beginning.size() !=
+      (is_part ? std::min(file.value.size, kKeptBeginning) : file.value.size))
     data_loss("the body has another length than the server said");
   return file;
 }

@@ -25,11 +25,12 @@ struct HttpConnection {
 // A file of a server, and how it begins.
 struct HttpFile {
   StoredValue value;  // without a key
-  Bytes beginning;    // its first bytes, at most kKeptBeginning
+  // Its first bytes, kKeptBeginning; all of a file whose server ignores ranges.
+  Bytes beginning;
 };
 
-// Follows redirects: at most five, and none from https:// to http://. Refuses answers that are
-// encoded. Errors name the URL. Safe to use from many threads.
+// Follows redirects: at most five, and none from https:// to http://. A redirect that only adds a
+// slash leads to a folder, so there is no file. Refuses answers that are encoded. Errors name the URL. Safe to use from many threads.
 class HttpClient {
  public:
   explicit HttpClient(const HttpConnection& connection);

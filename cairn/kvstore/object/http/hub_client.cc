@@ -2,6 +2,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/kvstore/object/http/http_redirect.h>
+#include <cairn/kvstore/object/http/hub_error.h>
 #include <cairn/kvstore/object/object_source.h>
 #include <cairn/kvstore/object/request/content_range.h>
 #include <cairn/kvstore/object/request/percent.h>
@@ -23,12 +24,6 @@ constexpr std::uint64_t kMostReadWhole = std::uint64_t{16} << 20U;
 bool has_expired(const HttpResponse& response) {
   const int status = response.status;
   return status == 401 || status == 403 || status == 404 || status == 410;
-}
-
-// Whether a 404 is about the file, not about the repository or its revision.
-bool is_missing_file(const HttpResponse& response) {
-  const auto code = response.headers.find("x-error-code");
-  return response.status == 404 && (!code || *code == "EntryNotFound");
 }
 
 // Of the last path of redirects, "abc" for "W/\"abc\"".
@@ -64,17 +59,6 @@ HttpRequest simple_request(std::string method, std::string url) {
   return {.method = std::move(method), .url = std::move(url), .most_body = kMostHubReply};
 }
 
-// What every answer but the documented ones means.
-[[noreturn]] void fail(const HttpRequest& request, const HttpResponse& response) {
-  if (response.status == 404)
-    throw Error(Code::kNotFound, place_of(request) + ": no such repository or revision");
-  if (response.status == 401 || response.status == 403)
-    throw Error(Code::kIo, place_of(request) + ": " + status_text(response) +
-                               ": the repository does not exist, or it needs a token of a user who "
-                               "may read it (HF_TOKEN)");
-  throw error_of_answer(request, response);
-}
-
 // Whether an answer holds the bytes that were asked for last.
 void check_part(const RangeProgress& progress, const HttpResponse& response) {
   if (response.status == 200 && progress.offset() == 0) return;
@@ -104,7 +88,7 @@ std::string HubClient::commit() const {
                                      percent_encoded(url_.revision, Slash::kEncoded));
   };
   const Answer answer = sender_->send(make, {.what = "look-up"});
-  if (answer.response.status != 200) fail(make(), answer.response);
+  if (answer.response.status != 200) throw error_of_hub(url_, make(), answer.response);
   commit_ = parse_hub_commit(as_text(answer.response.body));
   return commit_;
 }
@@ -122,7 +106,8 @@ std::optional<HubFile> HubClient::look_up(const std::string& path) const {
     const Answer answer = sender_for(address).send(make, {.what = "look-up"});
     const HttpResponse& response = answer.response;
     if (is_missing_file(response)) return std::nullopt;
-    if (response.status != 200 && !is_redirect(response.status)) fail(make(), response);
+    if (response.status != 200 && !is_redirect(response.status))
+      throw error_of_hub(url_, make(), response);
     if (is_redirect(response.status)) address = redirected(address, response);
     if (auto file = file_of(response, address)) return file;
     if (response.status == 200)
@@ -214,7 +199,7 @@ std::vector<HubEntry> HubClient::list(const std::string& folder, bool recursive)
     const auto make = [&] { return simple_request("GET", url); };
     const Answer answer = sender_->send(make, {.what = "list"});
     if (is_missing_file(answer.response)) return entries;
-    if (answer.response.status != 200) fail(make(), answer.response);
+    if (answer.response.status != 200) throw error_of_hub(url_, make(), answer.response);
     for (HubEntry& entry : parse_hub_tree(as_text(answer.response.body)))
       entries.push_back(std::move(entry));
     const auto link = answer.response.headers.find("link");

@@ -188,8 +188,8 @@ void CurlExchange::set_callbacks() {
   set(CurlOption::kXferinfodata, self);
   set(
       CurlOption::kXferinfofunction,
-      +[](void* to, std::int64_t, std::int64_t, std::int64_t, std::int64_t sent) {
-        return static_cast<CurlExchange*>(to)->must_stop(sent) ? 1 : 0;
+      +[](void* to, std::int64_t, std::int64_t received, std::int64_t, std::int64_t sent) {
+        return static_cast<CurlExchange*>(to)->must_stop(received, sent) ? 1 : 0;
       });
 }
 
@@ -209,7 +209,7 @@ std::size_t CurlExchange::send_body(std::byte* out, std::size_t size) {
 }
 
 // An exception must not pass libcurl's frames.
-bool CurlExchange::must_stop(std::int64_t sent) {
+bool CurlExchange::must_stop(std::int64_t received, std::int64_t sent) {
   try {
     throw_if_cancelled();
   } catch (...) {
@@ -220,13 +220,28 @@ bool CurlExchange::must_stop(std::int64_t sent) {
     sent_ = sent;
     note_progress();
   }
-  has_stalled_ = std::chrono::steady_clock::now() - last_progress_ > limits_.stall_timeout;
-  return has_stalled_;
+  const auto now = std::chrono::steady_clock::now();
+  has_stalled_ = now - last_progress_ > limits_.stall_timeout;
+  drips_ = drips_ || is_dripping(received, now);
+  return has_stalled_ || drips_;
+}
+
+// A server that sends a byte now and then would hold a reader for ever. Other requests may take
+// their time: a store sends blanks while it puts the parts of an upload together.
+bool CurlExchange::is_dripping(std::int64_t received, std::chrono::steady_clock::time_point now) {
+  const std::chrono::milliseconds time = 2 * limits_.stall_timeout;
+  if (request_.method != "GET" || now - window_begin_ < time) return false;
+  const std::int64_t least = kLeastBytesASecond * time.count() / 1000;
+  const bool is_slow = received - window_received_ < least;
+  window_begin_ = now;
+  window_received_ = received;
+  return is_slow;
 }
 
 std::variant<HttpResponse, TransportError> CurlExchange::perform() {
   throw_if_cancelled();
   note_progress();
+  window_begin_ = last_progress_;
   int code = 0;
   {
     const WithoutSigpipe without_sigpipe;
@@ -253,7 +268,8 @@ TransportError CurlExchange::error_of(int code) const {
     error.delivery = Delivery::kAnswered;
   else if (sending != 0)
     error.delivery = Delivery::kMaybeSent;
-  error.is_timeout = has_stalled_ || code == static_cast<int>(CurlCode::kOperationTimedout);
+  error.is_timeout =
+      has_stalled_ || drips_ || code == static_cast<int>(CurlCode::kOperationTimedout);
   error.is_final = reader_.is_final() || is_final_code(code);
   error.received = reader_.placed();
   error.why = reason(code);
@@ -263,6 +279,9 @@ TransportError CurlExchange::error_of(int code) const {
 std::string CurlExchange::reason(int code) const {
   if (!reader_.fault().empty()) return reader_.fault();
   if (has_stalled_) return "no byte for " + std::to_string(limits_.stall_timeout.count()) + " ms";
+  if (drips_)
+    return "fewer than " + std::to_string(kLeastBytesASecond) + " bytes a second for " +
+           std::to_string(2 * limits_.stall_timeout.count()) + " ms";
   std::string why = error_text_[0] != '\0' ? error_text_.data() : api_.easy_strerror(code);
   if (code == static_cast<int>(CurlCode::kPeerFailedVerification) ||
       code == static_cast<int>(CurlCode::kSslCacertBadfile))

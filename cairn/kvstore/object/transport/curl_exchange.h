@@ -46,7 +46,9 @@ class CurlExchange {
   [[nodiscard]] std::string reason(int code) const;
 
   std::size_t send_body(std::byte* out, std::size_t size);
-  bool must_stop(std::int64_t sent);  // asked at least once a second
+  // Asked at least once a second, with the bytes of the bodies.
+  bool must_stop(std::int64_t received, std::int64_t sent);
+  bool is_dripping(std::int64_t received, std::chrono::steady_clock::time_point now);
   void note_progress() { last_progress_ = std::chrono::steady_clock::now(); }
 
   const CurlApi& api_;
@@ -62,6 +64,10 @@ class CurlExchange {
   std::int64_t sent_ = 0;
   std::chrono::steady_clock::time_point last_progress_;
   bool has_stalled_ = false;
+  static constexpr std::int64_t kLeastBytesASecond = 256;
+  std::chrono::steady_clock::time_point window_begin_;
+  std::int64_t window_received_ = 0;
+  bool drips_ = false;
   std::exception_ptr stopped_;  // the work of this thread is to stop
 };
 

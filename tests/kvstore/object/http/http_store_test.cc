@@ -278,15 +278,20 @@ TEST(HttpStore, DoesNotGoOnAfterBytesOfAnotherPart) {
 }
 
 TEST(HttpStore, NeedsRangesForLargeFilesOnly) {
-  WebSite site{.files = {{"/root/small", "hello"}, {"/root/large", std::string(300'000, 'x')}}};
+  WebSite site{.files = {{"/root/small", "hello"},
+                         {"/root/medium", numbered_text(300'000)},
+                         {"/root/large", std::string(20'000'000, 'x')}}};
   site.has_ranges = false;
   const WebStore web(site);
   const auto source = web.store->open("small", "");
   EXPECT_EQ(read_part(*source, 0, 5), "hello");
   EXPECT_EQ(read_part(*source, 1, 2), "el");
+  const auto medium = web.store->open("medium", "");
+  EXPECT_EQ(read_part(*medium, 299'000, 1000), numbered_text(300'000).substr(299'000));
+  EXPECT_EQ(web.server.requests().size(), 2U);
   EXPECT_THAT([&] { (void)web.store->open("large", ""); },
               FailsWith(Code::kUnimplemented,
-                        "the server ignores ranges, so a file of 300000 bytes cannot be read"));
+                        "the server ignores ranges, so a file of 20000000 bytes cannot be read"));
 }
 
 TEST(HttpStore, RefusesWrongAnswers) {
@@ -370,6 +375,17 @@ TEST(HttpStore, RefusesRedirectsThatLeadNowhere) {
     EXPECT_THAT(error.message(), Not(HasSubstr("SECRET")));
     EXPECT_LE(web.server.requests().size(), 6U);
   }
+}
+
+// As web servers answer at the name of a folder; what they show there is a page for people.
+TEST(HttpStore, ARedirectToAFolderMeansThatThereIsNoFile) {
+  const WebStore web([](const ServerRequest& request, ServerConnection& connection) {
+    if (request.target.ends_with('/')) return connection.answer("200 OK", "<html>");
+    connection.answer("301 Moved", "", "Location: " + request.target + "/\r\n");
+  });
+  EXPECT_EQ(web.store->open("a", ""), nullptr);
+  EXPECT_EQ(web.store->size("a"), std::nullopt);
+  EXPECT_EQ(web.store->read("a", {}), std::nullopt);
 }
 
 TEST(HttpStore, AsksForTheSizeWhereHeadFails) {

@@ -369,6 +369,19 @@ TEST(CurlTransport, GivesUpOnASilentServer) {
   EXPECT_EQ(transport_error(outcome).why, "no byte for 50 ms");
 }
 
+TEST(CurlTransport, GivesUpOnAServerThatSendsAByteNowAndThen) {
+  const HttpServer server([](const ServerRequest&, ServerConnection& connection) {
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
+    while (connection.send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  });
+  CurlTransport transport(transport_options());
+  HttpLimits limits;
+  limits.stall_timeout = std::chrono::milliseconds(400);
+  const Outcome outcome = transport.send(get_request(server, "/x", 100'000), limits);
+  EXPECT_TRUE(transport_error(outcome).is_timeout);
+  EXPECT_EQ(transport_error(outcome).why, "fewer than 256 bytes a second for 800 ms");
+}
+
 TEST(CurlTransport, StopsWhenItsWorkIsCancelled) {
   std::stop_source stop;
   const HttpServer server([&](const ServerRequest&, ServerConnection& connection) {
