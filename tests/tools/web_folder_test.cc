@@ -139,7 +139,6 @@ TEST(WebFolder, RecordsThatNameVeryMuchAreRefused) {
   const HttpServer server(serving_folder(files));
   EXPECT_THAT([&] { (void)load(server.url("/run")); },
               FailsWith(Code::kUnimplemented, "too many to ask a web server for"));
-  for (const auto& r : server.requests()) fprintf(stderr, "%s %s\n", r.method.c_str(), r.target.c_str());
   EXPECT_LE(server.requests().size(), 60U);
 }
 

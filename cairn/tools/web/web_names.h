@@ -18,8 +18,8 @@ class WebNames {
   WebNames(std::shared_ptr<const KnownNames> names, const OpenOptions& options)
       : names_(std::move(names)), options_(options) {}
 
-  // Looks for a checkpoint in `folder` ("" or with a final '/'): an Orbax checkpoint, a Zarr array or
-  // group with consolidated metadata, a safetensors model, a TensorFlow checkpoint. Throws
+  // Looks for a checkpoint in `folder` ("" or with a final '/'): an Orbax checkpoint, a Zarr array,
+  // a Zarr group with consolidated metadata, a safetensors model, a TensorFlow checkpoint. Throws
   // unimplemented if the server answers for names that do not exist.
   void find_checkpoint(const std::string& folder) const;
 

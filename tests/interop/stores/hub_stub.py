@@ -1,7 +1,8 @@
-"""A Hugging Face Hub on loopback: repositories in memory, and a second host that delivers large files.
+"""A Hugging Face Hub on loopback: repositories in memory, and a second host for large files.
 
-It answers as the Hub does where huggingface_hub and Cairn look: revisions, listings in pages, redirects with the hash and
-the size of what they lead to, and errors with X-Error-Code. test_hub.py tests it with huggingface_hub itself.
+It answers as the Hub does where huggingface_hub and Cairn look: revisions, listings in pages,
+redirects with the hash and the size of what they lead to, and errors with X-Error-Code. test_hub.py
+tests it with huggingface_hub itself.
 """
 
 import dataclasses
@@ -182,7 +183,9 @@ class _Hub(_Handler):
                                   "oid": digest(inner.encode())}  # fmt: skip
             entries[path] = self.entry(path, body)
         if self.query.get("recursive", "false").lower() != "true":
-            entries = {path: entry for path, entry in entries.items() if "/" not in path[len(prefix) :]}
+            entries = {
+                path: entry for path, entry in entries.items() if "/" not in path[len(prefix) :]
+            }
         if folder and not entries:
             return self.fail(404, "EntryNotFound", f"{folder} does not exist on the revision")
         first = int(self.query.get("cursor", 0))
@@ -199,7 +202,9 @@ class _Hub(_Handler):
         found = [self.entry(path, files[path]) for path in wanted if path in files]
         for path in wanted:
             if path not in files and any(name.startswith(path + "/") for name in files):
-                found.append({"type": "directory", "path": path, "size": 0, "oid": digest(path.encode())})
+                found.append(
+                    {"type": "directory", "path": path, "size": 0, "oid": digest(path.encode())}
+                )
         self.send_json(found)
 
     def resolve(self, repository, files, path, commit):

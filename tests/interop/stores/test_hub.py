@@ -1,4 +1,4 @@
-"""hf:// on a Hub on loopback: Cairn and huggingface_hub see the same files, and the same refusals."""
+"""hf:// on a Hub on loopback: Cairn and huggingface_hub see the same files and refusals."""
 
 import io
 import json
@@ -98,7 +98,9 @@ def test_both_clients_read_the_same_bytes(hub, tmp_path):
         listed = json.loads(good(hub, "ls", "--json", url))
         assert listed == cairn_cli.ls(local)
         for leaf in listed:
-            assert good(hub, "cat", "--raw", url, leaf["name"]) == cairn_cli.cat(local, leaf["name"])
+            assert good(hub, "cat", "--raw", url, leaf["name"]) == cairn_cli.cat(
+                local, leaf["name"]
+            )
         assert good(hub, "verify", url)
 
 
@@ -138,7 +140,7 @@ def test_revisions(hub):
 
 
 def test_all_of_an_open_is_of_one_commit(hub):
-    """The branch is looked up once; everything else names the commit, also after the branch has moved."""
+    """The branch is looked up once; all else names the commit, also after the branch has moved."""
     leaf, values = next(iter(tensors(1).items()))
     assert good(hub, "cat", "--raw", f"hf://{NAME}", leaf) == values.tobytes()
     (commit,) = hub.repositories["models", NAME].commits
@@ -192,7 +194,10 @@ def test_refusals_say_what_to_do(hub, place, token, named, error):
 
 
 def test_the_endpoint_of_the_environment(hub):
-    assert HfApi(endpoint=hub.endpoint).repo_info(NAME, token=False).sha in hub.repositories["models", NAME].commits
+    assert (
+        HfApi(endpoint=hub.endpoint).repo_info(NAME, token=False).sha
+        in hub.repositories["models", NAME].commits
+    )
     hub.forget()
     good(hub, "ls", f"hf://{NAME}")
     assert hub.seen

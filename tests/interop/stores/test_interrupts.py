@@ -23,7 +23,7 @@ def silent():
 
 
 def interrupted(command, variables):
-    """The exit status and stderr of a program that gets SIGINT when it has begun to wait, and how long it then took."""
+    """Exit status and stderr of a program that gets SIGINT while it waits, and how long it took."""
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
                                env={**os.environ, **variables})  # fmt: skip
     if command[0] == sys.executable:
@@ -37,8 +37,12 @@ def interrupted(command, variables):
 
 
 def account(address):
-    return {"AWS_ENDPOINT_URL": f"http://{address}", "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "x",
-            "AWS_REGION": "us-east-1"}  # fmt: skip
+    return {
+        "AWS_ENDPOINT_URL": f"http://{address}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_REGION": "us-east-1",
+    }
 
 
 @pytest.mark.parametrize("command", ["ls", "verify", "cat"])

@@ -13,8 +13,13 @@ import zarr
 
 SERVERS = [web_stub.Strict, web_stub.Plain]
 
+
 def outcome(place, root, *command):
     return test_read.outcome(place, None, *command, root=root)
+
+
+# No record has their names: arrays without a list, steps with a prefix, unfinished items.
+UNKNOWABLE = {"no_metadata_files", "manager_prefix", "uncommitted"}
 
 
 @pytest.mark.parametrize("handler", SERVERS, ids=lambda handler: handler.__name__)
@@ -23,16 +28,28 @@ def test_golden_checkpoints(case, handler):
     folder = test_read.folder_of(case)
     with web_stub.serving(folder, handler) as (url, _):
         for path, chosen in test_read.views(case):
-            if outcome(folder / path, folder, "ls", *chosen)[0] != cairn_cli.GOOD:
-                continue
-            remote = f"{url}/{path}" if path else url
-            if "--step" not in chosen and has_steps(folder / path):
-                message = cairn_cli.call("ls", remote, *chosen).stderr.decode()
-                assert "does not list its files" in message and "step" in message
-                continue
-            for command in ("ls", "verify", "stats"):
-                found = outcome(remote, url, command, "--json", *chosen)
-                assert found == outcome(folder / path, folder, command, "--json", *chosen), command
+            look(folder / path, f"{url}/{path}".rstrip("/"), folder, url, chosen)
+
+
+def look(local, remote, folder, url, chosen):
+    """Compares what commands say. A web server does not tell of files that nothing refers to."""
+    known = outcome(local, folder, "ls", "--json", *chosen)
+    if known[0] != cairn_cli.GOOD:
+        return
+    found = outcome(remote, url, "ls", "--json", *chosen)
+    if found != known and (
+        folder.name in UNKNOWABLE or ("--step" not in chosen and has_steps(local))
+    ):
+        assert found[0] == cairn_cli.IO and "does not list its files" in found[2]
+        return
+    assert found == known
+    for command in ("stats", "du"):
+        command = [command, "--json", *chosen]
+        assert outcome(remote, url, *command) == outcome(local, folder, *command), command
+    reports = [cairn_cli.call("verify", "--json", *chosen, place) for place in (remote, local)]
+    assert reports[0].returncode == reports[1].returncode, reports[0]
+    verdicts = [json.loads(report.stdout)["verdict"] for report in reports]
+    assert verdicts[0] == verdicts[1]
 
 
 def has_steps(folder):

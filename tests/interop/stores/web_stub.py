@@ -1,4 +1,4 @@
-"""Web servers on loopback that serve a folder and list nothing: a strict one, and Python's own, which ignores ranges."""
+"""Web servers on loopback that list nothing: a strict one, and Python's, which ignores ranges."""
 
 import contextlib
 import functools

@@ -191,7 +191,7 @@ TEST_F(HubStoreTest, RevisionsAndPathsAreThoseOfTheUrl) {
   EXPECT_EQ(open("hf://me/model@refs%2Fpr%2F1/model")->describe("part/x"),
             "hf://me/model@refs/pr/1/model/part/x");
   EXPECT_THAT([&] { (void)open("hf://me/model@gone")->list(""); },
-              FailsWith(Code::kNotFound, "no such repository or revision"));
+              FailsWith(Code::kNotFound, "repository 'me/model' has no revision 'gone'"));
   EXPECT_THAT([&] { (void)open("hf://me/other")->size("a"); }, FailsWith(Code::kNotFound));
 }
 
