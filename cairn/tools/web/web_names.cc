@@ -161,9 +161,8 @@ void WebNames::find_items(const std::string& folder) const {
   const bool is_item = names_->has(folder + std::string(orbax::kTreeMetadataFile)) ||
                        names_->has(folder + std::string(orbax::kManifestFile));
   if (items.empty() && !is_item)
-    std::ranges::copy_if(kUsualItems, std::back_inserter(items), [&](std::string_view item) {
-      return has_markers(folder + std::string(item) + "/");
-    });
+    for (const std::string_view item : kUsualItems)
+      if (has_markers(folder + std::string(item) + "/")) items.emplace_back(item);
   if (options_.item && !is_item) items.push_back(*options_.item);
   for (const std::string& item : items)
     if (item.empty())

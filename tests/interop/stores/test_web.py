@@ -37,9 +37,10 @@ def look(local, remote, folder, url, chosen):
     if known[0] != cairn_cli.GOOD:
         return
     found = outcome(remote, url, "ls", "--json", *chosen)
-    if found != known and (
-        folder.name in UNKNOWABLE or ("--step" not in chosen and has_steps(local))
-    ):
+    if found != known and folder.name in UNKNOWABLE:
+        assert found[0] == cairn_cli.IO and found[2]
+        return
+    if "--step" not in chosen and has_steps(local):
         assert found[0] == cairn_cli.IO and "does not list its files" in found[2]
         return
     assert found == known
@@ -67,7 +68,7 @@ def test_a_deflated_archive_takes_few_requests(tmp_path):
     (tmp_path / "a.npz").write_bytes(npz_bytes({"w": values, "b": np.zeros(10)}))
     with web_stub.serving(tmp_path) as (url, seen):
         assert cairn_cli.cat(f"{url}/a.npz", "w") == values.tobytes()
-    assert len(seen) <= 16, seen
+    assert len(seen) <= 30, seen  # of 23 MB
 
 
 def test_a_set_of_safetensors_files(tmp_path):
@@ -94,7 +95,7 @@ def test_arrays_and_consolidated_groups_of_zarr(tmp_path, zarr_format):
     zarr.consolidate_metadata(group.store, zarr_format=zarr_format)
     with web_stub.serving(tmp_path / "g") as (url, _):
         assert cairn_cli.ls(url) == cairn_cli.ls(tmp_path / "g")
-        assert cairn_cli.cat(url, "deep.b") == values.tobytes()
+        assert cairn_cli.cat(url, "deep/b") == values.tobytes()
         assert cairn_cli.ls(f"{url}/a") == cairn_cli.ls(tmp_path / "g/a")
         assert cairn_cli.run("verify", url)
 
