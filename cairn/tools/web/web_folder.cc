@@ -11,7 +11,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -50,14 +49,14 @@ FileTree web_tree_at(const std::string& url, const OpenOptions& options) {
     FileTree around = tree_around(url, options.store);
     if (around.exists(url) || around.exists(url + ".index")) return around;
   }
-  const auto names = std::make_shared<const KnownNames>(open_store(url, options.store));
+  const auto names = std::make_shared<KnownNames>(open_store(url, options.store));
   const WebNames finder(names, options);
   finder.find_checkpoint("");
   if (!names->has_folder("") && options.step)
     for (const std::string& name : step_names(*options.step))
       if (finder.has_markers(name + "/")) finder.find_checkpoint(name + "/");
   if (!names->has_folder("")) fail_nothing_there(url, options);
-  return FileTree(StoreFolder::open(std::const_pointer_cast<KnownNames>(names), url));
+  return FileTree(StoreFolder::open(names, url));
 }
 
 }  // namespace cairn::inline v0

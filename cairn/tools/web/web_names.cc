@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -79,7 +78,7 @@ Names item_files(const std::string& folder, const std::string& aggregate) {
 }
 
 void add(Names& keys, Names more) {
-  keys.insert(keys.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+  for (std::string& key : more) keys.push_back(std::move(key));
 }
 
 // Runs f, which parses a record. Damage of the record means that it names nothing more.
