@@ -40,7 +40,7 @@ def look(local, remote, folder, url, chosen):
     if found != known and folder.name in UNKNOWABLE:
         assert found[0] == cairn_cli.IO and found[2]
         return
-    if "--step" not in chosen and has_steps(local):
+    if "--step" not in chosen and has_steps(local, chosen):
         assert found[0] == cairn_cli.IO and "does not list its files" in found[2]
         return
     assert found == known
@@ -53,8 +53,9 @@ def look(local, remote, folder, url, chosen):
     assert verdicts[0] == verdicts[1]
 
 
-def has_steps(folder):
-    return json.loads(cairn_cli.run("info", "--json", folder).stdout).get("step") is not None
+def has_steps(folder, chosen):
+    done = cairn_cli.run("info", "--json", *chosen, folder)
+    return json.loads(done.stdout).get("step") is not None
 
 
 def npz_bytes(arrays):
