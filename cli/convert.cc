@@ -67,6 +67,8 @@ void finish_arguments(ConvertArguments& arguments) {
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
   finish_orbax_target(arguments.orbax, options.orbax);
   options.resources.threads = arguments.source.options.resources.threads;
+  options.store = arguments.source.options.store;
+  check_one_server(arguments.source.path, arguments.target, options.store);
 }
 
 std::string list_text(std::string_view label,
@@ -196,8 +198,9 @@ void setup_convert(CLI::App& app, int& status) {
   auto* target =
       command->add_option("DST", arguments->target,
                           "What to write: NAME.safetensors, NAME.npz, NAME.msgpack,\n"
-                          "NAME.index (TensorFlow), or a folder for an Orbax checkpoint");
-  check_path(check_local(*command, target, kWritesLocally))->required();
+                          "NAME.index (TensorFlow), or a folder for an Orbax checkpoint;\n"
+                          "files also as a URL (s3://bucket/NAME.npz, gs://)");
+  check_path(target)->required();
   command
       ->add_option("--to", arguments->format,
                    "safetensors, npz, msgpack, tensorflow (DST is the prefix),\n"

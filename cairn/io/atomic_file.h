@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/bytes.h>
+#include <cairn/io/byte_target.h>
 #include <cairn/io/temporaries.h>
 
 #include <atomic>
@@ -16,7 +17,7 @@ namespace cairn::inline v0 {
 // not at all: write, sync, rename, sync the directory. After a crash before the rename, the old
 // file remains, or no file. If the object is destroyed without commit(), it removes the temporary
 // file.
-class AtomicFile {
+class AtomicFile final : public ByteTarget {
  public:
   // Creates the temporary file for `path`.
   explicit AtomicFile(std::string path);
@@ -25,20 +26,21 @@ class AtomicFile {
   AtomicFile(std::string path, std::string temporary);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
-  ~AtomicFile();
+  ~AtomicFile() override;
 
   // Appends bytes at the end of the file.
-  void append(ByteView bytes);
+  void append(ByteView bytes) override;
   // Appends the parts in order, with as few system calls as possible.
-  void append(std::span<const ByteView> parts);
+  void append(std::span<const ByteView> parts) override;
   // Writes at an absolute position. Use it for headers that are known only at the end, and for
   // parallel writers: several threads may call it at once. Bytes that are never written read as
   // zero.
-  void write_at(std::uint64_t offset, ByteView bytes);
+  void write_at(std::uint64_t offset, ByteView bytes) override;
   // Makes the file `size` bytes long, if it is shorter. The new bytes read as zeros and use no
   // space on the disk.
   void extend(std::uint64_t size);
-  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] bool takes_any_order() const override { return true; }
   // The descriptor for a DirectAppender, which continues where append() has ended. size() does not
   // count the bytes that it writes.
   [[nodiscard]] int descriptor() const { return fd_; }

@@ -77,6 +77,16 @@ void add_store_options(CLI::App& command, StoreOptions& store) {
       ->group(kStores);
 }
 
+void check_one_server(const std::string& source, const std::string& target,
+                      const StoreOptions& store) {
+  if (store.endpoint.empty() || !is_url(source) || !is_url(target)) return;
+  const auto scheme = [](const std::string& url) { return url.substr(0, url.find("://")); };
+  if (scheme(source) == scheme(target)) return;
+  throw UsageError("--endpoint '" + store.endpoint + "' would count for '" + source + "' and for '" +
+                   target +
+                   "'; set AWS_ENDPOINT_URL_S3 (s3://) or STORAGE_EMULATOR_HOST (gs://) instead");
+}
+
 CLI::Option* check_local(const CLI::App& command, CLI::Option* option, const std::string& why) {
   return option->check(CLI::Validator(
       [&command, why](std::string& place) {

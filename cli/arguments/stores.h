@@ -15,6 +15,9 @@ void add_store_options(CLI::App& command, StoreOptions& store);
 // Makes the option refuse the URL of a store as wrong usage, before any work. `why` follows the
 // name of the command, and says what to do: "writes local files only; ..."
 CLI::Option* check_local(const CLI::App& command, CLI::Option* option, const std::string& why);
+// Throws UsageError if --endpoint would count for two URLs of different kinds.
+void check_one_server(const std::string& source, const std::string& target,
+                      const StoreOptions& store);
 // Why the targets of conversions are local.
 inline constexpr const char* kWritesLocally =
     "writes local files only; write there, then upload the result (aws s3 cp, gcloud storage cp)";

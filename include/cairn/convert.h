@@ -152,6 +152,7 @@ struct ConvertOptions {
   // Skip leaves that the target format cannot hold, and list them in the report.
   bool skip_unsupported = false;
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  StoreOptions store = {};               // how to reach the store, if the target is a URL
   bool dry_run = false;                  // decide and report, but write nothing
   // Options of one format each. Those of other formats than the target's keep their defaults.
   SafetensorsTarget safetensors = {};
@@ -185,7 +186,7 @@ struct ConvertReport {
   // methods and formats.
   CompressionReport compression;
 };
-// Writes `source` to the local path `target`. No leaf is lost silently. Throws invalid_argument,
+// Writes `source` to `target`, a path or a URL of a bucket. No leaf is lost silently. Throws invalid_argument,
 // naming the leaf, if the target cannot hold a leaf (unless skip_unsupported is set), if it can
 // hold none of the selected leaves, if two leaves have the same name after renaming, or if a name
 // would be a leaf and a container of leaves. Throws not_found, before anything is written, if

@@ -91,6 +91,7 @@ struct MsgpackWriteOptions {
   MsgpackOptions encoding = {};  // how the tree is encoded
   // What to do if the target exists.
   IfExists if_exists = IfExists::kFail;
+  StoreOptions store = {};  // how to reach the store, if the path is a URL
   Resources resources = {};
   ProgressFn progress = {};
   // As in SafetensorsWriteOptions. One process writes the values that are in memory.

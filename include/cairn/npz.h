@@ -24,6 +24,7 @@ std::unique_ptr<Checkpoint> open_npy(const std::string& path, const OpenOptions&
 // Options of write_npz.
 struct NpzWriteOptions {
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  StoreOptions store = {};               // how to reach the store, if the path is a URL
   Resources resources = {};
   ProgressFn progress = {};
   MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions

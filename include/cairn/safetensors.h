@@ -39,6 +39,7 @@ struct SafetensorsWriteOptions {
   std::shared_ptr<const ShardingCallback> sharding_callback = nullptr;
   // What to do if the target exists.
   IfExists if_exists = IfExists::kFail;
+  StoreOptions store = {};  // how to reach the store, if the path is a URL
   Resources resources = {};
   ProgressFn progress = {};
   // Several processes write one set. All must see the same folder and call with the same arguments.

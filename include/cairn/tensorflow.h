@@ -305,6 +305,7 @@ struct TensorFlowWriteOptions {
   std::shared_ptr<const ShardingCallback> sharding_callback = nullptr;
   // What to do if a checkpoint with this prefix exists.
   IfExists if_exists = IfExists::kFail;
+  StoreOptions store = {};  // how to reach the store, if the prefix is a URL
   Resources resources = {};
   ProgressFn progress = {};
   MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions

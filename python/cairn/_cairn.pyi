@@ -232,6 +232,7 @@ def save_file(
     replace: bool,
     metadata: str,
     progress: _Progress = None,
+    storage_options: _StoreOptions | None = None,
 ) -> None: ...
 
 _Event = tuple[str, str, float | None, dict[str, Any]]  # level, name, seconds, attributes

@@ -47,8 +47,9 @@ def convert(
     ValueError.
 
     Args:
-      source: a checkpoint of any format.
-      target: the path to write.
+      source: a checkpoint of any format: a path or URL.
+      target: the path to write, or the URL (s3://, gs://) of a file or a set of files of another
+        format than Orbax.
       to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
         "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
@@ -76,7 +77,8 @@ def convert(
         durability, commit_protocol, as in save(); as_item (a name: the tree becomes this item);
         follow_links (False: a symbolic link in an item is a RuntimeError; True: what it leads to is
         copied, even from outside). Of the source: allow_uncommitted, metadata_key, generation,
-        commit_time_ns, as in open(). threads (0: one for each core), memory (bytes for the whole
+        commit_time_ns, as in open(). storage_options: how to reach the stores of URLs, as in
+        open(); target_storage_options: that of the target, if it differs. threads (0: one for each core), memory (bytes for the whole
         call; None: 1 GiB; at least 64 MiB are used).
 
     Returns:

@@ -138,6 +138,8 @@ class ReshardOptions(ReadOptions, total=False):
 class ConvertOptions(ReshardOptions, total=False):
     """Options of cairn.convert."""
 
+    storage_options: StoreOptions | None
+    target_storage_options: StoreOptions | None
     shard_bytes: int | None
     dialect: Literal["flax", "orbax"] | None
     object_graph: bool

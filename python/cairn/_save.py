@@ -45,8 +45,9 @@ def save(
     them. Files of safetensors, npz and msgpack lack the second, and the save warns (UserWarning).
 
     Args:
-      path: a directory or a URL (s3://, gs://) for Orbax, or a file that ends in .safetensors, .npz or .msgpack. An
-        extension of another program's files (.pt, .npy, .h5, ...) is a ValueError.
+      path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack; or a URL
+        (s3://, gs://) of one. An extension of another program's files (.pt, .npy, .h5, ...) is a
+        ValueError.
       tree: a tree. A file of safetensors or npz holds its arrays under names like "a.b.c".
       format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path. "orbax"
         makes a folder of any name.
@@ -74,7 +75,7 @@ def save(
         commit_success.txt; for file systems that cannot rename a directory), reuse_from (the path
         of an earlier checkpoint, whose files unchanged arrays share), save_timeout (seconds; a save
         that takes longer is stopped and removed, and is a TimeoutError), storage_options (how to
-        reach the store of a URL, as in open()), threads, memory (bytes).
+        reach the store of a URL, as in open(); also for files), threads, memory (bytes).
 
     Raises:
       FileExistsError: the path exists, and overwrite is False, or it is a folder that is not a
@@ -98,8 +99,10 @@ def save(
             )
         if coordinator not in (None, "none"):
             raise ValueError(f"{chosen} has no option coordinator; one process writes the file")
-        if options:
-            raise ValueError(f"{chosen} has no option {', '.join(sorted(options))}")
+        given: dict[str, Any] = {**options}
+        storage_options = given.pop("storage_options", None)
+        if given:
+            raise ValueError(f"{chosen} has no option {', '.join(sorted(given))}")
         if item_metadata is not None:
             raise ValueError(f"{chosen} has no items; give metadata")
         if metadata and chosen != "safetensors":
@@ -108,7 +111,7 @@ def save(
             raise ValueError(f"metadata: expected a dict, not {metadata!r}")
         texts = {str(key): str(value) for key, value in (metadata or {}).items()}
         text = json_text("metadata", texts or None)
-        _cairn.save_file(path, tree, chosen, overwrite, text, callback)
+        _cairn.save_file(path, tree, chosen, overwrite, text, callback, storage_options)
 
 
 def save_async(

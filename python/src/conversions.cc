@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "option_values.h"
 #include "options.h"
+#include "store_options.h"
 #include "values/text.h"
 
 #include <cairn/convert.h>
@@ -36,6 +37,7 @@ struct Conversion {
   std::uint64_t memory = Resources().memory;  // of the whole call
   std::uint64_t transform_memory = 0;         // the share of the rules
   ConvertOptions convert;
+  std::optional<StoreOptions> target_store;  // none: as open.store
   std::optional<std::uint64_t> shard_bytes;
   std::optional<std::string> rules;       // JSON text
   std::optional<std::string> rules_path;  // of a file with that text
@@ -158,6 +160,10 @@ const Setters<Conversion>& convert_options() {
                           nb::handle v) { o.convert.tensorflow.plain_names = !bool_option(n, v); }},
       {"latest", [](Conversion& o, const std::string& n,
                     nb::handle v) { o.convert.tensorflow.name_latest = bool_option(n, v); }},
+      {"storage_options", [](Conversion& o, const std::string& /*n*/,
+                             nb::handle v) { o.open.store = store_options(v); }},
+      {"target_storage_options", [](Conversion& o, const std::string& /*n*/,
+                                    nb::handle v) { o.target_store = store_options(v); }},
       {"skip_unsupported", [](Conversion& o, const std::string& n,
                               nb::handle v) { o.convert.skip_unsupported = bool_option(n, v); }},
   };
@@ -193,6 +199,7 @@ void complete(Conversion& o, const std::string& target) {
   o.open.resources.memory = memory.reading;
   o.transform_memory = memory.transforming;
   o.convert.resources = {.threads = o.open.resources.threads, .memory = memory.writing};
+  o.convert.store = o.target_store.value_or(o.open.store);
   if (!o.shard_bytes) return;
   const TargetFormat format = o.convert.format ? *o.convert.format : target_format_of(target);
   (format == TargetFormat::kTensorFlow ? o.convert.tensorflow.max_shard_bytes
@@ -213,7 +220,7 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
                             nb::handle progress) {
   Conversion chosen;
   set_options(options, {&reading_options(), &writing_options(), &convert_options()}, chosen);
-  const std::string from = source.local(), to = target.local();
+  const std::string from = source.place(), to = target.place();
   complete(chosen, to);
   std::string json;
   const auto work = [&](const CallControl& call) {

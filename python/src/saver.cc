@@ -6,6 +6,7 @@
 #include "forks.h"
 #include "gil.h"
 #include "options.h"
+#include "store_options.h"
 #include "values/text.h"
 #include "values/trees.h"
 
@@ -106,7 +107,8 @@ void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes
 }
 
 void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
-               const std::string& metadata, nb::handle progress) {
+               const std::string& metadata, nb::handle progress, nb::handle storage_options) {
+  const StoreOptions store = store_options(storage_options);
   std::vector<DictKeyTypes> key_types;
   const Tree read = tree_from(tree, &key_types);
   warn_of_lost_keys(format, key_types);
@@ -114,6 +116,7 @@ void save_file(const PathText& path, nb::handle tree, const std::string& format,
     save_as(parse_target_format(format), path.text, read,
             {.custom_metadata = metadata,
              .if_exists = replace ? IfExists::kReplace : IfExists::kFail,
+             .store = store,
              .progress = call.progress,
              .cancel = call.cancel});
   };
@@ -188,7 +191,8 @@ void define_saver(nb::module_& module) {
       },
       nb::arg("path"));
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
-             nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none());
+             nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none(),
+             nb::arg("storage_options").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
       .def(nb::init<const PathText&, nb::handle, nb::dict, nb::handle>(), nb::arg("path"),
            nb::arg("tree").none(), nb::arg("options"), nb::arg("progress").none() = nb::none())

@@ -37,6 +37,9 @@ struct Magic {
   std::string_view advice;
 };
 constexpr Magic kMagic[] = {
+    {0, kUnfinishedMark, ForeignKind::kUnfinished,
+     "the mark of a save that is in progress, or was interrupted",
+     "if nobody saves there, save again and allow replacing it with --force (if_exists)"},
     // PyTorch's number 0x1950a86a20f9469cfc6c as a pickle of protocol 2
     {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, ForeignKind::kProgram,
      "a PyTorch checkpoint (legacy format)", kSaveFromPytorch},
@@ -176,7 +179,8 @@ std::optional<ForeignContent> text_content(std::string_view text) {
 std::string ForeignContent::message() const {
   if (what.empty()) return advice;
   const std::string_view middle = kind == ForeignKind::kProgram ? ", which Cairn does not read yet"
-                                  : code() == Code::kUnimplemented ? ""
+                                  : kind == ForeignKind::kUnfinished || code() == Code::kUnimplemented
+                                      ? ""
                                                                    : ", not a checkpoint";
   return fmt::format("is {}{}; {}", what, middle, advice);
 }

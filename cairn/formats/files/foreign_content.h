@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -19,8 +20,12 @@ enum class ForeignKind : std::uint8_t {
   kArchive,   // an archive or a compressed file, which may hold a checkpoint
   kZip,       // a zip archive whose first member is not an array
   kJson,      // JSON text
+  kUnfinished,  // the mark of a save to a store (output/store_claim.h)
   kDownload,  // anything else that is in place of a file: a web page, a pointer, zeros, nothing
 };
+
+// The first bytes of the mark that a save to a store leaves in place of a file until it is whole.
+inline constexpr std::string_view kUnfinishedMark = "cairn: unfinished save ";
 
 // A recognised content.
 struct ForeignContent {
@@ -32,6 +37,7 @@ struct ForeignContent {
   [[nodiscard]] std::string message() const;
   // Code of an error about a file whose name says that it is a checkpoint.
   [[nodiscard]] Code code() const {
+    if (kind == ForeignKind::kUnfinished) return Code::kFailedPrecondition;
     return kind == ForeignKind::kJson || kind == ForeignKind::kDownload ? Code::kDataLoss
                                                                         : Code::kUnimplemented;
   }

@@ -1,10 +1,9 @@
 // writer.cc -- writes planned msgpack to memory, or to a file that appears complete or not at all.
-#include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/msgpack/encoder.h>
-#include <cairn/formats/raw/shared_files.h>
-#include <cairn/io/atomic_file.h>
-#include <cairn/io/file.h>
-#include <cairn/io/output_file.h>
+#include <cairn/formats/output/shared_files.h>
+#include <cairn/formats/output/single_output.h>
+#include <cairn/formats/output/write_to_place.h>
+#include <cairn/io/byte_target.h>
 #include <cairn/tree/msgpack/msgpack.h>
 
 #include <algorithm>
@@ -15,7 +14,7 @@ namespace {
 constexpr std::uint64_t kProgressStep = std::uint64_t{64} << 20U;  // bytes between two reports
 
 // Writes a plan whose bytes are all in memory, in order, with as few system calls as possible.
-void write_memory(const MsgpackPlan& plan, AtomicFile& file, const ProgressFn& progress) {
+void write_memory(const MsgpackPlan& plan, ByteTarget& file, const ProgressFn& progress) {
   std::vector<ByteView> parts;
   std::uint64_t waiting = 0;
   for (const MsgpackRun& run : plan.runs) {
@@ -84,16 +83,18 @@ void write_msgpack(const std::string& path, const Tree& tree, const MsgpackWrite
 
 void write_msgpack(const std::string& path, const Tree& tree, std::span<const TensorSource> sources,
                    const FetchFn& fetch, const MsgpackWriteOptions& options) {
+  write_msgpack(OutputPlace(path, options.store), tree, sources, fetch, options);
+}
+
+void write_msgpack(const OutputPlace& place, const Tree& tree,
+                   std::span<const TensorSource> sources, const FetchFn& fetch,
+                   const MsgpackWriteOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   MsgpackPlan plan;
   group.step("write: plan", distributed::StepKind::kControl,
              [&] { plan = plan_msgpack(tree, sources, options.encoding); });
-  const IfExists if_exists = options.if_exists;
-  std::optional<OutputLock> lock;  // held by the primary only
-  SharedFiles files(group, {path}, [&] {
-    lock.emplace(path);
-    check_output(path, if_exists);
-  });
+  SingleOutput output(group, place, plan.size, options.if_exists);
+  SharedFiles& files = output.files();
   files.write([&] {
     if (!sources.empty())
       write_fetched(plan, sources, fetch, files, options);
@@ -101,7 +102,7 @@ void write_msgpack(const std::string& path, const Tree& tree, std::span<const Te
       write_memory(plan, files[0], options.progress);
     return Bytes();
   });
-  files.commit([&](std::deque<AtomicFile>& written) { written.front().commit_output(if_exists); });
+  files.commit([&] { output.commit(); });
 }
 
 }  // namespace cairn::inline v0

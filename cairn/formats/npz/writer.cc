@@ -4,14 +4,13 @@
 #include <cairn/array/byte_count.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/npz/zip_directory.h>
 #include <cairn/formats/npz/zip_format.h>
 #include <cairn/formats/raw/part_checksums.h>
-#include <cairn/formats/raw/shared_files.h>
-#include <cairn/io/atomic_file.h>
-#include <cairn/io/file.h>
-#include <cairn/io/output_file.h>
+#include <cairn/formats/output/shared_files.h>
+#include <cairn/formats/output/single_output.h>
+#include <cairn/formats/output/write_to_place.h>
+#include <cairn/io/byte_target.h>
 #include <cairn/npz.h>
 #include <cairn/tensor_source.h>
 
@@ -148,8 +147,15 @@ std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
   return members;
 }
 
+// Where the members end and the directory begins.
+std::uint64_t end_of(std::span<const Member> members) {
+  if (members.empty()) return 0;
+  const Member& last = members.back();
+  return last.offset + local_header(last).size() + last.size;
+}
+
 std::vector<Placement> place(std::span<const Member> members, std::span<const TensorSource> tensors,
-                             AtomicFile& file) {
+                             ByteTarget& file) {
   std::vector<Placement> placements;
   placements.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
@@ -165,48 +171,99 @@ std::vector<Placement> place(std::span<const Member> members, std::span<const Te
   return placements;
 }
 
-}  // namespace
+// The arrays of an archive, and what stands between them.
+class Members {
+ public:
+  Members(std::vector<Member>& members, std::span<const TensorSource> tensors, const FetchFn& fetch,
+          const NpzWriteOptions& options)
+      : members_(members), tensors_(tensors), fetch_(fetch), options_(options) {}
 
-void write_npz(const std::string& path, const std::vector<TensorSource>& tensors,
-               const FetchFn& fetch, const NpzWriteOptions& options) {
-  const distributed::ProcessGroup group(options.multiprocessing);
-  const Workers workers(options.resources.threads);
-  std::vector<Member> members;
-  group.step("write: plan", distributed::StepKind::kControl, [&] { members = lay_out(tensors); });
-  const IfExists if_exists = options.if_exists;
-  std::optional<OutputLock> lock;  // held by the primary only
-  SharedFiles files(group, {path}, [&] {
-    lock.emplace(path);
-    check_output(path, if_exists);
-  });
-  const std::vector<Placement> placements = place(members, tensors, files[0]);
-  const std::vector<Bytes> checksums = files.write([&] {
-    const std::vector<Placement> mine = placements_of(placements, files.share());
+  // Writes this process's share. Returns the message with its checksums.
+  Bytes write(ByteTarget& file, WorkShare share, const ProgressFn& progress) {
+    const std::vector<Placement> mine = placements_of(place(members_, tensors_, file), share);
     std::deque<PartChecksums> parts;
-    for (std::size_t i = 0; i < members.size(); ++i) parts.emplace_back(kCrc32);
-    write_pieces(mine, fetch,
-                 {.executor = &workers.executor(),
-                  .memory = options.resources.memory,
-                  .progress = options.progress,
+    for (std::size_t i = 0; i < members_.size(); ++i) parts.emplace_back(kCrc32);
+    write_pieces(mine, fetch_,
+                 {.executor = &workers_.executor(),
+                  .memory = options_.resources.memory,
+                  .progress = progress,
                   .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
                     parts[mine[i].tensor].add(offset, bytes);
                   }});
     return checksums_message(parts);
-  });
-  files.commit([&](std::deque<AtomicFile>& written) {
-    AtomicFile& file = written.front();
-    for (Member& m : members) m.crc = crc32(m.header);
-    join_checksums(kCrc32, checksums,
-                   [&](std::size_t i) -> std::uint32_t& { return members.at(i).crc; });
-    for (const Member& m : members) {
+  }
+
+  // Takes over the checksums of all processes.
+  void set_checksums(const std::vector<Bytes>& messages) {
+    for (Member& m : members_) m.crc = crc32(m.header);
+    join_checksums(kCrc32, messages,
+                   [&](std::size_t i) -> std::uint32_t& { return members_.at(i).crc; });
+  }
+
+  // Writes all but the arrays. Needs the checksums.
+  void write_headers(ByteTarget& file) const {
+    for (const Member& m : members_) {
       Bytes front = local_header(m);
       front.insert(front.end(), m.header.begin(), m.header.end());
       file.write_at(m.offset, front);
     }
-    const std::uint64_t end =
-        members.empty() ? 0 : placements.back().offset + placements.back().nbytes;
-    file.write_at(end, directory(members, end));
-    file.commit_output(if_exists);
+    file.write_at(end_of(members_), directory(members_, end_of(members_)));
+  }
+
+ private:
+  std::vector<Member>& members_;
+  std::span<const TensorSource> tensors_;
+  const FetchFn& fetch_;
+  const NpzWriteOptions& options_;
+  Workers workers_{options_.resources.threads};
+};
+
+// The part of the progress of two passes over the same bytes: the first pass is number 0.
+ProgressFn progress_of_pass(const ProgressFn& progress, std::uint64_t pass) {
+  if (!progress) return {};
+  return [&progress, pass](std::uint64_t done, std::uint64_t total) {
+    progress(pass * total + done, 2 * total);
+  };
+}
+
+// The checksum of an array stands before it. So it is fetched twice: to learn the checksum, and to
+// send it.
+void write_front_to_back(Members& members, ByteTarget& file, const ProgressFn& progress) {
+  NoTarget nothing;
+  const Bytes checksums = members.write(nothing, {0, 1}, progress_of_pass(progress, 0));
+  members.set_checksums({checksums});
+  members.write_headers(file);
+  if (members.write(file, {0, 1}, progress_of_pass(progress, 1)) != checksums)
+    throw Error(Code::kUnavailable, "an array has changed while it was written; write it again");
+}
+
+}  // namespace
+
+void write_npz(const std::string& path, const std::vector<TensorSource>& tensors,
+               const FetchFn& fetch, const NpzWriteOptions& options) {
+  write_npz(OutputPlace(path, options.store), tensors, fetch, options);
+}
+
+void write_npz(const OutputPlace& place, const std::vector<TensorSource>& tensors,
+               const FetchFn& fetch, const NpzWriteOptions& options) {
+  const distributed::ProcessGroup group(options.multiprocessing);
+  std::vector<Member> planned;
+  group.step("write: plan", distributed::StepKind::kControl, [&] { planned = lay_out(tensors); });
+  Members members(planned, tensors, fetch, options);
+  const std::uint64_t end = end_of(planned);
+  SingleOutput output(group, place, end + directory(planned, end).size(), options.if_exists);
+  SharedFiles& files = output.files();
+  const std::vector<Bytes> checksums = files.write([&] {
+    if (files.is_local()) return members.write(files[0], files.share(), options.progress);
+    write_front_to_back(members, files[0], options.progress);
+    return Bytes();
+  });
+  files.commit([&] {
+    if (files.is_local()) {
+      members.set_checksums(checksums);
+      members.write_headers(files[0]);
+    }
+    output.commit();
   });
 }
 

@@ -138,6 +138,12 @@ class Cutter {
   std::uint64_t end_in_file_ = 0;  // of the previous piece
 };
 
+// A local file that bypasses the page cache, and where it ends.
+struct LargeFile {
+  AtomicFile* file;
+  std::uint64_t end;
+};
+
 class PieceWriter {
  public:
   PieceWriter(std::span<const Placement> placements, const FetchFn& fetch,
@@ -148,15 +154,17 @@ class PieceWriter {
         executor_(options.executor != nullptr ? *options.executor : default_executor()),
         cutter_(placements, options.memory) {
     // for each file: the bytes written here, and the end of the last of them
-    std::map<AtomicFile*, std::pair<std::uint64_t, std::uint64_t>> sizes;
+    std::map<ByteTarget*, std::pair<std::uint64_t, std::uint64_t>> sizes;
     for (const auto& p : placements) {
       total_ += p.nbytes;
       auto& [bytes, end] = sizes[p.file];
       bytes += p.nbytes;
       end = std::max(end, place(p, p.nbytes));
+      any_order_ = any_order_ && p.file->takes_any_order();
     }
     for (const auto& [file, size] : sizes)
-      if (size.first >= kMuch) large_.emplace(file, size.second);
+      if (auto* local = dynamic_cast<AtomicFile*>(file); local != nullptr && size.first >= kMuch)
+        large_.emplace(file, LargeFile{local, size.second});
   }
 
   void run() {
@@ -218,15 +226,15 @@ class PieceWriter {
 
   // Opens a second time only the files that the parts go to: there may be thousands of files.
   void open_large(std::span<const WritePiece> parts) {
-    std::map<AtomicFile*, DirectWriter> open;
+    std::map<ByteTarget*, DirectWriter> open;
     for (const WritePiece& part : parts) {
-      AtomicFile* file = placements_[part.placement].file;
+      ByteTarget* file = placements_[part.placement].file;
       const auto large = large_.find(file);
       if (large == large_.end() || open.contains(file)) continue;
       if (auto known = direct_.extract(file))
         open.insert(std::move(known));
       else
-        open.try_emplace(file, *file, large->second);
+        open.try_emplace(file, *large->second.file, large->second.end);
     }
     direct_ = std::move(open);
   }
@@ -243,14 +251,16 @@ class PieceWriter {
       ends.push_back(i + 1);
       bytes = 0;
     }
-    executor_.for_each(ends.size(), [&](std::size_t job) {
+    const auto write_job = [&](std::size_t job) {
       for (std::size_t i = job == 0 ? 0 : ends[job - 1]; i < ends[job];) {
         std::size_t next = i + 1;
         while (next < ends[job] && joins(parts[next - 1], parts[next])) ++next;
         write_run(std::span(parts).subspan(i, next - i));
         i = next;
       }
-    });
+    };
+    if (any_order_) return executor_.for_each(ends.size(), write_job);
+    for (std::size_t job = 0; job < ends.size(); ++job) write_job(job);
   }
 
   void write_run(std::span<const WritePiece> parts) {
@@ -285,8 +295,9 @@ class PieceWriter {
   const PieceWriterOptions& options_;
   Executor& executor_;
   Cutter cutter_;
-  std::map<AtomicFile*, std::uint64_t> large_;  // large files, and where they end
-  std::map<AtomicFile*, DirectWriter> direct_;  // for the files being written now
+  std::map<ByteTarget*, LargeFile> large_;
+  std::map<ByteTarget*, DirectWriter> direct_;  // for the files being written now
+  bool any_order_ = true;                       // what all targets take
   std::uint64_t total_ = 0;
   std::atomic<std::uint64_t> done_{0};
 };

@@ -4,7 +4,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
-#include <cairn/io/atomic_file.h>
+#include <cairn/io/byte_target.h>
 #include <cairn/io/file.h>
 #include <cairn/tensor_source.h>
 
@@ -17,7 +17,7 @@ namespace cairn::inline v0 {
 // Where the bytes of a tensor, or of a part of it, go.
 struct Placement {
   std::size_t tensor = 0;  // index into the sources
-  AtomicFile* file = nullptr;
+  ByteTarget* file = nullptr;
   std::uint64_t offset = 0;  // of the first byte, in the file
   std::uint64_t nbytes = 0;  // as fetched
   std::uint64_t begin = 0;   // the first byte to write, counted in the tensor's bytes as fetched
@@ -36,7 +36,8 @@ struct PieceWriterOptions {
   std::function<void(std::size_t, std::uint64_t, ByteView)> observe;
 };
 
-// Fetches and writes all placements in their order. Throws what `fetch` or the files throw.
+// Fetches and writes all placements in their order. A target that does not take any order gets the
+// bytes from front to back, if its placements are in the order of their offsets. Throws what `fetch` or the files throw.
 void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,
                   const PieceWriterOptions& options);
 

@@ -79,5 +79,7 @@ Bytes encode_safetensors_header(const SafetensorsHeader& header);
 // The files that an index names, relative to the index's folder. Files outside that folder are
 // refused.
 std::vector<std::string> safetensors_index_files(const FileTree& tree, const std::string& index);
+// The same for the text of an index.
+std::vector<std::string> safetensors_index_files(std::string_view text);
 
 }  // namespace cairn::inline v0

@@ -220,6 +220,12 @@ FileIndex read_index(const File& file) {
       is_index_name(path) ? std::optional(ForeignKind::kJson) : std::nullopt);
 }
 
+std::vector<std::string> names_of(const FileIndex& index) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensors] : index.files) names.push_back(name);
+  return names;
+}
+
 // The shards of a set, and the tensors that the index lists.
 class ShardSet {
  public:
@@ -449,10 +455,11 @@ std::unique_ptr<Checkpoint> open_with(const FileTree& tree, const std::string& p
 }  // namespace
 
 std::vector<std::string> safetensors_index_files(const FileTree& tree, const std::string& index) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensors] : read_index(open_index(tree, index)).files)
-    names.push_back(name);
-  return names;
+  return names_of(read_index(open_index(tree, index)));
+}
+
+std::vector<std::string> safetensors_index_files(std::string_view text) {
+  return names_of(parse_index(text));
 }
 
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const OpenOptions& options) {

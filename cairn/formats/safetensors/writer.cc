@@ -7,7 +7,10 @@
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/files/output_names.h>
-#include <cairn/formats/raw/shared_files.h>
+#include <cairn/formats/output/output_place.h>
+#include <cairn/formats/output/shared_files.h>
+#include <cairn/formats/output/store_output.h>
+#include <cairn/formats/output/write_to_place.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
@@ -34,6 +37,12 @@ struct PlannedTensor {
   std::uint64_t stored;  // bytes in the file
 };
 using FilePlan = std::vector<PlannedTensor>;
+
+// The header of a file, and its bytes.
+struct FileHead {
+  SafetensorsHeader header;
+  Bytes bytes;
+};
 
 std::size_t type_index(const TensorSource& source) {
   const auto types = safetensors_types();
@@ -153,9 +162,9 @@ std::vector<FilePlan> plan_files(std::span<const TensorSource> sources,
   return split_by(*options.sharding_callback, planned, sources);
 }
 
-// Sorts a shard as the reference does, appends its tensors to `placements`, and returns its header.
-Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, AtomicFile& file,
-                  const SafetensorsWriteOptions& options, std::vector<Placement>& placements) {
+// Sorts a shard as the reference does, and returns its header.
+FileHead head_of(FilePlan& shard, std::span<const TensorSource> sources,
+                 const SafetensorsWriteOptions& options) {
   std::sort(shard.begin(), shard.end(), [&](const PlannedTensor& a, const PlannedTensor& b) {
     return a.type != b.type ? a.type > b.type : sources[a.source].name < sources[b.source].name;
   });
@@ -166,19 +175,25 @@ Bytes place_shard(FilePlan& shard, std::span<const TensorSource> sources, Atomic
     header.tensors.push_back({source.name, tensor.type, source.shape, at, at + tensor.stored});
     at += tensor.stored;
   }
-  Bytes encoded = encode_safetensors_header(header);
+  Bytes bytes = encode_safetensors_header(header);
+  return {std::move(header), std::move(bytes)};
+}
+
+// Appends the tensors of a shard to `placements`.
+void place_shard(const FilePlan& shard, const FileHead& head,
+                 std::span<const TensorSource> sources, ByteTarget& file,
+                 std::vector<Placement>& placements) {
   for (std::size_t i = 0; i < shard.size(); ++i) {
     const TensorSource& source = sources[shard[i].source];
     const bool packed = safetensors_types()[shard[i].type].bits == 4;
     placements.push_back({.tensor = shard[i].source,
                           .file = &file,
-                          .offset = encoded.size() + header.tensors[i].begin,
+                          .offset = head.bytes.size() + head.header.tensors[i].begin,
                           .nbytes = packed ? 2 * shard[i].stored : shard[i].stored,
                           .element_size = dtype_size(source.dtype),
                           .cut = source.cut,
                           .packed = packed});
   }
-  return encoded;
 }
 
 std::string index_text(std::span<const FilePlan> shards, std::span<const TensorSource> sources,
@@ -219,6 +234,8 @@ class Output {
   [[nodiscard]] bool is_set() const { return paths_.size() > 1; }
   [[nodiscard]] const std::string& index() const { return index_; }
 
+  [[nodiscard]] const std::string& single() const { return single_; }
+
   // Takes the lock and checks the output files. Call it before anything is written.
   void begin() {
     lock_.emplace(single_ == stem_ ? index_ : single_);
@@ -230,7 +247,7 @@ class Output {
   }
 
   void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards,
-              std::span<const TensorSource> sources) {
+              std::span<const TensorSource> sources) const {
     check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared meanwhile
     if (!is_set()) {
       files.front().commit_output(if_exists_);
@@ -258,6 +275,18 @@ class Output {
           [&] { remove_old(); });
   }
 
+  // Of the names in an old index: the paths of those that are shards of this set, and that the new
+  // set lacks.
+  [[nodiscard]] std::vector<std::string> old_shards(const std::vector<std::string>& names) const {
+    const std::string folder(folder_prefix(index_));
+    std::vector<std::string> old;
+    for (const std::string& name : names)
+      if (save_lock_path(folder + name) == index_ &&
+          std::ranges::find(paths_, folder + name) == paths_.end())
+        old.push_back(folder + name);
+    return old;
+  }
+
  private:
   // Unused paths: their tag is random.
   [[nodiscard]] std::vector<std::string> interim_paths() const {
@@ -271,11 +300,8 @@ class Output {
   // Removes the index first, because it would name files that no longer exist.
   void remove_old() const {
     remove_output(is_set() ? single_ : index_);
+    for (const std::string& path : old_shards(old_shards_)) remove_output(path);
     const std::string folder(folder_prefix(index_));
-    for (const std::string& name : old_shards_)
-      if (save_lock_path(folder + name) == index_ &&
-          std::ranges::find(paths_, folder + name) == paths_.end())
-        remove_output(folder + name);
     const Directory directory = Directory::open(folder.empty() ? "." : folder);
     const std::string stem = stem_.substr(folder.size());
     for (const DirectoryEntry& entry : directory.list())
@@ -294,26 +320,86 @@ class Output {
   std::optional<OutputLock> lock_;
 };
 
+// The same files in a store.
+class StoredOutput {
+ public:
+  StoredOutput(const OutputPlace& place, const Output& names, std::span<const FileHead> heads,
+               IfExists if_exists)
+      : place_(place), names_(names), if_exists_(if_exists) {
+    std::vector<OutputFile> files;
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      const auto& tensors = heads[i].header.tensors;
+      const std::uint64_t data = tensors.empty() ? 0 : tensors.back().end;
+      files.push_back({names.paths()[i], heads[i].bytes.size() + data});
+    }
+    output_.emplace(place, files, names.is_set() ? names.index() : "", if_exists);
+  }
+  [[nodiscard]] StoreOutput& output() { return *output_; }
+
+  void begin() {
+    if (if_exists_ == IfExists::kReplace) find_old_shards();
+    output_->begin({names_.single(), names_.index()});
+  }
+
+  void commit(std::span<const FilePlan> shards, std::span<const TensorSource> sources) {
+    if (names_.is_set())
+      output_->commit(as_bytes(index_text(shards, sources, names_.paths())));
+    else
+      output_->commit();
+    if (if_exists_ == IfExists::kFail) return;
+    // The index first, because it would name files that no longer exist.
+    output_->remove_old({names_.is_set() ? names_.single() : names_.index()});
+    output_->remove_old(old_shards_);
+  }
+
+ private:
+  void find_old_shards() {
+    const auto old =
+        place_.store()->read_at_most(place_.key_of(names_.index()), kMaxIndexBytes);
+    if (!old) return;
+    const auto names = try_call([&] { return safetensors_index_files(as_text(*old)); });
+    if (names) old_shards_ = names_.old_shards(names.value());
+  }
+
+  const OutputPlace& place_;
+  const Output& names_;
+  IfExists if_exists_;
+  std::vector<std::string> old_shards_;
+  std::optional<StoreOutput> output_;
+};
+
 }  // namespace
 
 std::vector<std::string> write_safetensors(const std::string& path,
                                            std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options) {
+  return write_safetensors(OutputPlace(path, options.store), tensors, fetch, options);
+}
+
+std::vector<std::string> write_safetensors(const OutputPlace& place,
+                                           const std::vector<TensorSource>& tensors,
+                                           const FetchFn& fetch,
+                                           const SafetensorsWriteOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   const Workers workers(options.resources.threads);
   std::vector<FilePlan> shards;
+  std::vector<FileHead> heads;
   group.step("write: plan", distributed::StepKind::kControl, [&] {
     check_metadata(options);
     shards = plan_files(tensors, options);
+    for (FilePlan& shard : shards) heads.push_back(head_of(shard, tensors, options));
   });
-  Output output(path, shards.size(), options.if_exists);
-  SharedFiles files(group, output.paths(), [&] { output.begin(); });
+  Output output(place.path(), shards.size(), options.if_exists);
+  std::optional<StoredOutput> stored;
+  if (!place.is_local()) stored.emplace(place, output, heads, options.if_exists);
+  SharedFiles files = stored ? SharedFiles(group, stored->output(), 0, [&] { stored->begin(); })
+                             : SharedFiles(group, output.paths(), [&] { output.begin(); });
   files.write([&] {
     std::vector<Placement> placements;
     placements.reserve(tensors.size());
     for (std::size_t i = 0; i < shards.size(); ++i) {
-      const Bytes header = place_shard(shards[i], tensors, files[i], options, placements);
-      if (files.is_primary()) files[i].write_at(0, header);
+      place_shard(shards[i], heads[i], tensors, files[i], placements);
+      if (files.is_primary()) files[i].write_at(0, heads[i].bytes);
     }
     write_pieces(placements_of(placements, files.share()), fetch,
                  {.executor = &workers.executor(),
@@ -322,7 +408,12 @@ std::vector<std::string> write_safetensors(const std::string& path,
                   .observe = {}});
     return Bytes();
   });
-  files.commit([&](std::deque<AtomicFile>& written) { output.commit(written, shards, tensors); });
+  files.commit([&] {
+    if (stored)
+      stored->commit(shards, tensors);
+    else
+      output.commit(files.temporaries(), shards, tensors);
+  });
   std::vector<std::string> paths = output.paths();
   if (output.is_set()) paths.push_back(output.index());
   return paths;

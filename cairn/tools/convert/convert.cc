@@ -9,6 +9,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/output_file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/plan.h>
 #include <cairn/tools/convert/target_format.h>
@@ -126,7 +127,8 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
 
 void add_values(const Checkpoint& source, const std::string& target, const ConvertPlan& plan,
                 const ConvertOptions& options, ToolConsistencyCheck& check) {
-  check.options.add("the target", absolute_path(target));
+  check.options.add("the target",
+                    is_store_url(target) ? normal_path(target) : absolute_path(target));
   check.options.add("format", format_text(plan.report.format));
   // The memory determines which parts of files each process writes. Orbax checkpoints use the least
   // memory of all processes, so there it may differ.
@@ -147,7 +149,7 @@ bool is_single_file(TargetFormat format, const ConvertOptions& options) {
 // A new file may replace the whole source if the user named it as the target, but not one of
 // several source files.
 void check_replaceable(const Checkpoint& source, const std::string& target) {
-  check_replaceable_file(target);
+  if (!is_store_url(target)) check_replaceable_file(target);
   if (role_of_file(source, target) == FileRole::kPart)
     throw Error(Code::kAlreadyExists,
                 target + ": is a file of the source checkpoint, so Cairn does not replace it");
@@ -172,6 +174,7 @@ void write_as_npz(const ConvertPlan& plan, const std::string& target, const Fetc
                   const ConvertOptions& options) {
   NpzWriteOptions write;
   write.if_exists = options.if_exists;
+  write.store = options.store;
   write.multiprocessing = options.multiprocessing;
   write.resources = {.threads = options.resources.threads, .memory = plan.memory};
   write.progress = options.progress;
@@ -184,6 +187,7 @@ std::vector<std::string> write_as_safetensors(const PlannedSource& from, const s
   write.metadata = text_metadata(from.source.info());
   set_metadata(options.safetensors.metadata, write.metadata);
   write.if_exists = options.if_exists;
+  write.store = options.store;
   write.multiprocessing = options.multiprocessing;
   write.max_shard_bytes = options.safetensors.max_shard_bytes;
   write.resources = {.threads = options.resources.threads, .memory = from.plan.memory};

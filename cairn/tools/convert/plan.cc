@@ -4,9 +4,11 @@
 
 #include <cairn/base/text.h>
 #include <cairn/inspect.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/tools/convert/kept_types.h>
 #include <cairn/tools/convert/leaf_names.h>
 #include <cairn/tools/convert/target_format.h>
+#include <cairn/tools/convert/to_tensorflow.h>
 #include <cairn/tools/source/capacity.h>
 #include <cairn/tools/source/name_match.h>
 #include <cairn/tools/source/source_files.h>
@@ -253,9 +255,10 @@ void check_capacity(const Checkpoint& source, const std::string& target, const C
                     const Compression& compression) {
   const bool compressed =
       is_orbax_format(plan.report.format) && compression.method != Compression::kNone;
+  for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
+  if (is_store_url(target)) return;
   check_space(target, plan.report.bytes, compressed ? Packing::kCompressed : Packing::kRaw);
   if (plan.items) check_space(target, plan.items->copied_bytes, Packing::kRaw);
-  for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
 }
 
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
@@ -264,7 +267,12 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   const bool has_files_beside =
       format == TargetFormat::kTensorFlow ||
       (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
-  check_outside_source(source, target, has_files_beside ? Written::kFilesBeside : Written::kPath);
+  const Written written = has_files_beside ? Written::kFilesBeside : Written::kPath;
+  if (is_store_url(target))
+    check_apart_in_store(source, format == TargetFormat::kTensorFlow ? tensorflow_prefix(target) : target,
+                         written);
+  else
+    check_outside_source(source, target, written);
   check_options(options, format);
   if (options.if_exists == IfExists::kReplace &&
       options.orbax.commit_protocol == CommitProtocol::kCommitMarker)

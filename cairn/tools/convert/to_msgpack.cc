@@ -117,6 +117,7 @@ void write_as_msgpack(const PlannedSource& from, const std::string& target, cons
   MsgpackWriteOptions write;
   write.encoding.dialect = options.msgpack.dialect.value_or(MsgpackDialect::kFlaxState);
   write.if_exists = options.if_exists;
+  write.store = options.store;
   write.resources = {.threads = options.resources.threads, .memory = from.plan.memory};
   write.progress = options.progress;
   write.multiprocessing = options.multiprocessing;

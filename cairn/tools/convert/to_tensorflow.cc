@@ -101,6 +101,7 @@ std::vector<std::string> write_as_tensorflow(const PlannedSource& from, const st
                                               : TensorFlowWriteOptions::Like::kWrite;
   write.object_graph = !options.tensorflow.plain_names;
   write.if_exists = options.if_exists;
+  write.store = options.store;
   write.resources = {.threads = options.resources.threads, .memory = from.plan.memory};
   write.progress = options.progress;
   write.multiprocessing = options.multiprocessing;

@@ -61,17 +61,20 @@ void save_file(TargetFormat format, const std::string& path, const Tree& tree,
     return write_msgpack(path, tree,
                          {.encoding = {.dialect = MsgpackDialect::kFlaxState},
                           .if_exists = options.if_exists,
+                          .store = options.store,
                           .resources = options.resources,
                           .progress = options.progress});
   const NamedArrays named(tree);
   if (format == TargetFormat::kNpz)
     return write_npz(path, named.sources, named.fetch(),
                      {.if_exists = options.if_exists,
+                      .store = options.store,
                       .resources = options.resources,
                       .progress = options.progress});
   write_safetensors(path, named.sources, named.fetch(),
                     {.metadata = entries(options.custom_metadata),
                      .if_exists = options.if_exists,
+                     .store = options.store,
                      .resources = options.resources,
                      .progress = options.progress});
 }

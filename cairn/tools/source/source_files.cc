@@ -5,6 +5,7 @@
 #include <cairn/base/text.h>
 #include <cairn/error.h>
 #include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/files/output_names.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
@@ -101,6 +102,26 @@ void check_outside_source(const Checkpoint& checkpoint, const std::string& path,
   if (error || target == real_path(info.path) || !is_below(target, info.path)) return;
   throw Error(Code::kInvalidArgument, path + ": lies in the source checkpoint " + info.path +
                                           "; choose a path outside of it");
+}
+
+void check_apart_in_store(const Checkpoint& checkpoint, const std::string& path, Written written) {
+  const CheckpointInfo& info = checkpoint.info();
+  if (!is_store_url(info.path)) return;
+  if (path.starts_with(info.path + "/"))
+    throw Error(Code::kInvalidArgument, path + ": lies in the source checkpoint " + info.path +
+                                            "; choose a URL outside of it");
+  const std::string from =
+      info.format == "tensorflow" ? bundle_index_path(info.path) : info.path;
+  const bool is_safetensors = info.format == "safetensors";
+  const std::string to = save_lock_path(
+      written == Written::kPath ? path
+      : is_safetensors          ? safetensors_index_path(safetensors_stem(path))
+                                : bundle_index_path(path));
+  if (written == Written::kPath && path == from) return;
+  if (is_set_index(from) && to == save_lock_path(from))
+    throw Error(Code::kAlreadyExists,
+                path + ": has the name of the source checkpoint, whose files would be replaced "
+                       "before all of them are read; choose another name");
 }
 
 void check_not_in(const Checkpoint& checkpoint, const std::string& path) {

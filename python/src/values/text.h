@@ -22,6 +22,11 @@ inline nanobind::object to_str(std::string_view text) {
 struct PathText {
   std::string text;  // as given; the functions of the library that read take a URL of a store, too
 
+  // The path without file://, or another URL as it is.
+  [[nodiscard]] std::string place() const {
+    constexpr std::string_view kFile = "file://";
+    return text.starts_with(kFile) ? text.substr(kFile.size()) : text;
+  }
   // The path without file://, for what reads or writes local files only. Throws unimplemented for
   // another scheme, because "gs:" would become a directory.
   [[nodiscard]] std::string local() const {

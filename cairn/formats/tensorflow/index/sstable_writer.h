@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/base/byte_io.h>
-#include <cairn/io/atomic_file.h>
+#include <cairn/io/byte_target.h>
 #include <cairn/io/file.h>
 
 #include <cstddef>
@@ -50,7 +50,7 @@ struct SstableOptions {
 class SstableWriter {
  public:
   // Appends to `file`, which must be empty and must outlive this object.
-  explicit SstableWriter(AtomicFile& file, const SstableOptions& options = {})
+  explicit SstableWriter(ByteTarget& file, const SstableOptions& options = {})
       : file_(file), options_(options) {}
 
   // Throws invalid_argument if the key is not greater than the one before, or if the key or the
@@ -69,7 +69,7 @@ class SstableWriter {
   // Adds the index entry of the last data block.
   void index_block(std::string_view separator);
 
-  AtomicFile& file_;
+  ByteTarget& file_;
   SstableOptions options_;
   SstableBlock data_{options_.restart_interval};
   SstableBlock index_{1};

@@ -9,8 +9,9 @@
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_lock.h>
+#include <cairn/formats/output/shared_files.h>
+#include <cairn/formats/output/store_output.h>
 #include <cairn/formats/raw/part_checksums.h>
-#include <cairn/formats/raw/shared_files.h>
 #include <cairn/formats/raw/spare_bits.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/bundle_strings.h>
@@ -148,7 +149,7 @@ class Layout {
 // Appends to a file from an offset on, in runs, and computes the checksum of all bytes.
 class StringRuns {
  public:
-  StringRuns(AtomicFile& file, std::uint64_t offset) : file_(file), offset_(offset) {}
+  StringRuns(ByteTarget& file, std::uint64_t offset) : file_(file), offset_(offset) {}
   void put(ByteView bytes) {
     if (run_.size() + bytes.size() > kStringRun) flush();
     if (bytes.size() <= kStringRun) {
@@ -165,13 +166,13 @@ class StringRuns {
   }
 
  private:
-  AtomicFile& file_;
+  ByteTarget& file_;
   std::uint64_t offset_;
   Bytes run_;
 };
 
 // Writes the strings and returns the checksum of the entry, not masked.
-std::uint32_t write_strings(const BundleSource& source, const Stored& stored, AtomicFile& file) {
+std::uint32_t write_strings(const BundleSource& source, const Stored& stored, ByteTarget& file) {
   const auto strings = strings_of(source, stored.part);
   const BundleStringsHead head = head_of(strings);
   StringRuns runs(file, static_cast<std::uint64_t>(stored.entry->offset));
@@ -260,7 +261,7 @@ class BundleWriter {
     };
   }
 
-  [[nodiscard]] Placement placement_of(std::size_t index, AtomicFile& file) const {
+  [[nodiscard]] Placement placement_of(std::size_t index, ByteTarget& file) const {
     const Stored& stored = stored_[index];
     const BundleSource& source = sources_[stored.source];
     return {.tensor = index,
@@ -296,7 +297,7 @@ class BundleWriter {
   std::uint64_t total_ = 0, done_before_ = 0;
 };
 
-void write_index(AtomicFile& file, const Index& index, std::size_t shards) {
+void write_index(ByteTarget& file, const Index& index, std::size_t shards) {
   SstableWriter table(file);
   table.add("", encode_bundle_header(
                     {.shards = static_cast<std::int32_t>(shards), .producer = kProducer}));
@@ -304,13 +305,41 @@ void write_index(AtomicFile& file, const Index& index, std::size_t shards) {
   table.finish();
 }
 
+// The data files and their sizes.
+std::vector<OutputFile> files_of(const std::vector<std::string>& paths, const Layout& layout) {
+  std::vector<OutputFile> files;
+  for (const std::string& path : paths) files.push_back({path, 0});
+  for (const Stored& stored : layout.stored())
+    files[stored.file].size += static_cast<std::uint64_t>(stored.entry->size);
+  return files;
+}
+
+// Completes the set, and removes the data files of the one that it replaces.
+void commit_to_store(const OutputPlace& place, StoreOutput& output,
+                     const std::vector<std::string>& paths, const Index& index,
+                     IfExists if_exists) {
+  MemoryTarget bytes;
+  write_index(bytes, index, paths.size());
+  output.commit(bytes.bytes());
+  if (if_exists == IfExists::kFail) return;
+  std::vector<std::string> old;
+  const std::string beginning = place.key_of(place.path()) + ".data-";
+  for (const StoredValue& value : place.store()->list_level(beginning).values) {
+    const std::string url = place.path() + value.key.substr(beginning.size() - 6);
+    if (prefix_of_data(url) == place.path() && std::ranges::find(paths, url) == paths.end())
+      old.push_back(url);
+  }
+  output.remove_old(old);
+}
+
 }  // namespace
 
-std::vector<std::string> write_bundle(const std::string& prefix,
+std::vector<std::string> write_bundle(const OutputPlace& place,
                                       const std::vector<BundleSource>& sources,
                                       const BundlePlan& plan, const FetchFn& fetch,
                                       const distributed::ProcessGroup& group,
                                       const BundleWriteOptions& options) {
+  const std::string& prefix = place.path();
   std::optional<Layout> layout;
   group.step("write: layout", distributed::StepKind::kControl,
              [&] { layout.emplace(sources, plan); });
@@ -318,6 +347,9 @@ std::vector<std::string> write_bundle(const std::string& prefix,
   for (std::size_t i = 0; i < plan.size(); ++i)
     paths.push_back(bundle_data_path(prefix, i, plan.size()));
   const IfExists if_exists = options.if_exists;
+  std::optional<StoreOutput> output;
+  if (!place.is_local())
+    output.emplace(place, files_of(paths, *layout), bundle_index_path(prefix), if_exists);
 
   BundleWriter writer(sources, *layout, fetch, options);
   std::optional<OutputLock> lock;  // held by the primary only
@@ -326,14 +358,20 @@ std::vector<std::string> write_bundle(const std::string& prefix,
   for (std::size_t first = 0; first < plan.size(); first += kOpenFiles) {
     const std::size_t count = std::min(kOpenFiles, plan.size() - first);
     const auto begin = paths.begin() + static_cast<std::ptrdiff_t>(first);
-    SharedFiles& batch = batches.emplace_back(
-        group, std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)), [&] {
-          if (first > 0) return;
-          make_directories(parent_of(prefix));
-          lock.emplace(bundle_index_path(prefix));
-          check_output(bundle_index_path(prefix), if_exists);
-          for (const std::string& path : paths) check_output(path, if_exists);
-        });
+    const auto allowed = [&] {
+      if (first > 0) return;
+      if (output) return output->begin();
+      make_directories(parent_of(prefix));
+      lock.emplace(bundle_index_path(prefix));
+      check_output(bundle_index_path(prefix), if_exists);
+      for (const std::string& path : paths) check_output(path, if_exists);
+    };
+    SharedFiles& batch =
+        output ? batches.emplace_back(group, *output, first, allowed)
+               : batches.emplace_back(
+                     group,
+                     std::vector<std::string>(begin, begin + static_cast<std::ptrdiff_t>(count)),
+                     allowed);
     const auto messages = batch.write([&] { return writer.write(batch, first, count); });
     group.step("write: sync", distributed::StepKind::kIo, [&] {
       if (!group.is_primary()) return;
@@ -341,14 +379,16 @@ std::vector<std::string> write_bundle(const std::string& prefix,
       join_checksums(kCrc32c, messages, [&](std::size_t i) -> std::uint32_t& {
         return layout->stored().at(start + i).entry->crc32c;
       });
-      writer.workers().for_each(count, [&](std::size_t i) { batch[i].finish(); });
-      for (std::size_t i = 0; i < count; ++i) files.push_back(&batch[i]);
+      std::deque<AtomicFile>& local = batch.temporaries();
+      writer.workers().for_each(local.size(), [&](std::size_t i) { local[i].finish(); });
+      for (AtomicFile& file : local) files.push_back(&file);
     });
   }
   group.step("write: commit", distributed::StepKind::kIo, [&] {
     if (!group.is_primary()) return;
     for (const Stored& stored : layout->stored())
       stored.entry->crc32c = crc32c_masked(stored.entry->crc32c);
+    if (output) return commit_to_store(place, *output, paths, layout->index(), if_exists);
     const auto write = [&](AtomicFile& file, std::size_t shards) {
       write_index(file, layout->index(), shards);
     };

@@ -3,6 +3,8 @@
 #include <cairn/array/box.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
+#include <cairn/formats/output/output_place.h>
+#include <cairn/formats/output/write_to_place.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/formats/tensorflow/index/checkpoint_state.h>
 #include <cairn/formats/tensorflow/write/bundle_writer.h>
@@ -21,6 +23,8 @@ using Like = TensorFlowWriteOptions::Like;
 constexpr std::string_view kSaveCounter = "save_counter";
 constexpr std::int32_t kTypeNumbers = 64;  // all type numbers are below this
 constexpr std::int64_t kFirstSave = 1;
+constexpr std::uint64_t kMostState = std::uint64_t{64} << 20U;  // bytes of a state file
+constexpr int kMostTries = 20;                                  // to update it in a store
 
 // TensorFlow's number of a type, looked up by TensorType's name.
 std::int32_t number_of(const TensorType& type) {
@@ -131,10 +135,27 @@ std::string state_path(const std::string& prefix) {
   return std::string(folder_prefix(prefix)) + std::string(kCheckpointStateFile);
 }
 
-void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& options) {
+// The text of the state file in a store; nullopt if there is none.
+std::optional<Bytes> stored_state(const OutputPlace& place) {
+  return place.store()->read_at_most(place.key_of(state_path(place.path())), kMostState);
+}
+
+Result<CheckpointState> read_state(const OutputPlace& place) {
+  const std::string path = state_path(place.path());
+  if (place.is_local()) return read_checkpoint_state(FileTree(), path);
+  const auto text = stored_state(place);
+  if (!text) return Result<CheckpointState>(CheckpointState());
+  return try_call([&] {
+    return with_context([&] { return path; },
+                        [&] { return parse_checkpoint_state(as_text(*text)).value(); });
+  });
+}
+
+void check_prefix(const OutputPlace& place, const TensorFlowWriteOptions& options) {
+  const std::string& prefix = place.path();
   check_bundle_prefix(prefix);
   if (options.like != Like::kSave) return;
-  const auto state = read_checkpoint_state(FileTree(), state_path(prefix));
+  const auto state = read_state(place);
   if (!state.ok() && state.error().code() != Code::kNotFound)
     throw Error(Code::kFailedPrecondition,
                 state.error().message() +
@@ -143,7 +164,23 @@ void check_prefix(const std::string& prefix, const TensorFlowWriteOptions& optio
   encode_checkpoint_state(with_latest({}, std::string(name_of(prefix)), 0));
 }
 
-void note_latest(const std::string& prefix) {
+// Others may write the state file at the same time.
+void note_latest_in_store(const OutputPlace& place, double now) {
+  const std::string key = place.key_of(state_path(place.path()));
+  for (int i = 0; i < kMostTries; ++i) {
+    const auto text = stored_state(place);
+    const auto before =
+        text ? parse_checkpoint_state(as_text(*text)).value() : CheckpointState();
+    const std::string after = encode_checkpoint_state(
+        with_latest(before, std::string(name_of(place.path())), now));
+    const auto expected = text ? std::optional<ByteView>(*text) : std::nullopt;
+    if (place.store()->replace_if(key, expected, as_bytes(after))) return;
+  }
+  throw Error(Code::kUnavailable, state_path(place.path()) + ": other programs keep replacing it");
+}
+
+void note_latest(const OutputPlace& place) {
+  const std::string& prefix = place.path();
   const std::string path = state_path(prefix);
   with_context(
       [&] { return prefix + ": is in place, but not named as the latest"; },
@@ -151,6 +188,7 @@ void note_latest(const std::string& prefix) {
         const double now =
             std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
                 .count();
+        if (!place.is_local()) return note_latest_in_store(place, now);
         const auto before = read_checkpoint_state(FileTree(), path);
         write_checkpoint_state(path, with_latest(before.ok() ? before.value() : CheckpointState(),
                                                  std::string(name_of(prefix)), now));
@@ -198,12 +236,19 @@ std::vector<std::string> write_tensorflow(const std::string& prefix,
                                           std::vector<TensorFlowSource> sources,
                                           const FetchFn& fetch,
                                           const TensorFlowWriteOptions& options) {
+  return write_tensorflow(OutputPlace(prefix, options.store), std::move(sources), fetch, options);
+}
+
+std::vector<std::string> write_tensorflow(const OutputPlace& place,
+                                          std::vector<TensorFlowSource> sources,
+                                          const FetchFn& fetch,
+                                          const TensorFlowWriteOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
   std::vector<BundleSource> stored;
   BundlePlan plan;
   std::optional<std::size_t> counter;
   group.step("write: plan", StepKind::kControl, [&] {
-    if (group.is_primary()) check_prefix(prefix, options);
+    if (group.is_primary()) check_prefix(place, options);
     for (const TensorFlowSource& source : sources)
       with_context([&] { return "tensor '" + source.key + "'"; }, [&] { number_of(source.dtype); });
     counter = add_graph(sources, options);
@@ -221,10 +266,10 @@ std::vector<std::string> write_tensorflow(const std::string& prefix,
   const BundleWriteOptions write{
       .if_exists = options.if_exists, .resources = options.resources, .progress = options.progress};
   std::vector<std::string> files =
-      write_bundle(prefix, stored, plan, with_counter(fetch, counter), group, write);
+      write_bundle(place, stored, plan, with_counter(fetch, counter), group, write);
   if (options.like == Like::kSave)
     group.step("write: latest", StepKind::kControl, [&] {
-      if (group.is_primary()) note_latest(prefix);
+      if (group.is_primary()) note_latest(place);
     });
   return files;
 }

@@ -5,6 +5,7 @@
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/formats/raw/piece_writer.h>
+#include <cairn/formats/output/store_output.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 
@@ -17,7 +18,7 @@
 
 namespace cairn::inline v0 {
 
-// The temporary files of one save, open in every process.
+// The files of one save, open in every process: temporary files, or files on their way to a store.
 class SharedFiles {
  public:
   // Creates temporary files for `paths`, which must be the same in all processes. The primary calls
@@ -25,8 +26,16 @@ class SharedFiles {
   SharedFiles(const distributed::ProcessGroup& group, const std::vector<std::string>& paths,
               const std::function<void()>& allowed);
 
+  // The files of a save to a store, from number `first` on. `allowed` is called before. Throws
+  // unimplemented for several processes. The group and the output must outlive this object.
+  SharedFiles(const distributed::ProcessGroup& group, StoreOutput& output, std::size_t first,
+              const std::function<void()>& allowed);
+
   // The file for paths[i].
-  [[nodiscard]] AtomicFile& operator[](std::size_t i) { return files_[i]; }
+  [[nodiscard]] ByteTarget& operator[](std::size_t i);
+  [[nodiscard]] bool is_local() const { return output_ == nullptr; }
+  // The temporary files; none for a store.
+  [[nodiscard]] std::deque<AtomicFile>& temporaries() { return files_; }
   [[nodiscard]] WorkShare share() const { return {group_.index(), group_.count()}; }
   [[nodiscard]] bool is_primary() const { return group_.is_primary(); }
 
@@ -34,11 +43,13 @@ class SharedFiles {
   // processes wrote are then durable.
   std::vector<Bytes> write(const std::function<Bytes()>& work);
   // The primary runs `work`, which gives the files their names.
-  void commit(const std::function<void(std::deque<AtomicFile>& files)>& work);
+  void commit(const std::function<void()>& work);
 
  private:
   const distributed::ProcessGroup& group_;
   std::deque<AtomicFile> files_;
+  StoreOutput* output_ = nullptr;  // null: this machine
+  std::size_t first_ = 0;          // number of the first file in the output
 };
 
 // The part of the placements that this process writes. All processes get about the same number of

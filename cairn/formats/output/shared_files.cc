@@ -1,8 +1,9 @@
 // shared_files.cc -- the collective steps of writing files.
-#include <cairn/formats/raw/shared_files.h>
+#include <cairn/formats/output/shared_files.h>
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/work_partition.h>
+#include <cairn/error.h>
 #include <cairn/io/atomic_file.h>
 
 #include <algorithm>
@@ -52,6 +53,17 @@ SharedFiles::SharedFiles(const distributed::ProcessGroup& group,
   });
 }
 
+SharedFiles::SharedFiles(const distributed::ProcessGroup& group, StoreOutput& output,
+                         std::size_t first, const std::function<void()>& allowed)
+    : group_(group), output_(&output), first_(first) {
+  group_.step("write: begin", StepKind::kIo, [&] {
+    if (!group_.is_single())
+      throw Error(Code::kUnimplemented,
+                  "several processes cannot write a file of a store together; start one process");
+    allowed();
+  });
+}
+
 std::vector<Bytes> SharedFiles::write(const std::function<Bytes()>& work) {
   return group_.gather("write: values", StepKind::kIo, [&] {
     Bytes result = work();
@@ -61,10 +73,15 @@ std::vector<Bytes> SharedFiles::write(const std::function<Bytes()>& work) {
   });
 }
 
-void SharedFiles::commit(const std::function<void(std::deque<AtomicFile>& files)>& work) {
+void SharedFiles::commit(const std::function<void()>& work) {
   group_.step("write: commit", StepKind::kIo, [&] {
-    if (group_.is_primary()) work(files_);
+    if (group_.is_primary()) work();
   });
+}
+
+ByteTarget& SharedFiles::operator[](std::size_t i) {
+  if (output_ != nullptr) return (*output_)[first_ + i];
+  return files_[i];
 }
 
 std::vector<Placement> placements_of(std::span<const Placement> placements, WorkShare share) {
