@@ -82,8 +82,8 @@ void check_one_server(const std::string& source, const std::string& target,
   if (store.endpoint.empty() || !is_url(source) || !is_url(target)) return;
   const auto scheme = [](const std::string& url) { return url.substr(0, url.find("://")); };
   if (scheme(source) == scheme(target)) return;
-  throw UsageError("--endpoint '" + store.endpoint + "' would count for '" + source + "' and for '" +
-                   target +
+  throw UsageError("--endpoint '" + store.endpoint + "' would count for '" + source +
+                   "' and for '" + target +
                    "'; set AWS_ENDPOINT_URL_S3 (s3://) or STORAGE_EMULATOR_HOST (gs://) instead");
 }
 

@@ -178,10 +178,10 @@ std::optional<ForeignContent> text_content(std::string_view text) {
 
 std::string ForeignContent::message() const {
   if (what.empty()) return advice;
-  const std::string_view middle = kind == ForeignKind::kProgram ? ", which Cairn does not read yet"
-                                  : kind == ForeignKind::kUnfinished || code() == Code::kUnimplemented
-                                      ? ""
-                                                                   : ", not a checkpoint";
+  const std::string_view middle =
+      kind == ForeignKind::kProgram ? ", which Cairn does not read yet"
+      : kind == ForeignKind::kUnfinished || code() == Code::kUnimplemented ? ""
+                                                                           : ", not a checkpoint";
   return fmt::format("is {}{}; {}", what, middle, advice);
 }
 

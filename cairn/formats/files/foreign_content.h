@@ -16,12 +16,12 @@
 namespace cairn::inline v0 {
 
 enum class ForeignKind : std::uint8_t {
-  kProgram,   // a file of another program, whole as far as is known
-  kArchive,   // an archive or a compressed file, which may hold a checkpoint
-  kZip,       // a zip archive whose first member is not an array
-  kJson,      // JSON text
+  kProgram,     // a file of another program, whole as far as is known
+  kArchive,     // an archive or a compressed file, which may hold a checkpoint
+  kZip,         // a zip archive whose first member is not an array
+  kJson,        // JSON text
   kUnfinished,  // the mark of a save to a store (output/store_claim.h)
-  kDownload,  // anything else that is in place of a file: a web page, a pointer, zeros, nothing
+  kDownload,    // anything else that is in place of a file: a web page, a pointer, zeros, nothing
 };
 
 // The first bytes of the mark that a save to a store leaves in place of a file until it is whole.

@@ -4,8 +4,8 @@
 
 #include <cairn/base/work_partition.h>
 #include <cairn/distributed/process_group.h>
-#include <cairn/formats/raw/piece_writer.h>
 #include <cairn/formats/output/store_output.h>
+#include <cairn/formats/raw/piece_writer.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 

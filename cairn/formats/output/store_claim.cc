@@ -52,7 +52,9 @@ void check_not_alive(const ClaimedKey& key) {
 }  // namespace
 
 void refuse_taken_key(const ClaimedKey& key) {
-  const auto stored = try_call([&] { return key.store->read(key.key, {0, kUnfinishedMark.size()}); });
+  const auto stored = try_call([&] {
+    return key.store->read(key.key, {0, kUnfinishedMark.size()});
+  });
   if (!stored || !stored.value() || !is_mark(*stored.value())) refuse_taken_name(key.url);
   throw Error(Code::kAlreadyExists,
               key.url +

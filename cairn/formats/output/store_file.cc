@@ -78,8 +78,7 @@ void StoreFile::store_it() {
   const ClaimedKey key{.store = store_, .key = spec_.key, .url = spec_.url};
   if (appender_) {
     std::optional<StoreClaim> claim;
-    if (spec_.if_exists == IfExists::kFail)
-      claim.emplace(key, IfExists::kFail);
+    if (spec_.if_exists == IfExists::kFail) claim.emplace(key, IfExists::kFail);
     appender_->commit();
     if (claim) claim->release();
     appender_.reset();

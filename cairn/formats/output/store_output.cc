@@ -90,10 +90,10 @@ void StoreOutput::check_sizes() const {
     const StoreFileSpec& spec = file.spec();
     const StoredValue* value = find_value(listing, spec.key);
     if (value != nullptr && value->size == spec.size) continue;
-    throw Error(Code::kDataLoss,
-                fmt::format("{}: {} bytes were written, but the store lists {}", spec.url,
-                            spec.size, value == nullptr ? "no such object"
-                                                        : fmt::format("{}", value->size)));
+    throw Error(
+        Code::kDataLoss,
+        fmt::format("{}: {} bytes were written, but the store lists {}", spec.url, spec.size,
+                    value == nullptr ? "no such object" : fmt::format("{}", value->size)));
   }
 }
 
@@ -114,7 +114,8 @@ void StoreOutput::remove_old(const std::vector<std::string>& urls) {
   const CancellationScope scope{Cancellation()};
   with_context(
       [&] {
-        return files_.front().spec().url + ": is in place, but files of the previous checkpoint remain";
+        return files_.front().spec().url +
+               ": is in place, but files of the previous checkpoint remain";
       },
       [&] { place_.store()->remove_all(keys); });
 }

@@ -180,9 +180,8 @@ FileHead head_of(FilePlan& shard, std::span<const TensorSource> sources,
 }
 
 // Appends the tensors of a shard to `placements`.
-void place_shard(const FilePlan& shard, const FileHead& head,
-                 std::span<const TensorSource> sources, ByteTarget& file,
-                 std::vector<Placement>& placements) {
+void place_shard(const FilePlan& shard, const FileHead& head, std::span<const TensorSource> sources,
+                 ByteTarget& file, std::vector<Placement>& placements) {
   for (std::size_t i = 0; i < shard.size(); ++i) {
     const TensorSource& source = sources[shard[i].source];
     const bool packed = safetensors_types()[shard[i].type].bits == 4;
@@ -354,8 +353,7 @@ class StoredOutput {
 
  private:
   void find_old_shards() {
-    const auto old =
-        place_.store()->read_at_most(place_.key_of(names_.index()), kMaxIndexBytes);
+    const auto old = place_.store()->read_at_most(place_.key_of(names_.index()), kMaxIndexBytes);
     if (!old) return;
     const auto names = try_call([&] { return safetensors_index_files(as_text(*old)); });
     if (names) old_shards_ = names_.old_shards(names.value());

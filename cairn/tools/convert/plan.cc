@@ -269,8 +269,8 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
   const Written written = has_files_beside ? Written::kFilesBeside : Written::kPath;
   if (is_store_url(target))
-    check_apart_in_store(source, format == TargetFormat::kTensorFlow ? tensorflow_prefix(target) : target,
-                         written);
+    check_apart_in_store(
+        source, format == TargetFormat::kTensorFlow ? tensorflow_prefix(target) : target, written);
   else
     check_outside_source(source, target, written);
   check_options(options, format);

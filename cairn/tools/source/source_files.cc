@@ -110,18 +110,18 @@ void check_apart_in_store(const Checkpoint& checkpoint, const std::string& path,
   if (path.starts_with(info.path + "/"))
     throw Error(Code::kInvalidArgument, path + ": lies in the source checkpoint " + info.path +
                                             "; choose a URL outside of it");
-  const std::string from =
-      info.format == "tensorflow" ? bundle_index_path(info.path) : info.path;
+  const std::string from = info.format == "tensorflow" ? bundle_index_path(info.path) : info.path;
   const bool is_safetensors = info.format == "safetensors";
-  const std::string to = save_lock_path(
-      written == Written::kPath ? path
-      : is_safetensors          ? safetensors_index_path(safetensors_stem(path))
-                                : bundle_index_path(path));
+  const std::string to =
+      save_lock_path(written == Written::kPath ? path
+                     : is_safetensors          ? safetensors_index_path(safetensors_stem(path))
+                                               : bundle_index_path(path));
   if (written == Written::kPath && path == from) return;
   if (is_set_index(from) && to == save_lock_path(from))
     throw Error(Code::kAlreadyExists,
-                path + ": has the name of the source checkpoint, whose files would be replaced "
-                       "before all of them are read; choose another name");
+                path +
+                    ": has the name of the source checkpoint, whose files would be replaced "
+                    "before all of them are read; choose another name");
 }
 
 void check_not_in(const Checkpoint& checkpoint, const std::string& path) {

@@ -5,12 +5,18 @@
 #include <cairn/cairn.h>
 #include <cairn/formats/output/write_to_place.h>
 #include <cairn/io/file.h>
-#include <cairn/io/file_image.h>
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/faulty_store.h"
 #include "tests/support/matchers.h"
@@ -25,7 +31,7 @@ using testing::ForwardingStore;
 using testing::StoreFault;
 using testing::TempDir;
 
-constexpr std::int64_t kTensors = 3;
+constexpr std::int64_t kStoredTensors = 3;
 constexpr std::chrono::milliseconds kNoLease{0};
 constexpr std::chrono::milliseconds kLease{120'000};
 
@@ -65,7 +71,7 @@ void write(const StoredCase& c, const OutputPlace& place, const StoredSave& save
   const std::vector<std::int64_t> values(save.elements, save.number);
   const ArrayView view =
       make_view(std::as_bytes(std::span(values)), DType::kInt64, {save.elements});
-  const FetchFn from_memory = fetch_from(std::vector<ArrayView>(kTensors, view));
+  const FetchFn from_memory = fetch_from(std::vector<ArrayView>(kStoredTensors, view));
   bool is_called = false;
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
     if (save.during && !std::exchange(is_called, true)) save.during();
@@ -74,14 +80,14 @@ void write(const StoredCase& c, const OutputPlace& place, const StoredSave& save
   std::vector<TensorSource> tensors;
   std::vector<TensorFlowSource> keys;
   Tree::Dict dict;
-  for (std::size_t i = 0; i < kTensors; ++i) {
+  for (std::size_t i = 0; i < kStoredTensors; ++i) {
     tensors.push_back({"t" + std::to_string(i), DType::kInt64, {save.elements}, 0});
     TensorFlowSource& key = keys.emplace_back();
     key.key = tensors.back().name;
     key.dtype = DType::kInt64;
     key.shape = {save.elements};
     key.device = "/job:w/task:" + std::to_string(i % static_cast<std::size_t>(save.files));
-    dict.emplace_back(tensors.back().name, Tree::custom(SourceLeaf{.index = i}));
+    dict.emplace_back(tensors.back().name, Tree(SourceLeaf{.index = i}));
   }
   if (ends(c, ".npz")) return write_npz(place, tensors, fetch, {.if_exists = save.if_exists});
   if (ends(c, ".msgpack"))
@@ -122,13 +128,14 @@ struct TestStore {
 };
 
 // The number of a checkpoint all of whose values are equal.
-std::int64_t number_at(const std::string& url) {
+std::int64_t stored_number(const std::string& url) {
   const Tree tree = load(url);
   std::optional<std::int64_t> number;
   for (const TreeEntry& entry : flatten(tree)) {
     const Array& array = *entry.value.array();
-    for (std::int64_t i = 0; i < array.shape()[0]; ++i) {
-      const std::int64_t value = array.data<std::int64_t>()[i];
+    for (std::size_t i = 0; i < array.bytes().size(); i += sizeof(std::int64_t)) {
+      std::int64_t value = 0;
+      std::memcpy(&value, array.bytes().data() + i, sizeof(value));
       if (number && *number != value)
         ADD_FAILURE() << url << " holds a mixture of " << *number << " and " << value;
       number = value;
@@ -150,7 +157,7 @@ TEST_P(StoreWritersTest, WritesTheBytesOfLocalFiles) {
     for (const auto& entry : std::filesystem::directory_iterator(dir.path()))
       local[entry.path().filename().string()] = read_file(entry.path().string());
     EXPECT_EQ(store.values(), local);
-    EXPECT_EQ(number_at(store.file(c, files)), 1);
+    EXPECT_EQ(stored_number(store.file(c, files)), 1);
   }
 }
 
@@ -161,8 +168,7 @@ TEST_P(StoreWritersTest, RefusesWhatExists) {
   const auto before = store.values();
   EXPECT_THAT(
       [&] {
-        write(c, store.place(c),
-              {.number = 2, .files = c.new_files, .if_exists = IfExists::kFail});
+        write(c, store.place(c), {.number = 2, .files = c.new_files, .if_exists = IfExists::kFail});
       },
       FailsWith(Code::kAlreadyExists, "already exists"));
   EXPECT_EQ(store.values(), before);
@@ -183,10 +189,10 @@ TEST_P(StoreWritersTest, RefusesFolders) {
 // fails, whether it has taken effect or not.
 TEST_P(StoreWritersTest, FailingRequestsNeverLeaveAMixture) {
   const StoredCase& c = GetParam();
-  for (const StoreFault kind : {StoreFault{.lasts = true, .reads = true},
-                                StoreFault{.lasts = true, .reads = true, .happens = true},
-                                StoreFault{.reads = true},
-                                StoreFault{.reads = true, .happens = true}}) {
+  for (const StoreFault kind :
+       {StoreFault{.lasts = true, .reads = true},
+        StoreFault{.lasts = true, .reads = true, .happens = true}, StoreFault{.reads = true},
+        StoreFault{.reads = true, .happens = true}}) {
     bool failed = true;
     for (int n = 0; failed; ++n) {
       SCOPED_TRACE(n);
@@ -202,19 +208,24 @@ TEST_P(StoreWritersTest, FailingRequestsNeverLeaveAMixture) {
         return true;
       });
       failed = faulty->failed();
-      if (!failed) EXPECT_TRUE(saved.ok());
+      if (!failed) {
+        EXPECT_TRUE(saved.ok());
+      }
       for (const int files : {c.old_files, c.new_files}) {
-        const auto number = try_call([&] { return number_at(store.file(c, files)); });
-        if (number.ok())
+        const auto number = try_call([&] { return stored_number(store.file(c, files)); });
+        if (number.ok()) {
           EXPECT_THAT(number.value(), ::testing::AnyOf(1, 2));
-        else
+        } else {
           EXPECT_THAT(number.error().code(),
                       ::testing::AnyOf(Code::kFailedPrecondition, Code::kNotFound))
               << number.error().message();
-        if (saved.ok() && files == c.new_files) EXPECT_EQ(number_at(store.file(c, files)), 2);
+        }
+        if (saved.ok() && files == c.new_files) {
+          EXPECT_EQ(stored_number(store.file(c, files)), 2);
+        }
       }
       write(c, store.place(c, kNoLease), {.number = 3, .files = c.new_files});
-      EXPECT_EQ(number_at(store.file(c, c.new_files)), 3);
+      EXPECT_EQ(stored_number(store.file(c, c.new_files)), 3);
     }
   }
 }
@@ -253,7 +264,7 @@ TEST_P(StoreWritersTest, OneOfTwoNewSavesWins) {
   } else {
     EXPECT_THAT([&] { save(1, other); }, FailsWith(Code::kAlreadyExists, "already exists"));
   }
-  EXPECT_EQ(number_at(store.file(c, c.new_files)), is_set ? 1 : 2);
+  EXPECT_EQ(stored_number(store.file(c, c.new_files)), is_set ? 1 : 2);
 }
 
 TEST_P(StoreWritersTest, OneOfTwoReplacingSavesWins) {
@@ -270,15 +281,15 @@ TEST_P(StoreWritersTest, OneOfTwoReplacingSavesWins) {
     EXPECT_THAT([&] { save(3, kLease, {}); },
                 FailsWith(Code::kUnavailable, "another save to it was at work"));
   });
-  EXPECT_EQ(number_at(store.file(c, c.new_files)), 2);
+  EXPECT_EQ(stored_number(store.file(c, c.new_files)), 2);
   // The mark is old: the save that takes over wins, and the one that still lives finds it out.
   EXPECT_THAT([&] { save(4, kLease, [&] { save(5, kNoLease, {}); }); },
               FailsWith(Code::kUnavailable, "another save to it has begun meanwhile"));
-  EXPECT_EQ(number_at(store.file(c, c.new_files)), 5);
+  EXPECT_EQ(stored_number(store.file(c, c.new_files)), 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, StoreWritersTest, ::testing::ValuesIn(kStoredCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& each) { return std::string(each.param.name); });
 
 // ---- large files ----
 
@@ -287,10 +298,9 @@ TEST(StoreWriters, LargeFilesAreAppended) {
   for (const StoredCase& c : {kStoredCases[0], kStoredCases[1], kStoredCases[2], kStoredCases[3]}) {
     SCOPED_TRACE(c.name);
     const TestStore store;
-    const StoredSave save{
-        .files = c.new_files, .if_exists = IfExists::kFail, .elements = elements};
+    const StoredSave save{.files = c.new_files, .if_exists = IfExists::kFail, .elements = elements};
     write(c, store.place(c), save);
-    EXPECT_EQ(number_at(store.file(c, c.new_files)), 1);
+    EXPECT_EQ(stored_number(store.file(c, c.new_files)), 1);
     EXPECT_THAT([&] { write(c, store.place(c), save); },
                 FailsWith(Code::kAlreadyExists, "already exists"));
   }
@@ -309,7 +319,7 @@ TEST(StoreWriters, OfTwoLargeNewFilesOneWins) {
               {.if_exists = IfExists::kFail, .elements = elements, .during = other});
       },
       FailsWith(Code::kAlreadyExists, "already exists"));
-  EXPECT_EQ(number_at(store.file(c, 1)), 2);
+  EXPECT_EQ(stored_number(store.file(c, 1)), 2);
 }
 
 // ---- what the store lists ----
@@ -355,11 +365,12 @@ TEST(StoreWriters, AnArchiveWhoseArraysChangeIsRefused) {
   std::int64_t value = 0;
   const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
     ++value;
-    for (const TensorPiece& piece : pieces)
-      std::memcpy(piece.out.data(), &value, piece.out.size());
+    for (const TensorPiece& piece : pieces) std::memcpy(piece.out.data(), &value, piece.out.size());
   };
   EXPECT_THAT(
-      [&] { write_npz(store.url + "/m.npz", {{"a", DType::kInt64, {1}, 0}}, fetch, {}); },
+      [&] {
+        write_npz(store.url + "/m.npz", {{"a", DType::kInt64, {1}, 0}}, fetch, {});
+      },
       FailsWith(Code::kUnavailable, "has changed while it was written"));
   EXPECT_TRUE(store.values().empty());
 }
@@ -373,7 +384,7 @@ TEST(StoreWriters, TheStateFileOfTensorFlowKeepsWhatOthersWrote) {
   EXPECT_EQ(state,
             "model_checkpoint_path: \"n\"\nall_model_checkpoint_paths: \"m\"\n"
             "all_model_checkpoint_paths: \"n\"\n");
-  EXPECT_EQ(number_at(store.url), 2);
+  EXPECT_EQ(stored_number(store.url), 2);
 }
 
 }  // namespace

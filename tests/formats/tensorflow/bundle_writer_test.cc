@@ -48,7 +48,7 @@ struct Bundle {
   }
   std::vector<std::string> write(const std::string& prefix, const BundleWriteOptions& options = {},
                                  const distributed::ProcessGroup& group = kAlone) const {
-    return write_bundle(prefix, sources, plan, fetch(), group, options);
+    return write_bundle({prefix, {}}, sources, plan, fetch(), group, options);
   }
 };
 
@@ -221,7 +221,7 @@ TEST(BundleWriter, WritesMoreFilesThanMayBeOpen) {
 TEST(BundleWriter, RefusesWhatIsNoCheckpoint) {
   const TempDir dir;
   const auto write = [&](const std::vector<BundleSource>& sources, BundlePlan plan) {
-    write_bundle(dir / "x", sources, plan, [](auto) {}, kAlone, {});
+    write_bundle({dir / "x", {}}, sources, plan, [](auto) {}, kAlone, {});
   };
   const BundleSource a{"a", 4, {4}};
   BundleSource slice{"a", 4, {2}};
@@ -270,7 +270,7 @@ TEST(BundleWriter, LeavesNothingBehindWhenASourceFails) {
   };
   EXPECT_THAT(
       [&] {
-        write_bundle(dir / "x", bundle.sources, bundle.plan, failing, kAlone,
+        write_bundle({dir / "x", {}}, bundle.sources, bundle.plan, failing, kAlone,
                      {.resources = {.memory = 20'000}});
       },
       FailsWith(Code::kDataLoss, "chunk 7"));

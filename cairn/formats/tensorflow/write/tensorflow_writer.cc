@@ -169,10 +169,9 @@ void note_latest_in_store(const OutputPlace& place, double now) {
   const std::string key = place.key_of(state_path(place.path()));
   for (int i = 0; i < kMostTries; ++i) {
     const auto text = stored_state(place);
-    const auto before =
-        text ? parse_checkpoint_state(as_text(*text)).value() : CheckpointState();
-    const std::string after = encode_checkpoint_state(
-        with_latest(before, std::string(name_of(place.path())), now));
+    const auto before = text ? parse_checkpoint_state(as_text(*text)).value() : CheckpointState();
+    const std::string after =
+        encode_checkpoint_state(with_latest(before, std::string(name_of(place.path())), now));
     const auto expected = text ? std::optional<ByteView>(*text) : std::nullopt;
     if (place.store()->replace_if(key, expected, as_bytes(after))) return;
   }
