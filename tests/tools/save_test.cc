@@ -76,8 +76,8 @@ TEST(Save, RefusesWhatAFileCannotHold) {
         save(dir / "b.npz", Tree(Tree::Dict{{"t", Tree(std::string("x"))}}));
       },
       FailsWith(Code::kInvalidArgument, "t: the format holds arrays and numbers"));
-  EXPECT_THAT([&] { save("s3://bucket/a.npz", small_tree()); },
-              FailsWith(Code::kUnimplemented, "a local path is needed here, not a URL"));
+  EXPECT_THAT([&] { save("hf://owner/name/a.npz", small_tree()); },
+              FailsWith(Code::kUnimplemented, "read-only"));
 }
 
 TEST(Save, StoresMetadataInSafetensors) {
