@@ -93,8 +93,10 @@ def test_a_msgpack_file(store, source):
 
 def test_a_tensorflow_checkpoint(store, source, tmp_path):
     convert(store, source, "ckpt", "--to", "tensorflow", "--shard-bytes", "80")
-    names = ["checkpoint", "ckpt.index", "ckpt.data-00000-of-00002", "ckpt.data-00001-of-00002"]
-    download(store, tmp_path, names)
+    counts = [n for n in range(1, 9) if get(store, f"ckpt.data-00000-of-{n:05}") is not None]
+    assert len(counts) == 1 and counts[0] > 1
+    data = [f"ckpt.data-{i:05}-of-{counts[0]:05}" for i in range(counts[0])]
+    download(store, tmp_path, ["checkpoint", "ckpt.index", *data])
     tf = pytest.importorskip("tensorflow")
     prefix = tf.train.latest_checkpoint(str(tmp_path))
     assert prefix == str(tmp_path / "ckpt")
