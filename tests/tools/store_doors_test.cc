@@ -96,7 +96,6 @@ TEST(StoreDoors, ThatWriteRefuseUrls) {
   const std::string url = "s3://bucket/ckpt";
   const std::vector<std::pair<const char*, std::function<void()>>> doors = {
       {"save", [&] { save(url, tree); }},
-      {"save_as", [&] { save_as(TargetFormat::kOrbax, url, tree); }},
       {"save_orbax", [&] { save_orbax(url, tree); }},
       {"Checkpointer", [&] { Checkpointer().save(url, {.item = tree}); }},
       {"AsyncCheckpointer", [&] { AsyncCheckpointer().save(url, {.item = tree}); }},

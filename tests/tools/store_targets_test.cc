@@ -105,6 +105,9 @@ TEST(StoreTargets, ASourceInAStoreIsNotOverwrittenWhileItIsRead) {
   EXPECT_THAT([&] { convert(*open(url + "/ckpt"), url + "/ckpt.index", replace); },
               FailsWith(Code::kAlreadyExists, "has the name of the source checkpoint"));
   EXPECT_EQ(load(url + "/m.safetensors.index.json"), small_tree(1));
+  for (const std::string& folder : {url + "/source", url})
+    EXPECT_THAT([&] { convert(*open(url + "/source"), folder, replace); },
+                FailsWith(Code::kAlreadyExists, "holds the source checkpoint"));
   // One file is replaced when all of it has been read.
   save(url + "/one.safetensors", small_tree(3));
   ConvertOptions cast = replace;

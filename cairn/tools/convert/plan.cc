@@ -267,10 +267,14 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   const bool has_files_beside =
       format == TargetFormat::kTensorFlow ||
       (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
-  const Written written = has_files_beside ? Written::kFilesBeside : Written::kPath;
+  const Written written = has_files_beside                                  ? Written::kFilesBeside
+                          : is_store_url(target) && is_orbax_format(format) ? Written::kFolder
+                                                                            : Written::kPath;
   if (is_store_url(target))
     check_apart_in_store(
-        source, format == TargetFormat::kTensorFlow ? tensorflow_prefix(target) : target, written);
+        source,
+        format == TargetFormat::kTensorFlow ? tensorflow_prefix(target) : normal_path(target),
+        written);
   else
     check_outside_source(source, target, written);
   check_options(options, format);

@@ -90,6 +90,7 @@ SaveOptions save_options(const ConvertPlan& plan, const ConvertOptions& options)
   save.durability = options.orbax.durability;
   save.commit_protocol = options.orbax.commit_protocol;
   save.if_exists = options.if_exists;
+  save.store = options.store;
   save.resources = options.resources;
   save.progress = options.progress;
   return save;

@@ -110,6 +110,10 @@ void check_apart_in_store(const Checkpoint& checkpoint, const std::string& path,
   if (path.starts_with(info.path + "/"))
     throw Error(Code::kInvalidArgument, path + ": lies in the source checkpoint " + info.path +
                                             "; choose a URL outside of it");
+  if (written == Written::kFolder && (info.path + "/").starts_with(path + "/"))
+    throw Error(Code::kAlreadyExists,
+                path + ": holds the source checkpoint " + info.path +
+                    ", which would be replaced before all of it is read; choose another name");
   const std::string from = info.format == "tensorflow" ? bundle_index_path(info.path) : info.path;
   const bool is_safetensors = info.format == "safetensors";
   const std::string to =

@@ -21,8 +21,8 @@ FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path);
 // Throws invalid_argument if a new file or folder `path` would lie in the checkpoint's directory,
 // where it would be taken for a part of the checkpoint. Beside the steps of a root is not inside.
 // kPath: only `path` is written, so one that exists is left to check_not_source. kFilesBeside:
-// files with names that begin with it are written, too.
-enum class Written : std::uint8_t { kPath, kFilesBeside };
+// files with names that begin with it are written, too. kFolder: a folder, or what it replaces.
+enum class Written : std::uint8_t { kPath, kFilesBeside, kFolder };
 void check_outside_source(const Checkpoint& checkpoint, const std::string& path, Written written);
 // The same for a URL `path`, of a file or of a TensorFlow prefix: throws invalid_argument if it lies
 // in the checkpoint, and already_exists if the files that are written would replace those that are
