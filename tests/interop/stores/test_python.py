@@ -111,3 +111,24 @@ def test_an_unknown_option_is_named(seaweedfs):
     given = {**options_of(seaweedfs), "key": "x"}
     with pytest.raises(ValueError, match=r"unknown option 'key'; the options are access_key, "):
         cairn.load(seaweedfs.url, storage_options=given)
+
+
+@pytest.mark.parametrize("name", ["m.safetensors", "m.npz", "m.msgpack"])
+def test_saves_and_conversions_write_files(store, tmp_path, name):
+    tree = {"a": np.arange(6, dtype=np.float32), "b": np.array([1, 2], dtype=np.int64)}
+    options = {"storage_options": options_of(store)}
+    url = f"{store.url}/{name}"
+    cairn.save(url, tree, **options)
+    assert comparable(cairn.load(url, **options)) == comparable(tree)
+    with pytest.raises(FileExistsError, match="already exists"):
+        cairn.save(url, tree, **options)
+    cairn.save(url, {"a": tree["b"]}, overwrite=True, **options)
+    assert comparable(cairn.load(url, **options)) == comparable({"a": tree["b"]})
+    cairn.convert(url, f"{store.url}/copy.npz", **options)
+    cairn.convert(f"{store.url}/copy.npz", tmp_path / "copy.npz", **options)
+    assert comparable(dict(np.load(tmp_path / "copy.npz"))) == comparable({"a": tree["b"]})
+    target = {"target_storage_options": options["storage_options"]}
+    cairn.convert(tmp_path / "copy.npz", f"{store.url}/more.npz", **target)
+    assert comparable(cairn.load(f"{store.url}/more.npz", **options)) == comparable(
+        {"a": tree["b"]}
+    )

@@ -70,8 +70,12 @@ def test_a_set_of_safetensors_files(store, source, tmp_path):
     files = sorted(set(index["weight_map"].values()))
     assert len(files) == 2
     download(store, tmp_path, files)
-    expect_equal({key: value for name in files for key, value in load_file(tmp_path / name).items()})
-    assert "already exists" in convert(store, source, "m.safetensors", "--shard-bytes", "80", status=cairn_cli.IO)
+    expect_equal(
+        {key: value for name in files for key, value in load_file(tmp_path / name).items()}
+    )
+    assert "already exists" in convert(
+        store, source, "m.safetensors", "--shard-bytes", "80", status=cairn_cli.IO
+    )
     convert(store, source, "m.safetensors", "--force")
     assert [get(store, name) for name in [*files, "m.safetensors.index.json"]] == [None] * 3
     download(store, tmp_path, ["m.safetensors"])
@@ -123,7 +127,9 @@ def test_the_endpoint_counts_for_the_target(seaweedfs, source):
     done = cairn_cli.call("convert", source, f"{seaweedfs.url}/m.npz", *reach, env=wrong)
     assert done.returncode == cairn_cli.GOOD, done.stderr
     assert get(seaweedfs, "m.npz") is not None
-    done = cairn_cli.call("convert", f"{seaweedfs.url}/m.npz", "gs://bucket/m.npz", *reach, env=wrong)
+    done = cairn_cli.call(
+        "convert", f"{seaweedfs.url}/m.npz", "gs://bucket/m.npz", *reach, env=wrong
+    )
     assert done.returncode == cairn_cli.USAGE and b"would count for" in done.stderr
 
 
@@ -159,5 +165,7 @@ def test_faults_on_the_way(store, source, proxy, tmp_path, kind):
     convert(behind, source, "m.safetensors", "--shard-bytes", "80", "--force")
     names = [f"m-0000{i}-of-00002.safetensors" for i in (1, 2)]
     download(store, tmp_path, names)
-    expect_equal({key: value for name in names for key, value in load_file(tmp_path / name).items()})
+    expect_equal(
+        {key: value for name in names for key, value in load_file(tmp_path / name).items()}
+    )
     assert get(store, "m.safetensors.index.json").startswith(b"{")
