@@ -105,8 +105,10 @@ TEST(StoreTargets, ASourceInAStoreIsNotOverwrittenWhileItIsRead) {
   EXPECT_THAT([&] { convert(*open(url + "/ckpt"), url + "/ckpt.index", replace); },
               FailsWith(Code::kAlreadyExists, "has the name of the source checkpoint"));
   EXPECT_EQ(load(url + "/m.safetensors.index.json"), small_tree(1));
+  ConvertOptions orbax = replace;
+  orbax.format = TargetFormat::kOrbax;
   for (const std::string& folder : {url + "/source", url})
-    EXPECT_THAT([&] { convert(*open(url + "/source"), folder, replace); },
+    EXPECT_THAT([&] { convert(*open(url + "/source"), folder, orbax); },
                 FailsWith(Code::kAlreadyExists, "holds the source checkpoint"));
   // One file is replaced when all of it has been read.
   save(url + "/one.safetensors", small_tree(3));
