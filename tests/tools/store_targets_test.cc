@@ -78,10 +78,9 @@ TEST(StoreTargets, ASetNamesItsFiles) {
   ConvertOptions options;
   options.safetensors.max_shard_bytes = 12;
   const ConvertReport report = convert(*open(dir / "source"), url + "/m.safetensors", options);
-  EXPECT_THAT(report.files,
-              ::testing::ElementsAre(url + "/m-00001-of-00002.safetensors",
-                                     url + "/m-00002-of-00002.safetensors",
-                                     url + "/m.safetensors.index.json"));
+  EXPECT_THAT(report.files, ::testing::ElementsAre(url + "/m-00001-of-00002.safetensors",
+                                                   url + "/m-00002-of-00002.safetensors",
+                                                   url + "/m.safetensors.index.json"));
   EXPECT_EQ(load(report.files.back()), small_tree(1));
 }
 
