@@ -1,5 +1,8 @@
 // executor.h -- a bounded thread pool, a byte budget and a progress counter. No thread is started
 // before the first parallel call.
+//
+// Work that waits for a network says so with expect_waiting(). The pool then runs more tasks at
+// once than it has workers, because a waiting thread needs no processor.
 #pragma once
 
 #include <atomic>
@@ -9,10 +12,15 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <semaphore>
 #include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
+
+// Call it before a wait for a network. Every call of for_each that this thread works for may then
+// run `tasks` tasks at once, until it returns: on threads that work on such calls alone.
+void expect_waiting(std::size_t tasks);
 
 // A thread pool with a fixed number of workers. Many threads may use it at once, also from inside
 // its own tasks: the calling thread works too, so nested calls cannot deadlock.
@@ -31,9 +39,25 @@ class Executor {
   // that have not started are dropped, running tasks finish, and the exception is rethrown here.
   void for_each(std::size_t n, const std::function<void(std::size_t)>& task);
 
+  // Work on a processor, between waits: as many threads as the executor has workers hold a turn at
+  // once, others wait. A thread that holds one must not wait for anything that takes long.
+  class Turn {
+   public:
+    explicit Turn(Executor& executor) : executor_(executor) { executor.turns_.acquire(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { executor_.turns_.release(); }
+
+   private:
+    Executor& executor_;
+  };
+
  private:
+  struct Job;
   struct Pool;
+  friend void expect_waiting(std::size_t tasks);
   std::size_t threads_;
+  std::counting_semaphore<> turns_;
   std::once_flag started_;
   std::unique_ptr<Pool> pool_;
 };

@@ -56,6 +56,67 @@ TEST(Executor, OneThreadIsTheCallersAndKeepsTheOrder) {
   EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
 }
 
+TEST(Executor, TasksThatExpectWaitingRunAtOnceWhateverTheNumberOfThreads) {
+  for (const std::size_t threads : {1U, 2U, 16U}) {
+    Executor executor(threads);
+    std::latch all_here(8);
+    executor.for_each(20, [&](std::size_t i) {
+      expect_waiting(8);
+      if (i < 8) all_here.arrive_and_wait();
+    });
+    // The threads that came for that do no other work.
+    std::atomic<std::size_t> inside{0}, most{0};
+    executor.for_each(200, [&](std::size_t) {
+      const std::size_t now = ++inside;
+      for (std::size_t seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+      }
+      std::this_thread::yield();
+      --inside;
+    });
+    EXPECT_LE(most, threads);
+  }
+}
+
+TEST(Executor, WaitingIsExpectedOfTheOuterCallsToo) {
+  Executor executor(2);
+  std::latch all_here(6);
+  executor.for_each(6, [&](std::size_t) {
+    executor.for_each(2, [&](std::size_t i) {
+      expect_waiting(6);
+      if (i == 0) all_here.arrive_and_wait();
+    });
+  });
+  expect_waiting(100);  // outside of any call: nothing happens
+}
+
+TEST(Executor, AnErrorOfATaskThatWaitsIsThrown) {
+  Executor executor(2);
+  std::atomic<std::size_t> calls{0};
+  EXPECT_THAT(
+      [&] {
+        executor.for_each(1000, [&](std::size_t i) {
+          expect_waiting(8);
+          ++calls;
+          if (i == 3) throw Error(Code::kIo, "the store is gone");
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        });
+      },
+      FailsWith(Code::kIo, "the store is gone"));
+  EXPECT_LT(calls, 1000U);
+}
+
+TEST(Executor, NoMoreThreadsThanWorkersHoldATurn) {
+  Executor executor(2);
+  std::atomic<std::size_t> inside{0};
+  executor.for_each(40, [&](std::size_t) {
+    expect_waiting(8);
+    const Executor::Turn turn(executor);
+    EXPECT_LE(++inside, 2U);
+    std::this_thread::yield();
+    --inside;
+  });
+}
+
 TEST(Executor, DefaultHasAtLeastOneThread) {
   EXPECT_GE(default_executor().threads(), 1U);
   EXPECT_EQ(&default_executor(), &default_executor());

@@ -69,6 +69,11 @@ void FileTable::read_into(FileId file, std::uint64_t offset, MutableByteView out
   as_damage([&] { open(file)->read_into(offset, out); });
 }
 
+void FileTable::read_scatter(const File& file, std::uint64_t offset,
+                             std::span<const MutableByteView> out) {
+  as_damage([&] { file.read_scatter(offset, out); });
+}
+
 void FileTable::read_scatter(FileId file, std::uint64_t offset,
                              std::span<const MutableByteView> out) {
   as_damage([&] { open(file)->read_scatter(offset, out); });

@@ -36,6 +36,9 @@ class FileTable {
   void read_into(FileId file, std::uint64_t offset, MutableByteView out);
   // Like read_into, for a range whose bytes go to several destinations in sequence.
   void read_scatter(FileId file, std::uint64_t offset, std::span<const MutableByteView> out);
+  // The same for an open file.
+  static void read_scatter(const File& file, std::uint64_t offset,
+                           std::span<const MutableByteView> out);
 
  private:
   struct Slot {

@@ -1,9 +1,13 @@
 // read_boxes.cc -- executes a read plan, in parallel and within the byte budget.
+//
+// Of files in a store, up to 32 tasks wait for an answer at once (base/executor.h), and decode in
+// turns. A value of more than one request is decoded while its pieces arrive.
 #include <cairn/array/box.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
 #include <cairn/codec/zstd_frame.h>
 #include <cairn/error.h>
+#include <cairn/io/tree/read_forward.h>
 #include <cairn/zarr/codec/checksum_step.h>
 #include <cairn/zarr/codec/workspaces.h>
 #include <cairn/zarr/read/read_tasks.h>
@@ -25,6 +29,9 @@ constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;
 // Raw values with a checksum of at least this size are read piece by piece. Smaller ones fit the
 // cache.
 constexpr std::uint64_t kChecksummed = std::uint64_t{1} << 20U;
+// Long values in a store that are decoded at once: each has requests of its own.
+constexpr std::size_t kForwardReaders = 32;
+constexpr std::size_t kMostWindow = 32;  // pieces
 
 class Runner {
  public:
@@ -50,6 +57,8 @@ class Runner {
   void open_shard(const Unit& shard, ReadPlan& plan);
   void run_task(const Task& task);
   void run_neighbours(const Task& task);
+  bool read_together(const Task& task, MutableByteView out);
+  void read_cut(const Unit& unit, std::uint64_t offset, MutableByteView out);
   bool run_scatter(const Task& task);
   bool run_raw_part(const Unit& unit, const ScatterSource& source);
   bool run_stream(const Unit& unit);
@@ -62,11 +71,26 @@ class Runner {
   void read_piece(const Task& task);
   void land(const Unit& unit, ByteView stored, Workspace& space);
   void land_all(std::span<const Unit> units, ByteView stored, Workspace& space);
+  [[nodiscard]] std::size_t window_for(const Unit& unit) const;
+  std::shared_ptr<const File> open_forward(const Unit& unit, std::uint64_t sure);
   [[nodiscard]] std::span<const Unit> value_at(std::size_t first, std::size_t end) const;
 
   [[nodiscard]] DecodeContext decode_context(const Unit& unit) const {
     const BoxRead& read = reads_[unit.place.read];
     return {.metadata = read.array->metadata(), .missing = read.missing, .budget = context_.budget};
+  }
+  // Waits for the turn to decode what came from a store. Local files need none: there are no more
+  // threads than workers.
+  void take_turn(const Unit& unit, std::optional<Executor::Turn>& turn) const {
+    if (unit.is_remote) turn.emplace(executor_);
+  }
+  // Long enough for requests of its own. A shorter value is one request.
+  [[nodiscard]] static bool is_short_remote(const Unit& unit) {
+    return unit.is_remote && unit.length <= kMostRequest;
+  }
+  // What a forward reader of the value holds, in bytes.
+  [[nodiscard]] std::uint64_t forward_bytes(const Unit& unit) const {
+    return unit.is_remote ? window_for(unit) * kForwardPiece : 0;
   }
   [[nodiscard]] ByteBudget::Lease lease(std::uint64_t bytes) const {
     return context_.budget && bytes > 0 ? context_.budget->acquire(bytes) : ByteBudget::Lease();
@@ -165,13 +189,15 @@ void Runner::read_piece(const Task& task) {
   count(task.length);
 }
 
-// Runs f. Returns false if it throws an Error.
+// Runs f. Returns false if it throws an Error. Does not catch those of a store that say nothing
+// about the bytes: the store was tried long enough.
 template <class F>
-bool can(F f) {
+bool can(F f, bool is_remote) {
   try {
     f();
     return true;
-  } catch (const Error&) {
+  } catch (const Error& e) {
+    if (is_remote && e.code() != Code::kDataLoss && e.code() != Code::kOutOfRange) throw;
     return false;
   }
 }
@@ -201,12 +227,20 @@ bool Runner::run_scatter(const Task& task) {
   end = task.offset;
   for (std::size_t i = 0; i < units.size(); ++i) {
     const Unit& unit = units[i];
-    if (unit.offset > end) parts.push_back(unwanted.first(unit.offset - end));
+    const std::uint64_t gap = unit.offset > end ? unit.offset - end : 0;
+    // A store's bytes of a buffer without data() are skipped.
+    if (gap > 0 && unit.is_remote)
+      parts.emplace_back(static_cast<std::byte*>(nullptr), gap);
+    else if (gap > 0)
+      parts.push_back(unwanted.first(gap));
     parts.emplace_back(unit.direct, unit.nbytes);
     if (unit.kind != UnitKind::kDirect) parts.emplace_back(checksums[i]);
     end = unit.offset + unit.length;
   }
-  if (!can([&] { files_.read_scatter(units[0].file, task.offset, parts); })) return false;
+  const auto read = [&] { files_.read_scatter(units[0].file, task.offset, parts); };
+  if (!can(read, units[0].is_remote)) return false;
+  std::optional<Executor::Turn> turn;
+  take_turn(units[0], turn);
   for (std::size_t i = 0; i < units.size(); ++i)
     if (units[i].kind != UnitKind::kDirect &&
         crc32c({units[i].direct, units[i].nbytes}) != ByteReader(checksums[i]).u32())
@@ -222,6 +256,46 @@ bool Runner::run_scatter(const Task& task) {
   return true;
 }
 
+// Reads the range of a task. Returns false if its units are better read one by one.
+bool Runner::read_together(const Task& task, MutableByteView out) {
+  const Unit& first = units_[task.first];
+  if (!first.is_remote)
+    return task.count > 1 &&
+           can([&] { files_.read_into(first.file, task.offset, out); }, first.is_remote);
+  if (task.count > 1) return can([&] { read_cut(first, task.offset, out); }, true);
+  with_context([&] { return where(reads_, first.place); },
+               [&] { read_cut(first, task.offset, out); });
+  return true;
+}
+
+// Reads a range in a store, a long one with several requests at once.
+void Runner::read_cut(const Unit& unit, std::uint64_t offset, MutableByteView out) {
+  const std::uint64_t size = out.size();
+  executor_.for_each((size + kMostRequest - 1) / kMostRequest, [&](std::size_t i) {
+    const std::uint64_t begin = i * kMostRequest;
+    files_.read_into(unit.file, offset + begin,
+                     out.subspan(begin, std::min(kMostRequest, size - begin)));
+  });
+}
+
+// The pieces that a forward reader of the unit's value may hold.
+std::size_t Runner::window_for(const Unit& unit) const {
+  const std::uint64_t most = context_.budget ? context_.budget->limit() / 4 : ~std::uint64_t{0};
+  const std::uint64_t pieces = (unit.length + kForwardPiece - 1) / kForwardPiece;
+  return std::clamp<std::uint64_t>(std::min(pieces, most / kForwardPiece), 1, kMostWindow);
+}
+
+// The file of a unit, which is read from front to back. Of a long value in a store, the pieces
+// ahead are on their way, `sure` bytes of them at least.
+std::shared_ptr<const File> Runner::open_forward(const Unit& unit, std::uint64_t sure) {
+  auto file = files_.handle(unit.file);
+  if (!unit.is_remote) return file;
+  expect_waiting(kForwardReaders);
+  return std::make_shared<const File>(read_forward(
+      std::move(file),
+      {.offset = unit.offset, .length = unit.length, .sure = sure, .window = window_for(unit)}));
+}
+
 void Runner::run_neighbours(const Task& task) {
   const auto first_value = value_at(task.first, task.first + task.count);
   if (first_value.size() == task.count &&
@@ -235,9 +309,9 @@ void Runner::run_neighbours(const Task& task) {
   const auto held = lease(task.length + scratch);
   const Workspaces::Loan space(workspaces_);
   const MutableByteView stored = space->encoded.bytes(task.length).first(task.length);
-  const bool together = task.count > 1 && can([&] {
-                          files_.read_into(units_[task.first].file, task.offset, stored);
-                        });
+  const bool together = read_together(task, stored);
+  std::optional<Executor::Turn> turn;
+  take_turn(units_[task.first], turn);
   for (std::size_t i = task.first, end = task.first + task.count; i < end;) {
     const auto units = value_at(i, end);
     const Unit& unit = units[0];
@@ -264,7 +338,7 @@ bool Runner::run_raw_part(const Unit& unit, const ScatterSource& source) {
   const RawExtent extent = raw_extent(chain.shape, context.metadata.element_size, wanted.part);
   if (!extent.gapless || !wanted.out.contiguous()) return false;
   const MutableByteView out(wanted.out.data, extent.span);
-  const auto held = lease(kRawFramePiece);
+  const auto held = lease(unit.is_remote ? 0 : kRawFramePiece);  // else the caller holds one
   if (!read_raw_zstd_frame(source, chain.nbytes, extent.offset, out)) return false;
   check_bools(context.metadata.dtype, out);
   return true;
@@ -276,15 +350,23 @@ bool Runner::run_raw_part(const Unit& unit, const ScatterSource& source) {
 bool Runner::run_stream(const Unit& unit) {
   const auto& steps = unit.chain->steps;
   const bool zstd = steps.size() == 1 && is_zstd(steps[0]);
-  if (unit.kind != UnitKind::kValue || !zstd || unit.length < kStream) return false;
-  std::uint64_t at = unit.offset;
+  if (unit.kind != UnitKind::kValue || !zstd || unit.length < kStream || is_short_remote(unit))
+    return false;
+  if (!unit.direct && unit.length != raw_zstd_frame_size(unit.chain->nbytes)) return false;
+  const auto held = lease(unit.is_remote ? forward_bytes(unit) + kRawFramePiece : 0);
+  const auto file = open_forward(unit, unit.length);
+  std::optional<Executor::Turn> turn;
+  take_turn(unit, turn);
+  std::uint64_t at = 0;
+  const auto scatter = [&](std::uint64_t offset, std::span<const MutableByteView> parts) {
+    turn.reset();
+    FileTable::read_scatter(*file, unit.offset + offset, parts);
+    take_turn(unit, turn);
+  };
   const auto source = [&](MutableByteView piece) {
-    files_.read_into(unit.file, at, piece);
+    scatter(at, {&piece, 1});
     at += piece.size();
     return piece.size();
-  };
-  const auto scatter = [&](std::uint64_t offset, std::span<const MutableByteView> parts) {
-    files_.read_scatter(unit.file, unit.offset + offset, parts);
   };
   const bool done = with_context([&] { return where(reads_, unit.place); },
                                  [&] {
@@ -307,33 +389,38 @@ bool Runner::run_stream(const Unit& unit) {
 bool Runner::run_checksummed(const Unit& unit) {
   const CodecChain& chain = *unit.chain;
   if (unit.kind != UnitKind::kValue || chain.shard || !is_only_crc32c(chain.steps) ||
-      unit.length < kChecksummed)
+      unit.length < kChecksummed || is_short_remote(unit))
     return false;
   const DecodeContext context = decode_context(unit);
   const std::uint64_t end = unit.offset + unit.length;
+  const std::uint64_t scratch = unit.direct != nullptr
+                                    ? 0
+                                    : part_scratch(chain, context.metadata.element_size,
+                                                   transposed(chain, *unit.wanted).part);
+  const auto held = lease(forward_bytes(unit) + scratch);
+  const auto file = open_forward(unit, unit.length);
   const auto source = [&, at = unit.offset](MutableByteView piece) mutable {
     piece = piece.first(static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), end - at)));
-    files_.read_into(unit.file, at, piece);
+    FileTable::read_scatter(*file, at, {&piece, 1});
     at += piece.size();
     return piece.size();
   };
-  with_context(
-      [&] { return where(reads_, unit.place); },
-      [&] {
-        std::string why;
-        const auto stream = ChainStream::open(chain.steps, {.source = source, .size = unit.length},
-                                              chain.nbytes, unit.length, why);
-        if (unit.direct != nullptr) {
-          const MutableByteView out(unit.direct, unit.nbytes);
-          stream->read(out);
-          return check_bools(context.metadata.dtype, out);
-        }
-        const Wanted wanted = transposed(chain, *unit.wanted);
-        const auto held = lease(part_scratch(chain, context.metadata.element_size, wanted.part));
-        const Workspaces::Loan space(workspaces_);
-        land_part(context, chain, wanted, *stream, space->decoded);
-        stream->skip(chain.nbytes - stream->position());
-      });
+  with_context([&] { return where(reads_, unit.place); },
+               [&] {
+                 std::string why;
+                 const auto stream =
+                     ChainStream::open(chain.steps, {.source = source, .size = unit.length},
+                                       chain.nbytes, unit.length, why);
+                 if (unit.direct != nullptr) {
+                   const MutableByteView out(unit.direct, unit.nbytes);
+                   stream->read(out);
+                   return check_bools(context.metadata.dtype, out);
+                 }
+                 const Wanted wanted = transposed(chain, *unit.wanted);
+                 const Workspaces::Loan space(workspaces_);
+                 land_part(context, chain, wanted, *stream, space->decoded);
+                 stream->skip(chain.nbytes - stream->position());
+               });
   count(unit.nbytes);
   return true;
 }
@@ -344,7 +431,7 @@ bool Runner::run_parts(std::span<const Unit> units) {
   const CodecChain& chain = *units[0].chain;
   const bool needed = too_large(chain, false, context_.budget);
   if (units[0].kind != UnitKind::kValue || chain.shard || chain.steps.empty() ||
-      !(needed || chain.nbytes >= kPartial))
+      !(needed || (chain.nbytes >= kPartial && !is_short_remote(units[0]))))
     return false;
   if (std::any_of(units.begin(), units.end(),
                   [](const Unit& unit) { return unit.direct != nullptr; }))
@@ -381,14 +468,25 @@ bool Runner::run_part(const Unit& unit, ValueStreams& streams) {
       [&] { return where(reads_, unit.place); },
       [&] {
         const StreamedValue value{files_.path(unit.file), unit.offset, unit.length, chain.nbytes};
-        auto held = lease(memory_to_open(chain.steps));
+        const std::uint64_t scratch =
+            part_scratch(chain, context.metadata.element_size, wanted.part);
+        // What a forward reader holds is kept.
+        auto held = lease(unit.is_remote
+                              ? forward_bytes(unit) + std::max(memory_to_open(chain.steps), scratch)
+                              : memory_to_open(chain.steps));
+        // About as far as the part's end.
+        const auto sure = static_cast<std::uint64_t>(
+            static_cast<double>(unit.length) *
+            (static_cast<double>(extent.offset + extent.span) / static_cast<double>(chain.nbytes)));
         auto stream = streams.take(
-            value, chain.steps, [&] { return files_.handle(unit.file); }, extent.offset,
-            needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse,
+            value, chain.steps, [&] { return open_forward(unit, std::min(sure, unit.length)); },
+            extent.offset, needed ? IfChecksum::kCheckFirst : IfChecksum::kRefuse,
             context_.budget ? context_.budget->limit() : unit.length);
         if (!stream) return false;
-        held = {};
-        held = lease(part_scratch(chain, context.metadata.element_size, wanted.part));
+        if (!unit.is_remote) {
+          held = {};
+          held = lease(scratch);
+        }
         const Workspaces::Loan space(workspaces_);
         land_part(context, chain, wanted, *stream, space->decoded);
         streams.keep(value, std::move(stream));

@@ -18,6 +18,8 @@ constexpr std::uint64_t kWholeShard = std::uint64_t{256} << 10U;
 // Rows closer than this are read together with the gap. In the time of a system call, about this
 // many bytes can be copied.
 constexpr std::int64_t kRowGap = std::int64_t{16} << 10U;
+// The same for a store, in the time of a request.
+constexpr auto kRemoteRowGap = static_cast<std::int64_t>(kRemoteGap);
 // Strided raw parts are split until they span at most this many bytes, so that all threads get work
 // and buffers stay small.
 constexpr std::uint64_t kStridedPiece = std::uint64_t{4} << 20U;
@@ -65,11 +67,13 @@ std::uint64_t count_rows(const RawExtent& extent, const Box& part) {
 // Plans a whole stored value without steps; `wanted` is in encoded order.
 void plan_raw(const BoxRead& read, const Unit& value, Wanted wanted, ReadPlan& plan) {
   const CodecChain& chain = *value.chain;
-  const RawExtent extent =
-      raw_extent(chain.shape, read.array->metadata().element_size, wanted.part);
+  const RawExtent extent = raw_extent(chain.shape, read.array->metadata().element_size, wanted.part,
+                                      value.is_remote ? kRemoteRowGap : kRowGap);
   const bool direct = extent.gapless && !chain.swap_bytes && wanted.out.contiguous();
   const std::uint64_t rows = count_rows(extent, wanted.part);
-  if (!direct && rows * extent.row_span > kStridedPiece) {
+  // Rows of their own are read at the same time.
+  const bool apart = value.is_remote && rows > 1;
+  if (!direct && (apart || rows * extent.row_span > kStridedPiece)) {
     const auto& shape = wanted.part.shape;
     const auto d = static_cast<std::size_t>(
         std::find_if(shape.begin(), shape.end(), [](std::int64_t n) { return n > 1; }) -
@@ -83,6 +87,7 @@ void plan_raw(const BoxRead& read, const Unit& value, Wanted wanted, ReadPlan& p
   Unit unit{.kind = direct      ? UnitKind::kDirect
                     : rows == 1 ? UnitKind::kSpan
                                 : UnitKind::kRows,
+            .is_remote = value.is_remote,
             .file = value.file,
             .place = value.place,
             .offset = value.offset + extent.offset,
@@ -128,6 +133,11 @@ void plan_value(const BoxRead& read, Unit value, Wanted wanted, ReadPlan& plan) 
 }  // namespace
 
 RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const Box& part) {
+  return raw_extent(chunk_shape, element_size, part, kRowGap);
+}
+
+RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const Box& part,
+                     std::int64_t row_gap) {
   const auto strides = c_strides(chunk_shape, element_size);
   RawExtent extent{
       .offset = 0, .span = element_size, .row_dims = 0, .row_span = element_size, .gapless = false};
@@ -140,7 +150,7 @@ RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const B
     const auto reach = static_cast<std::uint64_t>(strides[d] * (n - 1));
     // `span` is that of the dimensions inside this one. It is the row as long as no dimension was
     // too spread out.
-    if (extent.row_dims == 0 && strides[d] - static_cast<std::int64_t>(extent.span) > kRowGap)
+    if (extent.row_dims == 0 && strides[d] - static_cast<std::int64_t>(extent.span) > row_gap)
       extent.row_dims = d + 1;
     if (extent.row_dims == 0) extent.row_span += reach;
     extent.span += reach;
@@ -237,6 +247,7 @@ Unit Planner::locate(std::span<const std::int64_t> position) const {
   if (const auto location = array.store()->locate(array.chunk_key(position))) {
     unit.kind = UnitKind::kValue;
     unit.file = files_->id(*location);
+    unit.is_remote = location->folder && !location->folder->is_local();
     unit.offset = location->offset;
     unit.length = location->length;
   }
@@ -280,6 +291,7 @@ void plan_shard(std::span<const BoxRead> reads, const Unit& shard,
     }
     unit.kind = UnitKind::kValue;
     unit.file = shard.file;
+    unit.is_remote = shard.is_remote;
     unit.offset = shard.offset + entry.offset;
     unit.length = entry.nbytes;
     with_context([&] { return where(reads, place); },

@@ -23,6 +23,10 @@
 
 namespace cairn::inline v0::zarr {
 
+// The largest gap in bytes between two ranges of an object in a store that one request reads: the
+// time of a request.
+inline constexpr std::uint64_t kRemoteGap = std::uint64_t{1} << 20U;
+
 // How a unit is read.
 enum class UnitKind : std::uint8_t {
   kDirect,   // the stored bytes are the destination's bytes
@@ -45,6 +49,7 @@ struct Place {
 // after the chain's transpose, for kValue and kByKey before it.
 struct Unit {
   UnitKind kind = UnitKind::kValue;
+  bool is_remote = false;  // the file is in a store: each read of it is a request
   FileId file = kNoFile;
   Place place;
   std::uint64_t offset = 0;
@@ -106,6 +111,9 @@ struct RawExtent {
   bool gapless = false;  // all bytes of the span are wanted
 };
 RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const Box& part);
+// As above, where rows with a gap of more than `row_gap` bytes are better read separately.
+RawExtent raw_extent(const Shape& chunk_shape, std::size_t element_size, const Box& part,
+                     std::int64_t row_gap);
 
 // Returns "params.dense.kernel: chunk 0.3 (/path/a/0.3), shard entry 2", for errors.
 std::string where(std::span<const BoxRead> reads, const Place& place);

@@ -12,8 +12,10 @@ namespace cairn::inline v0::zarr {
 
 // largest gap in bytes between neighbours that is read and discarded
 inline constexpr std::uint64_t kRunGap = std::uint64_t{16} << 10U;
-// largest size of a run of neighbours in bytes: fits a second-level cache
+// largest size of a run of neighbours in a local file in bytes: fits a second-level cache
 inline constexpr std::uint64_t kRunBytes = std::uint64_t{1} << 20U;
+// the most bytes of one request to a store
+inline constexpr std::uint64_t kMostRequest = std::uint64_t{8} << 20U;
 
 // The kinds of work that one worker does without interruption.
 enum class TaskKind : std::uint8_t {
@@ -37,7 +39,7 @@ struct Task {
 bool same_value(std::span<const BoxRead> reads, const Unit& a, const Unit& b);
 
 // Sorts the units and cuts them into tasks. Returns the tasks in the order in which workers start
-// them.
+// them. Ranges in a store become requests of equal size, as many as are sent at once or more.
 std::vector<Task> make_tasks(std::span<const BoxRead> reads, std::vector<Unit>& units);
 
 }  // namespace cairn::inline v0::zarr

@@ -1,6 +1,7 @@
 // curl_transport.h -- CurlTransport, exchanges over the network with libcurl.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/kvstore/object/transport/curl_exchange.h>
 #include <cairn/kvstore/object/transport/curl_handles.h>
 #include <cairn/kvstore/object/transport/http.h>
@@ -15,17 +16,21 @@ class CurlTransport final : public HttpTransport {
  public:
   // Throws unimplemented if the system has no libcurl.
   explicit CurlTransport(const StoreOptions& options)
-      : handles_(options.max_connections), settings_{options.verify_tls, options.ca_file} {}
+      : most_(options.max_connections),
+        handles_(most_),
+        settings_{options.verify_tls, options.ca_file} {}
 
   // Also throws failed_precondition in a process that was forked from the one that made the
   // transport, and invalid_argument for a URL or a header that cannot be sent.
   [[nodiscard]] std::variant<HttpResponse, TransportError> send(const HttpRequest& request,
                                                                 const HttpLimits& limits) override {
+    if (request.body.empty()) expect_waiting(most_);  // reads; a write has its bytes in memory
     const CurlHandles::Lease handle(handles_);
     return CurlExchange(handle.get(), request, limits, settings_).perform();
   }
 
  private:
+  std::size_t most_;
   CurlHandles handles_;
   CurlSettings settings_;
 };
