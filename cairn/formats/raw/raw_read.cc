@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <tuple>
@@ -30,28 +31,58 @@ constexpr std::size_t kMaxGroupBoxes = 500;
 constexpr std::uint64_t kGapBytes = 4096;
 // The same for a store: the cost of a request.
 constexpr std::uint64_t kStoreGapBytes = std::uint64_t{1} << 20U;
-constexpr std::uint64_t kStoreMaxGroup = std::uint64_t{8} << 20U;
+// Requests are of equal size, and as many as are sent at once if the bytes suffice.
+constexpr std::uint64_t kStoreRequests = 32;
+constexpr std::uint64_t kStoreMinRequest = std::uint64_t{1} << 20U;
+constexpr std::size_t kStoreMaxGroupBoxes = std::size_t{1} << 14U;
 
 // Scratch buffers of one bulk read. Tasks reuse them, so that their pages are touched only once.
+// All together take the memory that the read may use, but there is at least one.
 class ScratchPool {
  public:
-  explicit ScratchPool(std::size_t size) : size_(size) {}
+  ScratchPool(std::size_t size, std::uint64_t memory)
+      : size_(size), left_(std::max<std::uint64_t>(memory / size, 1)) {}
 
-  Buffer take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return Buffer(size_);
-    Buffer buffer = std::move(free_.back());
-    free_.pop_back();
-    return buffer;
-  }
-  void give(Buffer buffer) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(buffer));
-  }
+  // A buffer in use. Waits while there is none.
+  class Loan {
+   public:
+    explicit Loan(ScratchPool& pool) : pool_(pool), buffer_(pool.take()) {}
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+    ~Loan() { pool_.give(std::move(buffer_)); }
+    [[nodiscard]] std::byte* data() { return buffer_.data(); }
+
+   private:
+    ScratchPool& pool_;
+    Buffer buffer_;
+  };
 
  private:
+  Buffer take() {
+    {
+      std::unique_lock lock(mutex_);
+      given_.wait(lock, [&] { return !free_.empty() || left_ > 0; });
+      if (!free_.empty()) {
+        Buffer buffer = std::move(free_.back());
+        free_.pop_back();
+        return buffer;
+      }
+      --left_;
+    }
+    return Buffer(size_);
+  }
+  void give(Buffer buffer) {
+    {
+      const std::lock_guard lock(mutex_);
+      free_.push_back(std::move(buffer));
+    }
+    given_.notify_one();
+  }
+
   std::size_t size_;
   std::mutex mutex_;
+  std::condition_variable given_;
+  std::uint64_t left_;  // buffers that may still be made
   std::vector<Buffer> free_;
 };
 
@@ -152,11 +183,21 @@ void unpack_nibbles(ByteView packed, bool skip_first, MutableByteView out) {
   if (i + 2 * pairs < out.size()) out[i + 2 * pairs] = packed[pairs] & std::byte{15};
 }
 
+// The size of a request to a store.
+std::uint64_t request_size(std::span<const RawRead> reads) {
+  std::uint64_t total = 0;
+  for (const RawRead& read : reads)
+    total += static_cast<std::uint64_t>(element_count(read.box->shape)) * read.out->element_size;
+  return std::clamp(total / kStoreRequests, kStoreMinRequest, kMaxPiece);
+}
+
 // The size limit of a piece: all threads together stay within the memory, but a piece has at least
 // one element.
-std::uint64_t piece_limit(const RawReadContext& context, std::span<const RawRead> reads) {
+std::uint64_t piece_limit(const RawReadContext& context, std::span<const RawRead> reads,
+                          bool is_local) {
   std::uint64_t limit =
       std::clamp(context.memory / (2 * context.executor->threads()), kMinPiece, kMaxPiece);
+  if (!is_local) limit = std::min(limit, request_size(reads));
   for (const RawRead& read : reads) limit = std::max<std::uint64_t>(limit, read.out->element_size);
   return limit;
 }
@@ -168,11 +209,13 @@ class BulkRead {
       : context_(context),
         reads_(reads),
         progress_(progress),
-        max_piece_(piece_limit(context, reads)),
-        scratch_(max_piece_ + max_piece_ / 2 + 1),
         is_local_(std::ranges::all_of(*context.files, &File::is_local)),
+        max_piece_(piece_limit(context, reads, is_local_)),
+        scratch_(max_piece_ + max_piece_ / 2 + 1, context.memory),
         gap_bytes_(is_local_ ? kGapBytes : kStoreGapBytes),
-        max_group_(is_local_ ? kMaxGroup : kStoreMaxGroup) {}
+        small_box_(is_local_ ? kSmallBox : max_piece_),
+        max_group_(is_local_ ? kMaxGroup : max_piece_),
+        max_group_boxes_(is_local_ ? kMaxGroupBoxes : kStoreMaxGroupBoxes) {}
 
   void run() {
     plan();
@@ -238,7 +281,7 @@ class BulkRead {
     const Geometry g = plan_box(read, max_piece_);
     total_ += g.payload;
     const bool direct = g.run == g.payload && read.out->contiguous() && !read.array->packed;
-    if (direct && g.payload <= kSmallBox && read.array->runs.size() == 1) {
+    if (direct && g.payload <= small_box_ && read.array->runs.size() == 1) {
       const RawRun& whole = read.array->runs.front();
       segments_.push_back({{whole.file, whole.offset + g.first, g.payload}, index});
       return;
@@ -273,7 +316,7 @@ class BulkRead {
   std::size_t group_end(std::size_t begin) const {
     const Segment& first = segments_[begin];
     std::size_t end = begin + 1;
-    while (end < segments_.size() && end - begin < kMaxGroupBoxes) {
+    while (end < segments_.size() && end - begin < max_group_boxes_) {
       const Segment& last = segments_[end - 1];
       const Segment& next = segments_[end];
       const bool near = next.where.file == last.where.file && next.where.offset >= last.end() &&
@@ -301,7 +344,8 @@ class BulkRead {
     const File& file = (*context_.files)[group.front().where.file];
     try {
       file.read_scatter(group.front().where.offset, ranges);
-    } catch (const Error&) {
+    } catch (const Error& e) {
+      if (!is_local_ && e.code() != Code::kOutOfRange) throw;  // the store was tried long enough
       // read them again one by one, so that the message names the tensor
       for (const Segment& segment : group) read_segment(file, segment);
     }
@@ -344,21 +388,22 @@ class BulkRead {
       read_in_place(read, first, {out.data, payload});
       return payload;
     }
-    Buffer scratch = scratch_.take();
+    ScratchPool::Loan scratch(scratch_);
     const std::uint64_t runs = payload / std::min(g.run, payload);
     if (read.array->packed || read.array->stream || extent - payload <= runs * gap_bytes_)
       read_through(read, first, {scratch.data(), extent}, out, g.strides);
     else
       gather_runs(*read.array, first, {scratch.data(), payload}, out, g);
-    scratch_.give(std::move(scratch));
     return payload;
   }
 
-  // Reads one block at a time if there is a checksum, so that the block is still in the cache.
+  // Reads one block at a time if there is a checksum, so that the block is still in the cache. A
+  // store gets one request.
   void read_in_place(const RawRead& read, std::uint64_t first, MutableByteView out) {
     while (!out.empty()) {
-      const MutableByteView block = out.first(
-          read.sums == nullptr ? out.size() : std::min<std::size_t>(out.size(), kSumBlock));
+      const MutableByteView block = out.first(read.sums == nullptr || !is_local_
+                                                  ? out.size()
+                                                  : std::min<std::size_t>(out.size(), kSumBlock));
       read_raw_bytes(*context_.files, *read.array, first, block);
       if (read.sums != nullptr) read.sums->add(first, block);
       first += block.size();
@@ -407,11 +452,13 @@ class BulkRead {
   const RawReadContext& context_;
   std::span<const RawRead> reads_;
   const ProgressFn& progress_;
+  bool is_local_;  // the files are
   std::uint64_t max_piece_;
   ScratchPool scratch_;
-  bool is_local_;  // the files are
   std::uint64_t gap_bytes_;
+  std::uint64_t small_box_;
   std::uint64_t max_group_;
+  std::size_t max_group_boxes_;
   std::vector<Segment> segments_;
   std::vector<StreamRead> streams_;
   std::vector<Task> tasks_;
