@@ -280,7 +280,7 @@ void Runner::read_cut(const Unit& unit, std::uint64_t offset, MutableByteView ou
 
 // The pieces that a forward reader of the unit's value may hold.
 std::size_t Runner::window_for(const Unit& unit) const {
-  const std::uint64_t most = context_.budget ? context_.budget->limit() / 4 : ~std::uint64_t{0};
+  const std::uint64_t most = context_.budget ? context_.budget->limit() / 2 : ~std::uint64_t{0};
   const std::uint64_t pieces = (unit.length + kForwardPiece - 1) / kForwardPiece;
   return std::clamp<std::uint64_t>(std::min(pieces, most / kForwardPiece), 1, kMostWindow);
 }
