@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps deps-build cli build python wheel static deb demo test check bench format lint install clean venv \
+.PHONY: help deps deps-build cli build python wheel static deb demo test check bench bench-stores format lint install clean venv \
         docs test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -95,6 +95,10 @@ bench: build python  ## side by side with the real packages; writes build/bench.
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python bench/compare.py
 	@$(VENV)/bin/python bench/python.py --markdown build/bench_python.md
+
+bench-stores: build python  ## reading from object stores, beside TensorStore and Orbax; writes build/bench_stores.md
+	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
+	@scripts/store-servers.sh run $(VENV)/bin/python bench/stores.py --markdown build/bench_stores.md
 
 format: deps  ## rewrite the sources in the project's style
 	@git ls-files '*.cc' '*.h' | grep -v golden/ | xargs clang-format -i

@@ -102,10 +102,10 @@ def measure(given):
     call = CONTENDERS[given["contender"]](given["store"], given["names"])[given["what"]]
     time.sleep(0.2)
     forget_peak()
-    before, start = resident(), time.perf_counter()
+    before, start, cpu = resident(), time.perf_counter(), time.process_time()
     nbytes = call()
-    seconds = time.perf_counter() - start
-    return {"seconds": seconds, "extra_mib": round(max(0.0, peak() - before - nbytes / MIB), 1)}
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    return {"seconds": seconds, "cpu": cpu, "extra_mib": round(max(0.0, peak() - before - nbytes / MIB), 1)}
 
 
 def run_in_process(store, contender, what, names):
@@ -197,7 +197,7 @@ def rows(name, delay, case, runs):
     for contender, some in runs.items():
         ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in zip(runs["Cairn"], some))
         yield (f"| {name} | {delay} ms | {case} | {contender} | {time_text(min(run['seconds'] for run in some))} | {ratio:.2f} | "
-               f"{min(run['requests'] for run in some)} | {min(run['extra_mib'] for run in some):.0f} MiB |")
+               f"{time_text(min(run['cpu'] for run in some))} | {min(run['requests'] for run in some)} | {min(run['extra_mib'] for run in some):.0f} MiB |")
 
 
 def main():
@@ -214,8 +214,8 @@ def main():
     parser.add_argument("--only", default="*", help="cases: a pattern")
     parser.add_argument("--markdown", type=pathlib.Path)
     given = parser.parse_args()
-    lines = ["| store | delay | case | package | least time | ratio to Cairn | requests | memory beyond the arrays |",
-             "|---|---|---|---|---|---|---|---|"]
+    lines = ["| store | delay | case | package | least time | ratio to Cairn | processor | requests | memory beyond the arrays |",
+             "|---|---|---|---|---|---|---|---|---|"]
     for name in given.stores.split(","):
         filled = {}
         for case in fnmatch.filter(CASES, given.only):

@@ -221,6 +221,10 @@ void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double seconds) 
   const double rate = static_cast<double>(done) / seconds;
   std::string line = fmt::format("{} {:3.0f}%  {}/s", label_, 100 * share,
                                  bytes_text(static_cast<std::uint64_t>(rate)));
+  // The bytes above are those of tensors; these came over the network.
+  if (const StoreTraffic traffic = store_traffic(); traffic.requests > 0)
+    line += fmt::format("  {} in {} request{}", bytes_text(traffic.received + traffic.sent),
+                        traffic.requests, traffic.requests == 1 ? "" : "s");
   if (share > 0) line += fmt::format("  {} left", duration_text(seconds * (1 - share) / share));
   if (in_lines_) {
     write_error(line + "\n");

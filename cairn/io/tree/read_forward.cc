@@ -17,6 +17,41 @@
 namespace cairn::inline v0 {
 namespace {
 
+// Buffers of one piece that readers at the same time pass on to each other, so that their pages are
+// touched only once.
+class PieceBuffers {
+ public:
+  // Those of all readers that exist now.
+  static std::shared_ptr<PieceBuffers> shared() {
+    static std::mutex mutex;
+    static std::weak_ptr<PieceBuffers> current;
+    const std::scoped_lock lock(mutex);
+    auto buffers = current.lock();
+    if (!buffers) current = buffers = std::make_shared<PieceBuffers>();
+    return buffers;
+  }
+  Buffer take() {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!free_.empty()) {
+        Buffer buffer = std::move(free_.back());
+        free_.pop_back();
+        return buffer;
+      }
+    }
+    return Buffer(kForwardPiece);
+  }
+  void give(Buffer buffer) {
+    const std::scoped_lock lock(mutex_);
+    if (free_.size() < kMostFree) free_.push_back(std::move(buffer));
+  }
+
+ private:
+  static constexpr std::size_t kMostFree = 8;
+  std::mutex mutex_;
+  std::vector<Buffer> free_;
+};
+
 class ForwardSource final : public RangeSource {
  public:
   ForwardSource(std::shared_ptr<const File> file, const ForwardRange& range)
@@ -34,6 +69,7 @@ class ForwardSource final : public RangeSource {
     }
     room_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    for (Piece& piece : ring_) release(piece);
   }
   ForwardSource(const ForwardSource&) = delete;
   ForwardSource& operator=(const ForwardSource&) = delete;
@@ -57,7 +93,8 @@ class ForwardSource final : public RangeSource {
   struct Piece {
     std::uint64_t number = ~std::uint64_t{0};
     bool is_being_fetched = false;
-    Bytes bytes = {};
+    Buffer buffer = {};      // of kForwardPiece bytes, or none
+    std::uint64_t size = 0;  // bytes of it that are the piece's
     std::exception_ptr error = nullptr;
   };
 
@@ -76,7 +113,8 @@ class ForwardSource final : public RangeSource {
   ByteView piece(std::uint64_t number) const {
     std::unique_lock lock(mutex_);
     const bool has_moved = number > first_;
-    first_ = number;
+    for (; first_ < number; ++first_)
+      if (Piece& passed = place_of(first_); !passed.is_being_fetched) release(passed);
     next_ = std::max(next_, number);
     if (number >= allowed_) {
       step_ = std::min<std::uint64_t>(2 * step_, ring_.size());
@@ -87,9 +125,13 @@ class ForwardSource final : public RangeSource {
     const Piece& wanted = place_of(number);
     arrived_.wait(lock, [&] { return wanted.number == number && !wanted.is_being_fetched; });
     if (wanted.error) std::rethrow_exception(wanted.error);
-    return wanted.bytes;
+    return {wanted.buffer.data(), wanted.size};
   }
   Piece& place_of(std::uint64_t number) const { return ring_[number % ring_.size()]; }
+
+  void release(Piece& piece) const {
+    if (piece.buffer.size() > 0) buffers_->give(std::exchange(piece.buffer, {}));
+  }
 
   void start_threads() const {
     const std::uint64_t wanted = std::min<std::uint64_t>(ring_.size(), allowed_ - first_);
@@ -125,14 +167,16 @@ class ForwardSource final : public RangeSource {
     piece.error = nullptr;
     try {
       const std::uint64_t begin = piece.number * kForwardPiece;
-      piece.bytes.resize(std::min(kForwardPiece, range_.length - begin));
-      file_->read_into(range_.offset + begin, piece.bytes);
+      piece.size = std::min(kForwardPiece, range_.length - begin);
+      if (piece.buffer.size() == 0) piece.buffer = buffers_->take();
+      file_->read_into(range_.offset + begin, {piece.buffer.data(), piece.size});
     } catch (...) {
       piece.error = std::current_exception();
     }
   }
 
   std::shared_ptr<const File> file_;
+  std::shared_ptr<PieceBuffers> buffers_ = PieceBuffers::shared();
   std::uint64_t size_;
   ForwardRange range_;
   std::string version_;

@@ -29,9 +29,8 @@ constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;
 // Raw values with a checksum of at least this size are read piece by piece. Smaller ones fit the
 // cache.
 constexpr std::uint64_t kChecksummed = std::uint64_t{1} << 20U;
-// Long values in a store that are decoded at once: each has requests of its own.
-constexpr std::size_t kForwardReaders = 32;
-constexpr std::size_t kMostWindow = 32;  // pieces
+constexpr std::size_t kMostWindow = 32;   // pieces of a long value in a store that are held at once
+constexpr std::size_t kReadersAhead = 2;  // of such values, beside those that fill the connections
 
 class Runner {
  public:
@@ -290,7 +289,9 @@ std::size_t Runner::window_for(const Unit& unit) const {
 std::shared_ptr<const File> Runner::open_forward(const Unit& unit, std::uint64_t sure) {
   auto file = files_.handle(unit.file);
   if (!unit.is_remote) return file;
-  expect_waiting(kForwardReaders);
+  // Together the readers have as many pieces on their way as the store takes, and the workers
+  // always one to decode.
+  expect_waiting(kMostWindow / window_for(unit) + kReadersAhead);
   return std::make_shared<const File>(read_forward(
       std::move(file),
       {.offset = unit.offset, .length = unit.length, .sure = sure, .window = window_for(unit)}));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,15 @@ struct StoreOptions {
   std::chrono::milliseconds stall_timeout{30'000};  // without a byte in either direction
   std::chrono::milliseconds retry_time{120'000};    // from the first try of a request to the last
 };
+
+// What this process has exchanged with object stores so far. Bytes are those of bodies.
+struct StoreTraffic {
+  std::uint64_t requests = 0;  // with those that were repeated
+  std::uint64_t received = 0;
+  std::uint64_t sent = 0;
+};
+// May be called from any thread.
+[[nodiscard]] StoreTraffic store_traffic();
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

@@ -1,6 +1,7 @@
 """The options of the command that say how to reach a store, on real servers."""
 
 import json
+import re
 
 import cairn_cli
 import pytest
@@ -49,6 +50,13 @@ def test_the_endpoint_of_google_s_store(gcs, local):
     done = listing(gcs.url, environment, *options)
     assert done.returncode == cairn_cli.GOOD, done.stderr
     assert done.stdout == listing(folder).stdout
+
+
+def test_progress_shows_the_requests(demo):
+    done = cairn_cli.call("verify", demo.url, "--progress=always", env=demo.variables())
+    assert done.returncode == cairn_cli.GOOD, done.stderr
+    assert re.search(r"B/s  [\d.]+ \w+ in \d+ requests?\b", done.stderr), done.stderr
+    assert " requests" not in cairn_cli.call("verify", DEMO, "--progress=always").stderr
 
 
 def test_the_region_beats_the_environment(demo, local):

@@ -76,6 +76,7 @@ Sender::Sender(std::shared_ptr<HttpTransport> transport, std::shared_ptr<Signer>
 Outcome Sender::try_once(const HttpRequest& request) {
   Outcome outcome = transport_->send(request, limits_);
   count_try(*stats_, request, outcome);
+  count_try(process_stats(), request, outcome);
   return outcome;
 }
 

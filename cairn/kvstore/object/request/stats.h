@@ -15,4 +15,7 @@ struct StoreStats {
   std::atomic<std::uint64_t> sent{0};      // bytes of bodies
 };
 
+// The sums for all stores, which store_traffic() reports.
+StoreStats& process_stats();
+
 }  // namespace cairn::inline v0::object

@@ -1,6 +1,7 @@
 // sender_test.cc -- the loop over tries.
 #include <cairn/base/cancellation.h>
 #include <cairn/kvstore/object/request/sender.h>
+#include <cairn/storage/store_options.h>
 #include <gmock/gmock.h>
 
 #include <stop_token>
@@ -54,6 +55,16 @@ TEST(Sender, ReturnsAnAnswerAndCounts) {
   EXPECT_EQ(sending.stats->requests, 1U);
   EXPECT_EQ(sending.stats->retries, 0U);
   EXPECT_EQ(sending.stats->received, 4U);
+}
+
+TEST(Sender, CountsForTheProcessToo) {
+  const StoreTraffic before = store_traffic();
+  (void)Sending({answer(503), answer(200, "body")}).send();
+  (void)Sending({answer(200, "text")}).send();
+  const StoreTraffic after = store_traffic();
+  EXPECT_EQ(after.requests - before.requests, 3U);
+  EXPECT_GE(after.received - before.received, 8U);
+  EXPECT_EQ(after.sent, before.sent);
 }
 
 TEST(Sender, RepeatsAndSaysWhetherTheStoreMayHaveActed) {
