@@ -63,6 +63,7 @@ NAMES = {
     "optional": "nullopt optional",
     "random": "mt19937_64 random_device uniform_real_distribution",
     "set": "multiset set",
+    "semaphore": "binary_semaphore counting_semaphore",
     "shared_mutex": "shared_lock shared_mutex",
     "span": "as_bytes as_writable_bytes span",
     "sstream": "istringstream ostringstream",

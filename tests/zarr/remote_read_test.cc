@@ -47,6 +47,10 @@ class RemoteArray {
                  MissingChunk::kError, context_);
     EXPECT_TRUE(out == built_.expected(box)) << box_text(box);
   }
+  void verify() {
+    const CheckedArray checked = verify_array(*array_, "a", MissingChunk::kError, context_);
+    EXPECT_TRUE(checked.findings.empty());
+  }
   [[nodiscard]] RequestLog& log() { return *log_; }
 
  private:
@@ -123,6 +127,20 @@ TEST(RemoteRead, LargeValuesAreCutIntoRequests) {
     array.read({{1, 100}, {22, 2000}});  // a part that cannot be decoded alone
     EXPECT_LE(array.log().requests(), 50U);
   }
+}
+
+TEST(RemoteRead, VerifyingReadsLargeValuesAheadToo) {
+  for (const Packing packing : {Packing::kRaw, Packing::kZstdChecksum}) {
+    RemoteArray array({.shape = {24, 262144}, .chunks = {24, 262144}, .packing = packing});
+    array.verify();
+    EXPECT_LE(array.log().requests(), 8U);
+    EXPECT_GE(array.log().most_at_once(), 3U);
+    EXPECT_LE(array.log().most_bytes_at_once(), 16 * kMiB);
+  }
+  RemoteArray many({.shape = {64, 65536}, .chunks = {1, 65536}, .packing = Packing::kZstd});
+  many.verify();
+  EXPECT_EQ(many.log().requests(), 64U);
+  EXPECT_GE(many.log().most_at_once(), 16U);
 }
 
 TEST(RemoteRead, ThePrefixOfACompressedValueIsFetchedAlone) {

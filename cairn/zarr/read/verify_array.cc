@@ -2,6 +2,7 @@
 #include <cairn/array/box.h>
 #include <cairn/base/git_lfs.h>
 #include <cairn/error.h>
+#include <cairn/io/tree/read_forward.h>
 #include <cairn/zarr/codec/objects.h>
 #include <cairn/zarr/codec/shard.h>
 #include <cairn/zarr/metadata/chunk_grid.h>
@@ -25,6 +26,10 @@ constexpr std::uint64_t kCheckedPiece = std::uint64_t{4} << 20U;
 constexpr std::uint64_t kMostWhole = std::uint64_t{8} << 20U;
 // the most memory of a stream whose value is smaller
 constexpr std::uint64_t kMostStream = std::uint64_t{160} << 20U;
+
+// Pieces of a long value in a store that are held at once, and how many such values are.
+constexpr std::size_t kCheckedWindow = 4;
+constexpr std::size_t kCheckedAhead = 8;
 
 // chunks between two checks of the number of findings
 constexpr std::int64_t kChunksAtATime = std::int64_t{1} << 14U;
@@ -79,7 +84,12 @@ class Verifier {
   void check_elements(const CodecChain& chain, ChainStream& stream) const;
   void note_protection(const Piece& piece, bool checksummed);
   void check_missing(const Piece& piece);
-  ByteView read(const StoredValue& value, Scratch& scratch);
+  // The file of a value that is read from front to back. In a store, threads fetch ahead of it.
+  std::shared_ptr<const File> open_ahead(const StoredValue& value);
+  // What open_ahead() holds of a value, in bytes; 0 for a short value, which is one read.
+  std::uint64_t bytes_ahead(const StoredValue& value);
+  // file null: that of the value
+  ByteView read(const StoredValue& value, Scratch& scratch, const File* file = nullptr);
   void found(Severity severity, const Piece& piece, const std::string& message);
   void checked(const Piece& piece);
 
@@ -256,11 +266,14 @@ void Verifier::check_raw(const CodecChain& chain, const Piece& piece) {
     throw Error(Code::kDataLoss, "chunk has " + std::to_string(piece.value.length) +
                                      " bytes, expected " + std::to_string(chain.nbytes));
   if (piece.value.file != kNoFile || !context_.inline_values_protected) unprotected_ = true;
-  const auto held = lease(std::min(kCheckedPiece, chain.nbytes));
+  const std::uint64_t ahead = bytes_ahead(piece.value);
+  const auto held = lease(std::min(kCheckedPiece, chain.nbytes) + ahead);
+  const auto file = ahead > 0 ? open_ahead(piece.value) : nullptr;
   Scratch scratch;
   for (std::uint64_t at = 0; at < chain.nbytes; at += kCheckedPiece)
     check_bools(metadata_.dtype,
-                read(piece.value.part(at, std::min(kCheckedPiece, chain.nbytes - at)), scratch));
+                read(piece.value.part(at, std::min(kCheckedPiece, chain.nbytes - at)), scratch,
+                     file.get()));
 }
 
 // Decodes a large value in pieces, so that memory does not grow with the size that it claims.
@@ -271,7 +284,8 @@ bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, Frame
   const std::uint64_t limit = context_.budget ? context_.budget->limit() : kMostStream;
   const std::uint64_t most = std::min(limit, kMostStream) + value.length;
   // Before a chain of several steps is open, its memory is unknown.
-  auto held = lease(memory_to_open(chain.steps));
+  const std::uint64_t ahead = bytes_ahead(value);
+  auto held = lease(memory_to_open(chain.steps) + ahead);
   Scratch encoded;
   const bool is_small = value.file == kNoFile || value.length <= kCheckedPiece;
   const ByteView stored = is_small ? read(value, encoded) : ByteView();
@@ -281,13 +295,13 @@ bool Verifier::check_streamed(const CodecChain& chain, const Piece& piece, Frame
                                             .offset = value.offset,
                                             .length = value.length,
                                             .nbytes = chain.nbytes},
-                                           files_.handle(value.file));
+                                           open_ahead(value));
     const auto stream = ChainStream::open(chain.steps, std::move(source), chain.nbytes, most, why,
                                           ByteOrder::kAny, frames);
     if (!stream) return false;
     if (chain.steps.size() == 1) {
       held = {};
-      held = lease(2 * kCheckedPiece + stream->memory());
+      held = lease(2 * kCheckedPiece + stream->memory() + ahead);
     }
     check_elements(chain, *stream);
     if (!is_small) bytes_ += value.length;
@@ -359,11 +373,29 @@ void Verifier::check_missing(const Piece& piece) {
   checked(piece);
 }
 
-ByteView Verifier::read(const StoredValue& value, Scratch& scratch) {
+std::uint64_t Verifier::bytes_ahead(const StoredValue& value) {
+  if (value.file == kNoFile || value.length <= kCheckedPiece) return 0;
+  return files_.handle(value.file)->is_local() ? 0 : kCheckedWindow * kForwardPiece;
+}
+
+std::shared_ptr<const File> Verifier::open_ahead(const StoredValue& value) {
+  auto file = files_.handle(value.file);
+  if (file->is_local()) return file;
+  expect_waiting(kCheckedAhead);
+  return std::make_shared<const File>(read_forward(std::move(file), {.offset = value.offset,
+                                                                     .length = value.length,
+                                                                     .sure = value.length,
+                                                                     .window = kCheckedWindow}));
+}
+
+ByteView Verifier::read(const StoredValue& value, Scratch& scratch, const File* file) {
   bytes_ += value.length;
   if (value.file == kNoFile) return value.memory;
   const MutableByteView bytes = scratch.bytes(value.length).first(value.length);
-  files_.read_into(value.file, value.offset, bytes);
+  if (file != nullptr)
+    FileTable::read_scatter(*file, value.offset, {&bytes, 1});
+  else
+    files_.read_into(value.file, value.offset, bytes);
   return bytes;
 }
 

@@ -1,5 +1,6 @@
 // Exchanges with a server on the loopback interface that misbehaves.
 #include <cairn/base/cancellation.h>
+#include <cairn/base/executor.h>
 #include <cairn/kvstore/object/request/retry.h>
 #include <cairn/kvstore/object/transport/curl_transport.h>
 #include <gmock/gmock.h>
@@ -8,6 +9,7 @@
 
 #include <atomic>
 #include <future>
+#include <latch>
 #include <string>
 #include <thread>
 #include <vector>
@@ -64,6 +66,19 @@ TransportError error_after(const std::string& bytes) {
     connection.close();
   });
   return transport_error(send_once(get_request(server)));
+}
+
+TEST(CurlTransport, TasksThatWaitForAnswersNeedNoWorkers) {
+  std::latch all_here(6);
+  const HttpServer server([&](const ServerRequest&, ServerConnection& connection) {
+    all_here.arrive_and_wait();  // passed only if all requests are on their way
+    connection.answer("200 OK", "ok");
+  });
+  CurlTransport transport(transport_options(6));
+  Executor executor(2);
+  executor.for_each(6, [&](std::size_t) {
+    EXPECT_EQ(http_response(transport.send(get_request(server), {})).status, 200);
+  });
 }
 
 TEST(CurlTransport, Gets) {
