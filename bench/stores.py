@@ -83,8 +83,9 @@ def orbax_calls(store, names):
     import jax
     import numpy as np
     import orbax.checkpoint as ocp
+    from etils import epath
 
-    handler, path = ocp.PyTreeCheckpointHandler(), f"{store['url']}/state"
+    handler, path = ocp.PyTreeCheckpointHandler(), epath.Path(f"{store['url']}/state")
 
     def restore():
         tree = handler.metadata(path).tree
