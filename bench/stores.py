@@ -196,7 +196,7 @@ def run_case(name, store, case, delay, rounds):
 
 def rows(name, delay, case, runs):
     for contender, some in runs.items():
-        ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in zip(runs["Cairn"], some))
+        ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in zip(runs["Cairn"], some, strict=True))
         yield (f"| {name} | {delay} ms | {case} | {contender} | {time_text(min(run['seconds'] for run in some))} | {ratio:.2f} | "
                f"{time_text(min(run['cpu'] for run in some))} | {min(run['requests'] for run in some)} | {min(run['extra_mib'] for run in some):.0f} MiB |")
 

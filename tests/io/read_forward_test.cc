@@ -23,10 +23,9 @@ class ReadForward : public ::testing::Test {
  protected:
   ReadForward() : bytes_(kOffset + kLength + 500) {
     for (std::size_t i = 0; i < bytes_.size(); i += 1000) bytes_[i] = static_cast<std::byte>(i / 7);
-    const StorePtr store = make_memory_store();
-    store->write("x", bytes_);
+    store_->write("x", bytes_);
     file_ = std::make_shared<const File>("s3://b/x",
-                                         std::make_shared<SlowSource>(store->open("x", ""), log_));
+                                         std::make_shared<SlowSource>(store_->open("x", ""), log_));
   }
   [[nodiscard]] File open(std::uint64_t sure, std::size_t window) const {
     return read_forward(file_,
@@ -38,6 +37,7 @@ class ReadForward : public ::testing::Test {
     EXPECT_TRUE(std::equal(out.begin(), out.end(), bytes_.begin() + static_cast<long>(at))) << at;
   }
 
+  StorePtr store_ = make_memory_store();
   Bytes bytes_;
   std::shared_ptr<RequestLog> log_ = std::make_shared<RequestLog>(std::chrono::milliseconds(20));
   std::shared_ptr<const File> file_;
