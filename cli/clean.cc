@@ -16,6 +16,7 @@ struct CleanOptions {
   std::string path;
   bool dry_run = false;
   bool json = false;
+  StoreOptions store;
 };
 
 const char* outcome_text(CleanOutcome outcome, bool dry_run) {
@@ -57,13 +58,13 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
 void setup_clean(CLI::App& app, int& status) {
   const auto options = std::make_shared<CleanOptions>();
   CLI::App* command = app.add_subcommand("clean", "Remove the leftovers of interrupted saves");
-  auto* path = command->add_option(
-      "DIR", options->path, "A folder of checkpoints, a step root, or the path of one checkpoint");
-  check_path(check_local(*command, path,
-                         "removes local files only; the store's own tool removes those of a store"))
+  check_path(command->add_option(
+                 "DIR", options->path,
+                 "A folder of checkpoints, a step root, or the path of one checkpoint; or a URL"))
       ->required();
   command->add_flag("--dry-run", options->dry_run, "Show what would be removed; remove nothing");
   command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
+  add_store_options(*command, options->store);
   command->footer(
       "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"
       "killed, both Orbax's and Cairn's, and folders whose save in place never ended (no\n"
@@ -74,13 +75,17 @@ void setup_clean(CLI::App& app, int& status) {
       "  refused      The folder also holds files of something else. Exit status 3.\n"
       "  in use       A save or a deletion of Cairn is in progress.\n"
       "\n"
-      "Cairn cannot distinguish a running save or deletion of Orbax from a leftover.\n"
+      "Cairn cannot distinguish a running save or deletion of Orbax from a leftover, and in a\n"
+      "store (s3://, gs://) no save from a leftover: clean a store only while nobody saves there.\n"
+      "There it removes checkpoints without their commit_success.txt, at the URL or right below\n"
+      "it, and on S3 it discards uploads that never ended.\n"
       "\n"
       "Example:\n"
       "  cairn clean checkpoints --dry-run");
   command->callback([options, &status] {
     const auto cleaned =
-        clean_leftovers(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove);
+        clean_leftovers(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove,
+                        ForeignFiles::kRefuse, options->store);
     show(cleaned, *options);
     const auto refused = [](const CleanedPath& c) { return c.outcome == CleanOutcome::kRefused; };
     status = std::any_of(cleaned.begin(), cleaned.end(), refused) ? kFailure : kGood;

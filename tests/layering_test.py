@@ -74,6 +74,8 @@ FIRST_TIER_USES = {
     "checkpoint.h": ["storage/store_options.h"],
     "checkpoint_manager.h": ["orbax/checkpoint_items.h", "orbax/pytree_args.h", "orbax/step_metadata.h"],
     "convert.h": ["orbax/sharding.h"],
+    "maintain.h": ["storage/store_options.h"],
+    "steps.h": ["storage/store_options.h"],
 }
 # Directly in include/cairn, but not in the first tier, of which cairn.h includes all: what a user opts in to.
 OPT_IN = ["dlpack.h", "event_sinks.h", "mpi.h", "msgpack.h", "tensorflow.h"]

@@ -72,10 +72,8 @@ void setup_prune(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<PruneArguments>();
   PruneOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("prune", "Remove steps of a training run");
-  auto* path = command->add_option("DIR", arguments->path,
-                                   "The directory of a CheckpointManager, Orbax's or Cairn's");
-  check_path(check_local(*command, path,
-                         "removes local steps only; let the manager that saves them remove them"))
+  check_path(command->add_option("DIR", arguments->path,
+                                 "The directory or URL of a CheckpointManager, Orbax's or Cairn's"))
       ->required();
   check_uint64(command->add_option("--keep-last", options.keep_last, "Keep the last N steps"))
       ->type_name("N");
@@ -90,6 +88,7 @@ void setup_prune(CLI::App& app, int& status) {
       ->type_name("MODE");
   command->add_flag("--dry-run", options.dry_run, "Show what would be removed; remove nothing");
   command->add_flag("--json", arguments->json, "Print a JSON list (docs/cli.md)");
+  add_store_options(*command, options.store);
   command->footer(
       "A step is kept if any option keeps it, or if a symbolic link leads to it. The newest "
       "complete\n"

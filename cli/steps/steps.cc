@@ -23,6 +23,7 @@ struct StepsOptions {
   std::string path;
   bool watch = false;
   bool json = false;
+  StoreOptions store;
 };
 
 std::string time_text(const std::optional<std::int64_t>& nanoseconds) {
@@ -70,10 +71,10 @@ bool is_new(const StepRecord& record, const std::vector<StepRecord>& before) {
 }
 
 // Shows each step once more whenever it appears, is finished or is replaced. Ends with the program.
-[[noreturn]] void watch(const std::string& path, std::vector<StepRecord> before) {
+[[noreturn]] void watch(const StepsOptions& options, std::vector<StepRecord> before) {
   while (true) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    std::vector<StepRecord> now = read_steps(path);
+    std::vector<StepRecord> now = read_steps(options.path, options.store);
     std::vector<StepRecord> fresh;
     std::ranges::copy_if(now, std::back_inserter(fresh),
                          [&](const StepRecord& record) { return is_new(record, before); });
@@ -101,15 +102,15 @@ void note_unnamed(const std::vector<std::string>& names) {
 }
 
 int run_steps(const StepsOptions& options) {
-  const std::vector<StepRecord> steps = read_steps(options.path);
-  note_unnamed(find_unnamed_steps(options.path));
+  const std::vector<StepRecord> steps = read_steps(options.path, options.store);
+  note_unnamed(find_unnamed_steps(options.path, options.store));
   if (options.json) {
     out().show_json(steps_json(steps));
     return kGood;
   }
   show(steps);
   out().flush();
-  if (options.watch) watch(options.path, steps);
+  if (options.watch) watch(options, steps);
   return kGood;
 }
 
@@ -118,15 +119,15 @@ int run_steps(const StepsOptions& options) {
 void setup_steps(CLI::App& app, int& status) {
   const auto options = std::make_shared<StepsOptions>();
   CLI::App* command = app.add_subcommand("steps", "List the steps of a training run");
-  auto* path = command->add_option(
-      "DIR", options->path,
-      "The directory of a CheckpointManager: Orbax's, Cairn's or\nTensorFlow's");
-  check_path(check_local(*command, path,
-                         "lists local steps only; cairn info --steps lists those of a store"))
+  check_path(command->add_option(
+                 "DIR", options->path,
+                 "The directory of a CheckpointManager: Orbax's, Cairn's or\nTensorFlow's; or the "
+                 "URL of one of Orbax's or Cairn's"))
       ->required();
   CLI::Option* json = command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
   command->add_flag("--watch", options->watch, "Go on, and show each new step; Ctrl-C ends it")
       ->excludes(json);
+  add_store_options(*command, options->store);
   command->footer(
       "Shows each step's time, size, metrics and items, and why a step is not complete. `unique`\n"
       "is the size of the files that no other step shares: the step's removal frees them.\n"

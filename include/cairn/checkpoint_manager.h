@@ -25,6 +25,8 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
+class KvStore;  // cairn/storage/kvstore.h
+
 // The names of the directories of steps.
 struct StepNameFormat {
   StepNameFormat() = default;  // 12
@@ -55,11 +57,13 @@ struct StepFolder {
 // of a step; with kCommitMarker and its marker, or with `allow_legacy_atomic_rename` not
 // unfinished. A symbolic link to a directory counts, too. A step may lack files:
 // CheckpointManager::all_steps() has the complete ones. Reads names only. Throws not_found if the
-// directory is missing.
+// directory is missing. In a store, only steps with the marker count, also those of saves that wrote
+// none if the URL is not one of gs:// and nothing says that they are unfinished.
 std::vector<StepFolder> list_step_folders(const std::string& directory,
                                           const StepNameFormat& format = {},
                                           CommitProtocol protocol = CommitProtocol::kAtomicRename,
-                                          bool allow_legacy_atomic_rename = false);
+                                          bool allow_legacy_atomic_rename = false,
+                                          const StoreOptions& store = {});
 
 // Options of CheckpointManager. The default saves and keeps every step.
 struct CheckpointManagerOptions {
@@ -250,6 +254,7 @@ struct StepWatcherOptions {
   // kCommitMarker: a step counts when it has its commit marker.
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   bool allow_legacy_atomic_rename = false;      // as PyTreeCheckpointHandlerOptions
+  StoreOptions store = {};                      // how to reach the store of a URL
   std::optional<std::int64_t> first_step = {};  // earlier steps do not count
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds min_interval = {};            // between two steps that next() returns
@@ -273,6 +278,7 @@ class StepWatcher {
 
  private:
   std::string directory_;
+  std::shared_ptr<KvStore> store_;  // null for a path
   StepWatcherOptions options_;
   std::optional<std::int64_t> wanted_;
   std::optional<std::chrono::steady_clock::time_point> last_time_;

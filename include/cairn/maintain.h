@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/checkpoint.h>
+#include <cairn/storage/store_options.h>
 #include <cairn/types.h>
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct CleanedPath {
   std::string path;                               // path of the leftover
   std::uint64_t bytes = 0;                        // size of its files
   CleanOutcome outcome = CleanOutcome::kRemoved;  // with kShow: the expected outcome
-  std::string why;                                // reason for kInUse and kRefused
+  std::string why;  // reason for kInUse and kRefused; what an upload is
 };
 // Removes the leftovers of interrupted saves in a directory of checkpoints (including its steps and
 // their items) and beside it: temporary directories of Orbax and Cairn, temporary files of Cairn,
@@ -43,9 +44,15 @@ struct CleanedPath {
 // followed. Cairn's saves and deletions in progress are detected, Orbax's are not. Throws not_found
 // if neither the directory nor a leftover of it exists. `foreign`: what to do with a temporary
 // directory that holds files of others, e.g. of a handler of items whose save was killed.
+//
+// In a store (`path` is a URL) the leftovers are checkpoints whose save or removal has not ended,
+// at the URL or directly below it, and on S3 uploads below it that were begun and not ended. A
+// store has no locks: a save that is in progress looks the same, so clean only while nobody saves
+// there. A checkpoint that lacks nothing but its marker is refused.
 std::vector<CleanedPath> clean_leftovers(const std::string& path,
                                          CleanMode mode = CleanMode::kRemove,
-                                         ForeignFiles foreign = ForeignFiles::kRefuse);
+                                         ForeignFiles foreign = ForeignFiles::kRefuse,
+                                         const StoreOptions& store = {});
 // The result as JSON text (docs/cli.md).
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 

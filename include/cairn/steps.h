@@ -1,9 +1,10 @@
-// steps.h -- the steps of a training run in a directory: which there are, what they take, and which
-// of them to remove. For a directory of Orbax's CheckpointManager or of Cairn's; read_steps() also
-// for one of TensorFlow's.
+// steps.h -- the steps of a training run: which there are, what they take, and which of them to
+// remove. For a directory, or the URL of a store, of Orbax's CheckpointManager or of Cairn's;
+// read_steps() also for a directory of TensorFlow's.
 #pragma once
 
 #include <cairn/step_policies.h>
+#include <cairn/storage/store_options.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -33,14 +34,15 @@ struct StepRecord {
 // ascending order; if there are none, the TensorFlow checkpoints whose prefixes end with a number.
 // Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of
 // steps.
-std::vector<StepRecord> read_steps(const std::string& path);
+std::vector<StepRecord> read_steps(const std::string& path, const StoreOptions& store = {});
 // The folders of the directory that hold checkpoints, but whose names read_steps() does not take
 // for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().
-std::vector<std::string> find_unnamed_steps(const std::string& path);
+std::vector<std::string> find_unnamed_steps(const std::string& path,
+                                            const StoreOptions& store = {});
 // Why the folder of a step is not a complete checkpoint: it holds none, its save has not ended, or
 // something is missing or too short that its records name. "" if it is complete. Reads no arrays.
 // Throws not_found if nothing is there, io.
-std::string incomplete_reason(const std::string& path);
+std::string incomplete_reason(const std::string& path, const StoreOptions& store = {});
 // The records as JSON text (docs/cli.md).
 std::string steps_json(const std::vector<StepRecord>& steps);
 
@@ -51,6 +53,7 @@ struct PruneOptions {
   std::optional<std::string> best = {};         // the step with the best metric of this name
   BestMode best_mode = BestMode::kMax;          // what "best" means
   bool dry_run = false;                         // remove nothing
+  StoreOptions store = {};                      // how to reach the store, if the path is a URL
 };
 // The outcome for a step.
 enum class PruneOutcome : std::uint8_t {

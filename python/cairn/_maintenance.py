@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from cairn._options import ConvertOptions, ReshardOptions
+    from cairn._options import ConvertOptions, ReshardOptions, StoreOptions
 
 
 def convert(
@@ -185,6 +185,7 @@ def prune(
     best: str | None = None,
     best_mode: Literal["max", "min"] = "max",
     dry_run: bool = False,
+    storage_options: StoreOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Removes the complete steps of a training run that no option keeps, the oldest first.
 
@@ -194,12 +195,13 @@ def prune(
     its own policy keeps more.
 
     Args:
-      directory: of a CheckpointManager, Orbax's or Cairn's.
+      directory: of a CheckpointManager, Orbax's or Cairn's; a path or a URL (s3://, gs://).
       keep_last: keep the last steps, this many.
       keep_every: keep the steps that are multiples of this number.
       best: keep the step with the best metric of this name.
       best_mode: "max": the largest metric is the best; "min": the smallest.
       dry_run: report what would be removed, and remove nothing.
+      storage_options: how to reach the store of a URL, as in open().
 
     Returns:
       a list with a dict for each step: "step", "path", "nbytes" (that its removal frees),
@@ -218,19 +220,26 @@ def prune(
         "best_mode": best_mode,
         "dry_run": dry_run,
     }
-    return list(parsed(_cairn.prune_json(directory, chosen)))
+    return list(parsed(_cairn.prune_json(directory, chosen, storage_options)))
 
 
-def clean(directory: str | os.PathLike[str], *, dry_run: bool = False) -> list[dict[str, Any]]:
+def clean(
+    directory: str | os.PathLike[str],
+    *,
+    dry_run: bool = False,
+    storage_options: StoreOptions | None = None,
+) -> list[dict[str, Any]]:
     """Removes what interrupted saves have left in a directory of checkpoints, and beside it.
 
     A leftover that is complete, and lacks only its name, gets its name back. Saves and deletions of
     Cairn that are in progress are detected. Those of Orbax are not: do not clean while Orbax saves
-    or deletes there.
+    or deletes there. In a store, no save can be told from a leftover: clean only while nobody saves
+    there.
 
     Args:
-      directory: of checkpoints or steps, or the path of one checkpoint.
+      directory: of checkpoints or steps, or the path of one checkpoint; or a URL (s3://, gs://).
       dry_run: report what would be done, and do nothing.
+      storage_options: how to reach the store of a URL, as in open().
 
     Returns:
       a list with a dict for each leftover: "path", "bytes", "outcome" ("removed", "restored",
@@ -241,7 +250,7 @@ def clean(directory: str | os.PathLike[str], *, dry_run: bool = False) -> list[d
       FileNotFoundError: neither the directory nor a leftover of it is there.
     """
     check_flag("dry_run", dry_run)
-    return list(parsed(_cairn.clean_json(directory, bool(dry_run), foreign=False)))
+    return list(parsed(_cairn.clean_json(directory, bool(dry_run), False, storage_options)))
 
 
 def compact(

@@ -23,7 +23,8 @@ class CheckpointManager:
     """Saves, keeps and removes the steps of a directory, as Orbax's manager, which continues it.
 
     Args:
-      directory: of the steps; made if it is missing and `create` is True.
+      directory: of the steps; made if it is missing and `create` is True. Or the URL of a run in a
+        store: s3://bucket/run, gs://bucket/run.
       **options: which steps are saved: save_interval_steps (1), save_on_steps (a set), is_preempted
         (a function of the step). Which are kept: max_to_keep, keep_period, keep_time_interval
         (seconds), best_metric (a name) or best_fn (a function of the metrics), best_mode ("max",
@@ -34,8 +35,9 @@ class CheckpointManager:
         prevent_write_metrics (False): metrics are for best_metric or best_fn only, not stored.
         enable_async_checkpointing (True): save() returns before the step is written.
         reuse_unchanged: arrays that have not changed share the files of the step before. And the
-        options of save_async() except item and reuse_from. With a coordinator of several processes,
-        each has a manager with the same options, and all call save() and delete() together.
+        options of save_async() except item and reuse_from. storage_options: how to reach the store
+        of a URL, as in open(). With a coordinator of several processes, each has a manager with the
+        same options, and all call save() and delete() together.
 
     Only complete steps count. A folder that was copied in part, or that holds no checkpoint, causes
     a warning; incomplete_steps() has the reasons. A save of the same step replaces it. delete() of
@@ -53,6 +55,7 @@ class CheckpointManager:
         chosen: dict[str, Any] = {"support_rich_types": True, **options}
         coordinator, timeout = chosen.pop("coordinator", None), chosen.pop("timeout", 300)
         chosen["processes"] = processes(coordinator, timeout)
+        self._store = options.get("storage_options")
         self._native = _cairn.Manager(directory, chosen)
         self._warn_of_incomplete_steps()
         self._bar = shown_in_background(None, "")  # of the last save
@@ -60,7 +63,7 @@ class CheckpointManager:
 
     @property
     def directory(self) -> str:
-        """The absolute path."""
+        """The absolute path, or the URL."""
         return str(self._native.directory())
 
     def save(
@@ -105,7 +108,7 @@ class CheckpointManager:
                 kind = "complete steps" if reasons else "steps"
                 raise FileNotFoundError(f"{self.directory}: there are no {kind}{reasons}")
         options.setdefault("item", "default")
-        return load(self.step_path(step), target, **options)
+        return load(self.step_path(step), target, storage_options=self._store, **options)
 
     def step_path(self, step: int) -> str:
         """The directory of a step."""

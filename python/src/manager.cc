@@ -6,6 +6,7 @@
 #include "forks.h"
 #include "gil.h"
 #include "options.h"
+#include "store_options.h"
 #include "values/text.h"
 #include "values/trees.h"
 
@@ -99,6 +100,11 @@ CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_
   take(options, "prevent_write_metrics", result.prevent_write_metrics);
   bool reuse = false;
   take(options, "reuse_unchanged", reuse);
+  StoreOptions store;
+  if (options.contains("storage_options")) {
+    store = store_options(options["storage_options"]);
+    PyDict_DelItemString(options.ptr(), "storage_options");
+  }
   for (const auto& [name, instead] : kOfOneSave)
     if (options.contains(name))
       throw Error(Code::kInvalidArgument, std::string(name) + ": " + instead);
@@ -106,6 +112,7 @@ CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_
   target_file_bytes = choices.target_file_bytes;
   result.handler = handler_options(choices);
   result.handler.reuse = reuse ? Reuse::kUnchanged : Reuse::kNone;
+  result.handler.store = std::move(store);
   return result;
 }
 
@@ -122,7 +129,7 @@ class Manager {
       if (job_) chosen.handler.multiprocessing_options = job_->options();
     };
     run_prepared(job_, prepare, [&](const CallControl&) {
-      manager_.set(std::make_unique<CheckpointManager>(directory.local(), std::move(chosen)));
+      manager_.set(std::make_unique<CheckpointManager>(directory.place(), std::move(chosen)));
     });
   }
   Manager(const Manager&) = delete;

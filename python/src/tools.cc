@@ -63,7 +63,7 @@ std::string diff(const PathText& a, const PathText& b, const Globs& include, con
   return json;
 }
 
-std::string prune(const PathText& path, nb::dict options) {
+std::string prune(const PathText& path, nb::dict options, nb::handle storage_options) {
   static const Setters<PruneOptions> kSetters{
       {"keep_last", [](PruneOptions& o, const std::string& n,
                        nb::handle v) { o.keep_last = number_option<std::size_t>(n, v); }},
@@ -81,14 +81,17 @@ std::string prune(const PathText& path, nb::dict options) {
   };
   PruneOptions chosen;
   set_options(options, {&kSetters}, chosen);
+  chosen.store = store_options(storage_options);
   const WithoutGil unlocked;
-  return prune_json(prune_steps(path.local(), chosen));
+  return prune_json(prune_steps(path.place(), chosen));
 }
 
-std::string clean(const PathText& path, bool dry_run, bool foreign) {
+std::string clean(const PathText& path, bool dry_run, bool foreign, nb::handle storage_options) {
+  const StoreOptions store = store_options(storage_options);
   const WithoutGil unlocked;
-  return clean_json(clean_leftovers(path.local(), dry_run ? CleanMode::kShow : CleanMode::kRemove,
-                                    foreign ? ForeignFiles::kRemove : ForeignFiles::kRefuse));
+  return clean_json(clean_leftovers(path.place(), dry_run ? CleanMode::kShow : CleanMode::kRemove,
+                                    foreign ? ForeignFiles::kRemove : ForeignFiles::kRefuse,
+                                    store));
 }
 
 std::string compact(const PathText& path, nb::dict options) {
@@ -114,8 +117,10 @@ void define_tools(nb::module_& module) {
   module.def("diff_json", diff, nb::arg("a"), nb::arg("b"), nb::arg("include"), nb::arg("exclude"),
              nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("allow_missing"),
              nb::arg("storage_options").none(), nb::arg("progress").none());
-  module.def("prune_json", prune, nb::arg("path"), nb::arg("options"));
-  module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"));
+  module.def("prune_json", prune, nb::arg("path"), nb::arg("options"),
+             nb::arg("storage_options").none() = nb::none());
+  module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"),
+             nb::arg("storage_options").none() = nb::none());
   module.def("compact_json", compact, nb::arg("path"), nb::arg("options"));
   module.def(
       "steps_json",

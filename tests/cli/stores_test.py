@@ -23,9 +23,6 @@ LOCAL_ONLY = [
     (["reshard", "a.safetensors", "URL"], "upload"),
     (["cat", "a.safetensors", "odd", "--raw", "-o", "URL"], "pipe standard output"),
     (["compact", "URL"], "download"),
-    (["steps", "URL"], "cairn info --steps"),
-    (["prune", "URL", "--keep-last", "1"], "the manager that saves them"),
-    (["clean", "URL"], "the store's own tool"),
     (["bench", "URL"], "cairn verify"),
     (["ls", "s3://b/k", "--ca-file", "URL"], "local file"),
 ]

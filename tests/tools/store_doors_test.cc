@@ -1,12 +1,10 @@
 // store_doors_test.cc -- the doors that read take URLs of stores; those that write refuse them, and
 // make nothing on this machine.
-#include <cairn/checkpoint_manager.h>
 #include <cairn/convert.h>
 #include <cairn/maintain.h>
 #include <cairn/open.h>
 #include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/open.h>
-#include <cairn/steps.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -100,10 +98,6 @@ TEST(StoreDoors, ThatWriteRefuseUrls) {
       {"Checkpointer", [&] { Checkpointer().save(url, {.item = tree}); }},
       {"AsyncCheckpointer", [&] { AsyncCheckpointer().save(url, {.item = tree}); }},
       {"PyTreeCheckpointHandler", [&] { PyTreeCheckpointHandler().save(url, {.item = tree}); }},
-      {"CheckpointManager", [&] { (void)CheckpointManager(url, {}); }},
-      {"read_steps", [&] { (void)read_steps(url); }},
-      {"prune_steps", [&] { (void)prune_steps(url, {}); }},
-      {"clean_leftovers", [&] { (void)clean_leftovers(url, {}); }},
       {"compact_databases", [&] { (void)compact_databases(url, {}); }}};
   for (const auto& [name, door] : doors) {
     SCOPED_TRACE(name);

@@ -143,6 +143,11 @@ void Snapshot::prepare(const std::string& folder) const {
   list_below(folder, kListingPage);
 }
 
+bool Snapshot::knows_all_below(const std::string& folder) const {
+  const std::scoped_lock lock(mutex_);
+  return known_below(folder) != nullptr;
+}
+
 bool Snapshot::is_outdated(const std::string& folder) const {
   if (dynamic_cast<const KnownNames*>(store_.get()) != nullptr) return false;  // it lists nothing
   const std::scoped_lock lock(mutex_);

@@ -30,6 +30,8 @@ class Snapshot {
   // Lists what is below `folder` with one request, if one suffices. Call it before the folder is
   // read.
   void prepare(const std::string& folder) const;
+  // True if prepare() has found all values below `folder`: no answer about them needs a request.
+  [[nodiscard]] bool knows_all_below(const std::string& folder) const;
   // True if the answers about `folder` may be of several moments: they needed more than one page of
   // a listing, and the store no longer has what was listed. Asks the store.
   [[nodiscard]] bool is_outdated(const std::string& folder) const;

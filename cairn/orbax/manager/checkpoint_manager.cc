@@ -12,15 +12,16 @@
 #include <cairn/distributed/consistency.h>
 #include <cairn/distributed/process_group.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/layout/item_kinds.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/manager/best_steps.h>
 #include <cairn/orbax/manager/manager_options.h>
+#include <cairn/orbax/manager/run_root.h>
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/orbax/manager/step_events.h>
 #include <cairn/orbax/manager/step_links.h>
-#include <cairn/orbax/manager/step_removal.h>
 #include <cairn/orbax/restore/restored_items.h>
 #include <cairn/orbax/save/composite_args.h>
 
@@ -80,11 +81,12 @@ struct CheckpointManager::State {
         root(made_root(directory)) {
     for (const std::string_view option : orbax::ignored_options(options))
       events.option_ignored(option);
-    reload();
+    const Stopwatch watch;
+    take(steps_for_all(), watch);
   }
 
-  // The absolute path of the directory, which exists.
-  std::string made_root(const std::string& directory) const {
+  // The absolute path of the directory, which exists, or the URL of a run.
+  std::string made_root(const std::string& directory) {
     if (directory.empty()) invalid_argument("the directory of the steps has no name");
     // The primary has made the directory when this step ends. A manager that is read-only leaves
     // out steps that the others take.
@@ -92,29 +94,50 @@ struct CheckpointManager::State {
     const auto messages = group.gather("steps: make", StepKind::kControl, [&] {
       if (group.is_primary()) make_root(directory);
       consistency.add("read_only", options.read_only ? "true" : "false");
+      consistency.add("runs in stores", is_store_url(directory) ? "true" : "false");
       return consistency.message();
     });
     consistency.check(messages, group, "steps: other managers");
-    std::optional<Directory> opened;
-    group.step("steps: open", StepKind::kControl, [&] { opened = Directory::open(directory); });
-    return opened->path();
+    std::string opened;
+    group.step("steps: open", StepKind::kControl, [&] {
+      store = orbax::open_run_store(directory, options.handler.store);
+      opened = store ? normal_path(directory) : Directory::open(directory).path();
+    });
+    return opened;
   }
 
   void make_root(const std::string& directory) const {
-    refuse_url(directory);
-    if (!directory_exists(directory)) {
-      if (file_exists(directory))
-        invalid_argument(directory + ": is " + kind_at(directory) + "; the steps need a directory");
-      if (options.read_only || !options.create)
-        throw Error(Code::kNotFound, directory + ": there is no such directory");
-      make_directories(directory);
-    }
+    const StorePtr made_in = orbax::open_run_store(directory, options.handler.store);
+    if (made_in == nullptr) make_directory(directory);
+    const std::string path = made_in ? normal_path(directory) : directory;
+    const auto made = orbax::look_at_run(path, made_in);
+    if (made_in != nullptr) check_root_in_store(*made);
     if (options.read_only) return;
-    const Directory made = Directory::open(directory);
-    if (!options.root_metadata.empty()) orbax::write_root_metadata(made, options.root_metadata);
+    if (!options.root_metadata.empty()) made->write_root_metadata(options.root_metadata);
     if (options.cleanup_tmp_directories)
-      orbax::remove_leftovers(made, options.step_name_format, orbax::commit_rule_of(options),
-                              [&](const Error& why) { report_left(made.path(), why); });
+      made->remove_leftovers(options.step_name_format, orbax::commit_rule_of(options),
+                             [&](const Error& why) { report_left(made->path(), why); });
+  }
+
+  void make_directory(const std::string& directory) const {
+    refuse_url(directory);
+    if (directory_exists(directory)) return;
+    if (file_exists(directory))
+      invalid_argument(directory + ": is " + kind_at(directory) + "; the steps need a directory");
+    if (options.read_only || !options.create)
+      throw Error(Code::kNotFound, directory + ": there is no such directory");
+    make_directories(directory);
+  }
+
+  // A store has no directories to be made: a root is there while objects are.
+  void check_root_in_store(const orbax::RunRoot& root_there) const {
+    if (options.todelete_subdir && !options.read_only)
+      throw Error(Code::kUnimplemented,
+                  root_there.path() +
+                      ": todelete_subdir needs folders that can be renamed, which a store does not "
+                      "have (Orbax ignores the option on gs://); leave it out");
+    if ((options.read_only || !options.create) && !root_there.exists())
+      throw Error(Code::kNotFound, root_there.path() + ": there is no such directory");
   }
 
   void report_left(const std::string& directory, const Error& why) const {
@@ -124,6 +147,12 @@ struct CheckpointManager::State {
 
   void reload() {
     const Stopwatch watch;
+    links.forget();
+    take(stored_steps(), watch);
+  }
+
+  // Makes `found` the steps of this manager. The search for them began at `watch`.
+  void take(orbax::FoundSteps found, const Stopwatch& watch) {
     const bool is_saving = running.is_running();
     if (!is_saving && !removing.is_running()) going.clear();
     // The step that is being saved is not complete yet, or has just become so.
@@ -131,8 +160,6 @@ struct CheckpointManager::State {
     std::optional<StepInfo> saving;
     if (is_saving && at != steps.end()) saving = *at;
     steps.clear();
-    links.forget();
-    orbax::FoundSteps found = steps_on_disk();
     for (const std::int64_t step : found.complete)
       if (!going.contains(step)) steps.push_back({.step = step});
     incomplete.clear();
@@ -150,24 +177,40 @@ struct CheckpointManager::State {
     events.found(steps.size(), watch.elapsed());
   }
 
-  // None if somebody has removed the directory. The next save makes it again, as in Orbax.
-  [[nodiscard]] orbax::FoundSteps steps_on_disk() const {
-    if (!directory_exists(root)) return {};
+  // The root as it is now. Null if somebody has removed the directory. The next save makes it
+  // again, as in Orbax.
+  [[nodiscard]] std::unique_ptr<orbax::RunRoot> look() const {
+    return store || directory_exists(root) ? orbax::look_at_run(root, store) : nullptr;
+  }
+  [[nodiscard]] orbax::FoundSteps stored_steps() const {
+    const auto there = look();
+    if (there == nullptr) return {};
     const Workers workers(options.handler.resources.threads);
-    return orbax::find_steps(Directory::open(root), options.step_name_format,
-                             orbax::commit_rule_of(options), workers.executor());
+    return orbax::find_steps(*there, options.step_name_format, orbax::commit_rule_of(options),
+                             workers.executor());
+  }
+  // As stored_steps(), for the constructor, which all processes call: one of them asks a store.
+  [[nodiscard]] orbax::FoundSteps steps_for_all() const {
+    if (store == nullptr || group.is_single() || group.writes_separately()) return stored_steps();
+    const auto messages = group.gather("steps: list", StepKind::kIo, [&] {
+      return group.is_primary() ? orbax::message_of(stored_steps()) : Bytes();
+    });
+    return orbax::found_steps_of(messages[group.primary()]);
   }
 
   // Reads the times and metrics of the steps that were there before.
   void read_details() {
     if (has_details) return;
-    const Workers workers(options.handler.resources.threads);
-    workers.executor().for_each(steps.size(), [&](std::size_t i) { read_details(steps[i]); });
+    if (const auto there = look()) {
+      const Workers workers(options.handler.resources.threads);
+      there->for_each(steps.size(), workers.executor(),
+                      [&](std::size_t i) { read_details(*there, steps[i]); });
+    }
     has_details = true;
   }
-  void read_details(StepInfo& info) const {
+  void read_details(const orbax::RunRoot& there, StepInfo& info) const {
     if (info.time == std::chrono::system_clock::time_point())
-      info = orbax::read_step(folder_of(info.step), info.step);
+      info = there.read_step(name_of(info.step), info.step);
   }
 
   [[nodiscard]] bool is_preempted(std::int64_t step) const {
@@ -181,7 +224,8 @@ struct CheckpointManager::State {
     }
     if (!steps.empty() && steps.back().step >= step) return false;
     if (saves.needs_details == StepDetails::kOfAll) read_details();
-    if (saves.needs_details == StepDetails::kOfLast && !steps.empty()) read_details(steps.back());
+    if (saves.needs_details == StepDetails::kOfLast && !steps.empty())
+      if (const auto there = look()) read_details(*there, steps.back());
     return saves.decide({.step = step,
                          .saved = steps,
                          .is_saving = running.is_running(),
@@ -215,17 +259,23 @@ struct CheckpointManager::State {
                                                    incomplete.back().reason));
     const std::int64_t wanted = step.value_or(steps.empty() ? 0 : steps.back().step);
     std::string folder = folder_of(wanted);
-    if (!directory_exists(folder)) throw Error(Code::kNotFound, folder + ": there is no such step");
-    if (!orbax::is_committed(Directory::open(root), name_of(wanted),
-                             orbax::commit_rule_of(options)))
+    const auto there = look();
+    const orbax::StepPresence presence =
+        there ? there->presence(name_of(wanted), orbax::commit_rule_of(options))
+              : orbax::StepPresence::kAbsent;
+    if (presence == orbax::StepPresence::kAbsent)
+      throw Error(Code::kNotFound, folder + ": there is no such step");
+    if (presence == orbax::StepPresence::kUncommitted)
       throw Error(Code::kNotFound, folder + ": the step is not committed: it has no " +
                                        std::string(orbax::kCommitFile));
     return folder;
   }
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step,
                                      std::string_view item) const {
-    std::string folder = orbax::join(existing(step), item);
-    if (!directory_exists(folder))
+    const std::string above = existing(step);
+    std::string folder = orbax::join(above, item);
+    const auto there = look();
+    if (there == nullptr || !there->has_item(std::string(cairn::name_of(above)), item))
       throw Error(Code::kNotFound, folder + ": the step has no such item");
     return folder;
   }
@@ -282,12 +332,13 @@ struct CheckpointManager::State {
 
   // The names of those of the steps that links lead to, with such a link.
   std::map<std::string, std::string> needed_by_links(const std::vector<std::int64_t>& chosen) {
-    if (chosen.empty() || !directory_exists(root)) return {};
+    const auto there = chosen.empty() ? nullptr : look();
+    if (there == nullptr) return {};
     std::set<std::string> names, chosen_names;
     for (const StepInfo& info : steps) names.insert(name_of(info.step));
     for (const IncompleteStep& folder : incomplete) names.emplace(cairn::name_of(folder.path));
     for (const std::int64_t step : chosen) chosen_names.insert(name_of(step));
-    return links.find_needed(Directory::open(root), names, chosen_names);
+    return there->needed_by_links(links, names, chosen_names);
   }
 
   // In the primary, removes a step. Waits until it is gone.
@@ -308,12 +359,12 @@ struct CheckpointManager::State {
   }
 
   void remove_here(std::int64_t step) const {
-    if (!directory_exists(root)) return;
-    const Directory folder = Directory::open(root);
+    const auto there = look();
+    if (there == nullptr) return;
     if (options.todelete_subdir)
-      orbax::set_step_aside(folder, name_of(step), *options.todelete_subdir);
+      there->set_step_aside(name_of(step), *options.todelete_subdir, ForeignFiles::kRefuse);
     else
-      orbax::remove_step(folder, name_of(step), options.handler.commit_protocol);
+      there->remove_step(name_of(step), options.handler.commit_protocol, ForeignFiles::kRefuse);
     observe(options.handler.observer, EventLevel::kInfo, "steps.removed",
             {{"path", root}, {"step", step}});
   }
@@ -414,7 +465,8 @@ struct CheckpointManager::State {
     try {
       work();
     } catch (...) {
-      reload();
+      // If the list cannot be read either, the first error says more.
+      (void)try_call([&] { return reload(), true; });
       throw;
     }
   }
@@ -466,6 +518,7 @@ struct CheckpointManager::State {
   SavePolicy saves;
   KeepPolicy keeps;
   PyTreeCheckpointHandler handler;
+  StorePtr store;    // of a URL; null for a directory
   std::string root;  // its path; somebody may put another directory there
   orbax::StepEvents events{options.handler.observer, root};
   std::vector<StepInfo> steps;             // the complete ones, in the order of their saves
@@ -511,15 +564,17 @@ std::optional<std::int64_t> CheckpointManager::best_step() const {
 }
 
 std::optional<Metrics> CheckpointManager::metrics(std::int64_t step) const {
-  return orbax::read_metrics(state_->folder_of(step));
+  const auto there = state_->look();
+  return there ? there->read_metrics(state_->name_of(step)) : std::nullopt;
 }
 
 StepMetadata CheckpointManager::metadata(std::int64_t step) const {
-  return read_step_metadata(state_->existing(step));
+  return read_step_metadata(state_->existing(step), state_->options.handler.store);
 }
 
 std::string CheckpointManager::root_metadata() const {
-  std::string stored = orbax::read_root_metadata(state_->root);
+  const auto there = state_->look();
+  std::string stored = there ? there->read_root_metadata() : "";
   const CheckpointManagerOptions& options = state_->options;
   if (!stored.empty() || !options.read_only || options.root_metadata.empty()) return stored;
   return orbax::json_object_text(options.root_metadata, "the root metadata");

@@ -1,11 +1,12 @@
 // step_directory.cc -- lists and describes steps; reads and writes what the directory records.
 #include <cairn/orbax/manager/step_directory.h>
 
+#include <cairn/base/byte_io.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
-#include <cairn/io/tree/local_folder.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -83,35 +84,42 @@ Metrics parse_metrics(const std::string& file, Read read) {
 
 namespace {
 
-std::vector<StepFolder> step_folders(const Directory& root, const StepNameFormat& format,
-                                     CommitRule rule) {
+// The folders with the names of steps, in ascending order.
+std::vector<StepFolder> named_folders(const RunRoot& root, const StepNameFormat& format) {
   std::vector<StepFolder> folders;
-  for (const DirectoryEntry& entry : root.list()) {
-    if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
-    const auto step = parse_step_name(entry.name, format);
-    if (!step || (entry.kind == EntryKind::kLink && !directory_exists(root.path_of(entry.name))))
-      continue;
-    if (is_committed(root, entry.name, rule)) folders.push_back({*step, entry.name});
-  }
-  std::ranges::sort(folders, {}, &StepFolder::step);
+  for (std::string& name : root.folder_names())
+    if (const auto step = parse_step_name(name, format)) folders.push_back({*step, std::move(name)});
+  std::ranges::stable_sort(folders, {}, &StepFolder::step);
+  return folders;
+}
+
+std::vector<StepFolder> committed_folders(const RunRoot& root, const StepNameFormat& format,
+                                          CommitRule rule, Executor& executor) {
+  std::vector<StepFolder> folders = named_folders(root, format);
+  std::vector<char> counts(folders.size());
+  root.for_each(folders.size(), executor, [&](std::size_t i) {
+    counts[i] = root.presence(folders[i].name, rule) == StepPresence::kCommitted ? 1 : 0;
+  });
+  std::size_t i = 0;
+  std::erase_if(folders, [&](const StepFolder& /*folder*/) { return counts[i++] == 0; });
   return folders;
 }
 
 // Why the step is not complete; "" also if it cannot be read.
-std::string flaw_of(const Directory& root, const StepFolder& folder) {
-  const auto why =
-      try_call([&] { return why_incomplete(LocalFolder::open_once(root, folder.name)); });
+std::string flaw_of(const RunRoot& root, const StepFolder& folder) {
+  const auto why = try_call([&] { return why_incomplete(root.open_step(folder.name)); });
   if (why) return why.value();
-  return root.kind(folder.name) == EntryKind::kAbsent ? "it has been removed" : "";
+  return root.is_gone(folder.name) ? "it has been removed" : "";
 }
 
 }  // namespace
 
-FoundSteps find_steps(const Directory& root, const StepNameFormat& format, CommitRule rule,
+FoundSteps find_steps(const RunRoot& root, const StepNameFormat& format, CommitRule rule,
                       Executor& executor) {
-  const std::vector<StepFolder> folders = step_folders(root, format, rule);
+  const std::vector<StepFolder> folders = committed_folders(root, format, rule, executor);
   std::vector<std::string> flaws(folders.size());
-  executor.for_each(folders.size(), [&](std::size_t i) { flaws[i] = flaw_of(root, folders[i]); });
+  root.for_each(folders.size(), executor,
+                [&](std::size_t i) { flaws[i] = flaw_of(root, folders[i]); });
   FoundSteps found;
   for (std::size_t i = 0; i < folders.size(); ++i)
     if (flaws[i].empty())
@@ -122,11 +130,38 @@ FoundSteps find_steps(const Directory& root, const StepNameFormat& format, Commi
   return found;
 }
 
-std::optional<std::int64_t> find_latest_step(const Directory& root, const StepNameFormat& format,
-                                             CommitRule rule) {
-  const std::vector<StepFolder> folders = step_folders(root, format, rule);
-  for (auto it = folders.rbegin(); it != folders.rend(); ++it)
-    if (flaw_of(root, *it).empty()) return it->step;
+Bytes message_of(const FoundSteps& found) {
+  ByteWriter message;
+  message.u64(found.complete.size());
+  for (const std::int64_t step : found.complete) message.u64(static_cast<std::uint64_t>(step));
+  for (const IncompleteStep& folder : found.incomplete) {
+    message.u64(static_cast<std::uint64_t>(folder.step));
+    for (const std::string& text : {folder.path, folder.reason})
+      message.u64(text.size()).text(text);
+  }
+  return std::move(message).take();
+}
+
+FoundSteps found_steps_of(ByteView message) {
+  FoundSteps found;
+  ByteReader in(message);
+  for (std::uint64_t n = in.u64(); n > 0; --n)
+    found.complete.push_back(static_cast<std::int64_t>(in.u64()));
+  while (!in.at_end()) {
+    IncompleteStep& folder = found.incomplete.emplace_back();
+    folder.step = static_cast<std::int64_t>(in.u64());
+    folder.path = in.text(in.u64());
+    folder.reason = in.text(in.u64());
+  }
+  return found;
+}
+
+std::optional<std::int64_t> find_latest_step(const RunRoot& root, const StepNameFormat& format,
+                                             CommitRule rule, std::optional<std::int64_t> least) {
+  const std::vector<StepFolder> folders = named_folders(root, format);
+  for (auto it = folders.rbegin(); it != folders.rend() && (!least || it->step >= *least); ++it)
+    if (root.presence(it->name, rule) == StepPresence::kCommitted && flaw_of(root, *it).empty())
+      return it->step;
   return std::nullopt;
 }
 
@@ -156,14 +191,19 @@ std::string json_object_text(const std::string& text, std::string_view what) {
   return to_text(given_object(text, what), JsonStyle::kPython);
 }
 
+std::string root_metadata_text(const std::string& custom_metadata) {
+  return "{\"internal_metadata\": {}, \"custom_metadata\": " +
+         json_object_text(custom_metadata, "the root metadata") + "}";
+}
+
 void write_root_metadata(const Directory& root, const std::string& custom_metadata) {
-  const std::string custom = json_object_text(custom_metadata, "the root metadata");
+  const std::string text = root_metadata_text(custom_metadata);
   const std::string name(kRootMetadataFolder);
   (void)root.make(name);
   const Directory folder = root.child(name);
   if (folder.kind(std::string(kRootMetadataFile)) != EntryKind::kAbsent) return;
   AtomicFile file(folder.path_of(kRootMetadataFile));
-  file.append(as_bytes("{\"internal_metadata\": {}, \"custom_metadata\": " + custom + "}"));
+  file.append(as_bytes(text));
   try {
     file.commit_output(IfExists::kFail);
   } catch (const Error& e) {
@@ -192,9 +232,14 @@ namespace cairn::inline v0 {
 
 std::vector<StepFolder> list_step_folders(const std::string& directory,
                                           const StepNameFormat& format, CommitProtocol protocol,
-                                          bool allow_legacy_atomic_rename) {
-  return orbax::step_folders(Directory::open(absolute_path(directory)), format,
-                             {protocol, allow_legacy_atomic_rename});
+                                          bool allow_legacy_atomic_rename,
+                                          const StoreOptions& store) {
+  const orbax::CommitRule rule{protocol, allow_legacy_atomic_rename};
+  const StorePtr opened = orbax::open_run_store(directory, store);
+  const auto root = opened != nullptr
+                        ? orbax::make_store_root(opened, normal_path(directory))
+                        : orbax::make_local_root(Directory::open(absolute_path(directory)));
+  return orbax::committed_folders(*root, format, rule, default_executor());
 }
 
 }  // namespace cairn::inline v0

@@ -4,10 +4,12 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
+#include <cairn/bytes.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/tree/folder_handle.h>
 #include <cairn/orbax/commit/in_place.h>
+#include <cairn/orbax/manager/run_root.h>
 
 #include <cstdint>
 #include <optional>
@@ -26,11 +28,15 @@ struct FoundSteps {
 };
 // The folders whose names are names of steps; with kCommitMarker those that count as committed. A
 // step is complete if why_incomplete() says so, or if it cannot be read: then its restore says why.
-FoundSteps find_steps(const Directory& root, const StepNameFormat& format, CommitRule rule,
+FoundSteps find_steps(const RunRoot& root, const StepNameFormat& format, CommitRule rule,
                       Executor& executor);
-// The latest complete step. Examines no earlier one.
-std::optional<std::int64_t> find_latest_step(const Directory& root, const StepNameFormat& format,
-                                             CommitRule rule);
+// The steps as a message to other processes, and back.
+Bytes message_of(const FoundSteps& found);
+FoundSteps found_steps_of(ByteView message);
+// The latest complete step, unless it is earlier than `least`. Examines no earlier one.
+std::optional<std::int64_t> find_latest_step(const RunRoot& root, const StepNameFormat& format,
+                                             CommitRule rule,
+                                             std::optional<std::int64_t> least = {});
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last
 // change. With the metrics of its item "metrics": nested numbers are named "eval.loss" or, in a
@@ -48,6 +54,8 @@ std::string metrics_text(const Metrics& metrics);
 // Spells a given JSON object as Orbax does. Throws as given_object().
 std::string json_object_text(const std::string& text, std::string_view what);
 
+// The text of the file with the custom metadata of a run. Throws as json_object_text().
+std::string root_metadata_text(const std::string& custom_metadata);
 // Stores the custom metadata of a run, a JSON object, unless some are stored.
 void write_root_metadata(const Directory& root, const std::string& custom_metadata);
 // The stored custom metadata of a run as JSON; "" if there are none.

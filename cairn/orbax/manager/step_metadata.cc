@@ -2,7 +2,7 @@
 #include <cairn/orbax/step_metadata.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/manager/step_directory.h>
@@ -18,18 +18,19 @@ bool is_empty(const Json& object) {
 
 }  // namespace
 
-StepMetadata read_step_metadata(const std::string& path) {
+StepMetadata read_step_metadata(const std::string& path, const StoreOptions& store) {
   StepMetadata found;
-  const orbax::Layout layout = orbax::find_layout(path, {});
+  const orbax::Layout layout = orbax::find_layout(normal_path(path), {.store = store});
   if (!layout.root.empty())
     invalid_argument(path + ": is a directory of steps; give the path of one of them");
   for (const orbax::Item& item : layout.items)
     if (!item.name.empty()) found.items.push_back(item.name);
   std::ranges::sort(found.items);
-  found.metrics = orbax::read_metrics(path);
-  const std::string file = orbax::join(path, orbax::kCheckpointMetadataFile);
-  if (!file_exists(file)) return found;
-  const orbax::CheckpointMetadata recorded = orbax::read_checkpoint_metadata(file);
+  const FolderHandle& step = *layout.folder;
+  found.metrics = orbax::read_metrics(step);
+  const std::string file = orbax::join(step.path(), orbax::kCheckpointMetadataFile);
+  if (!step.exists(file)) return found;
+  const orbax::CheckpointMetadata recorded = orbax::read_checkpoint_metadata(step, file);
   found.init_timestamp_ns = recorded.init_time_ns;
   found.commit_timestamp_ns = recorded.commit_time_ns;
   found.item_handlers.insert(recorded.item_handlers.begin(), recorded.item_handlers.end());

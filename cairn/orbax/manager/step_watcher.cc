@@ -2,7 +2,8 @@
 #include <cairn/checkpoint_manager.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/io/directory.h>
+#include <cairn/kvstore/folders/resolve.h>
+#include <cairn/orbax/manager/run_root.h>
 #include <cairn/orbax/manager/step_directory.h>
 
 #include <thread>
@@ -13,18 +14,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::optional<std::int64_t> latest_in(const std::string& directory,
-                                      const StepWatcherOptions& options) {
-  const auto root = try_call([&] { return Directory::open(directory); });
-  if (!root && root.error().code() == Code::kNotFound) return std::nullopt;
-  return orbax::find_latest_step(root.value(), options.step_name_format,
-                                 {options.commit_protocol, options.allow_legacy_atomic_rename});
+// The latest step, if it is one that is waited for.
+std::optional<std::int64_t> latest_in(const std::string& directory, const StorePtr& store,
+                                      const StepWatcherOptions& options,
+                                      std::optional<std::int64_t> wanted) {
+  const auto root = orbax::look_at_run(directory, store);
+  if (root == nullptr) return std::nullopt;
+  return orbax::find_latest_step(*root, options.step_name_format,
+                                 {options.commit_protocol, options.allow_legacy_atomic_rename},
+                                 wanted);
 }
 
 }  // namespace
 
 StepWatcher::StepWatcher(std::string directory, StepWatcherOptions options)
     : directory_(std::move(directory)), options_(std::move(options)), wanted_(options_.first_step) {
+  store_ = orbax::open_run_store(directory_, options_.store);
+  if (store_ != nullptr) directory_ = normal_path(directory_);
   if (options_.poll_interval.count() <= 0) invalid_argument("poll_interval must be positive");
   if (options_.min_interval.count() < 0) invalid_argument("min_interval must not be negative");
   if (options_.timeout && options_.timeout->count() < 0)
@@ -36,8 +42,8 @@ std::optional<std::int64_t> StepWatcher::next() {
   if (last_time_) std::this_thread::sleep_for(options_.min_interval - (Clock::now() - *last_time_));
   const Clock::time_point start = Clock::now();
   while (true) {
-    const auto latest = latest_in(directory_, options_);
-    if (latest && (!wanted_ || *latest >= *wanted_)) {
+    const auto latest = latest_in(directory_, store_, options_, wanted_);
+    if (latest) {
       wanted_ = *latest + 1;
       last_time_ = Clock::now();
       return latest;

@@ -11,11 +11,13 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/tools/maintain/clean_store.h>
 #include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
@@ -239,7 +241,8 @@ class Cleaner {
 }  // namespace
 
 std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode,
-                                         ForeignFiles foreign) {
+                                         ForeignFiles foreign, const StoreOptions& store) {
+  if (is_store_url(path)) return clean_store(path, mode, foreign, store);
   constexpr int kDepth = 2;  // the steps of a root, and their items
   const std::string full = absolute_path(path);
   const std::string parent = parent_of(full), name(name_of(full));

@@ -6,9 +6,9 @@
 #include <cairn/formats/files/bundle_files.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/manager/best_steps.h>
-#include <cairn/orbax/manager/step_links.h>
-#include <cairn/orbax/manager/step_removal.h>
+#include <cairn/orbax/manager/run_root.h>
 #include <cairn/tools/report/json_text.h>
 
 #include <set>
@@ -92,13 +92,14 @@ void attempt(PrunedStep& step, Remove remove) {
 }
 
 // Keeps the steps that links lead to which stay.
-void keep_linked(const Directory& root, std::vector<PrunedStep>& steps) {
+void keep_linked(const orbax::RunRoot& root, std::vector<PrunedStep>& steps) {
   std::set<std::string> names, going;
   for (const PrunedStep& step : steps) {
     names.emplace(name_of(step.path));
     if (step.outcome == PruneOutcome::kRemoved) going.emplace(name_of(step.path));
   }
-  const auto needed = orbax::StepLinks().find_needed(root, names, going);
+  orbax::StepLinks links;
+  const auto needed = root.needed_by_links(links, names, going);
   for (PrunedStep& step : steps) {
     const auto link = needed.find(std::string(name_of(step.path)));
     if (link == needed.end()) continue;
@@ -122,13 +123,15 @@ Json outcome_json(PruneOutcome outcome) {
 }  // namespace
 
 std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options) {
-  const std::vector<StepRecord> steps = read_steps(path);
-  if (!steps.empty() && file_exists(bundle_index_path(steps.front().path)))
+  const std::vector<StepRecord> steps = read_steps(path, options.store);
+  const StorePtr store = orbax::open_run_store(path, options.store);
+  if (!steps.empty() && store == nullptr && file_exists(bundle_index_path(steps.front().path)))
     invalid_argument(path +
                      ": is a folder of TensorFlow checkpoints, which Cairn does not prune; its "
                      "CheckpointManager removes old ones (max_to_keep)");
   const std::vector<std::string> why = reasons(infos_of(steps), options);
-  const Directory root = Directory::open(path);
+  const auto root = store ? orbax::make_store_root(store, normal_path(path))
+                          : orbax::make_local_root(Directory::open(path));
   std::vector<PrunedStep> pruned;
   std::size_t next = 0;
   for (const StepRecord& record : steps) {
@@ -140,13 +143,13 @@ std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions&
       refuse(step,
              record.path + ": the step is in another folder, too; remove one of them yourself");
     else
-      attempt(step, [&](const std::string& name) { orbax::check_step_removable(root, name); });
+      attempt(step, [&](const std::string& name) { root->check_removable(name, ForeignFiles::kRefuse); });
   }
-  keep_linked(root, pruned);
+  keep_linked(*root, pruned);
   for (PrunedStep& step : pruned)
     if (step.outcome == PruneOutcome::kRemoved && !options.dry_run)
       attempt(step, [&](const std::string& name) {
-        orbax::remove_step(root, name, CommitProtocol::kAtomicRename);
+        root->remove_step(name, CommitProtocol::kAtomicRename, ForeignFiles::kRefuse);
       });
   return pruned;
 }

@@ -6,9 +6,11 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/tree/local_folder.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/manager/run_root.h>
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/steps/bundle_steps.h>
@@ -18,6 +20,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -127,10 +130,10 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
 }
 
 // Describes a step that may be a symbolic link. Takes its path away if it has disappeared.
-void read_step(const Directory& root, const std::string& name, StepRecord& record,
+void read_step(const orbax::RunRoot& root, const std::string& name, StepRecord& record,
                StepFiles& files) {
-  // Everything of a step is read through one descriptor, and each of its folders is listed once.
-  const auto step = try_call([&] { return LocalFolder::open_once(root, name); });
+  // Everything of a step is read through one handle, and each of its folders is listed once.
+  const auto step = try_call([&] { return root.open_step(name); });
   if (step) {
     describe(record, name, step.value());
     add_files(*step.value(), "", files);
@@ -138,18 +141,22 @@ void read_step(const Directory& root, const std::string& name, StepRecord& recor
   } else {
     record.reason = step.error().message();
   }
-  const EntryKind kind = root.kind(name);
-  if (kind == EntryKind::kAbsent) record.path.clear();
-  files.is_linked = kind == EntryKind::kLink;
+  if (!root.exists(name)) record.path.clear();
+  files.is_linked = root.is_link(name);
 }
 
 // Opens the directory of steps.
-Directory open_steps(const std::string& path) {
+std::unique_ptr<orbax::RunRoot> open_steps(const std::string& path, const StoreOptions& options) {
+  if (const StorePtr store = orbax::open_run_store(path, options)) {
+    auto root = orbax::make_store_root(store, normal_path(path));
+    if (root->exists()) return root;
+    throw Error(Code::kNotFound, path + ": no object has this prefix");
+  }
   refuse_url(path);
   if (!file_exists(path)) throw Error(Code::kNotFound, path + ": there is no such directory");
   if (!directory_exists(path))
     invalid_argument(path + ": is " + kind_at(path) + "; steps are folders in a directory");
-  return Directory::open(path);
+  return orbax::make_local_root(Directory::open(path));
 }
 
 // The step that a folder is, or would be when its save has ended.
@@ -159,54 +166,54 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 // Whether a folder is a checkpoint of its own: recent ones have this file, and the items of a
 // checkpoint do not.
-bool is_checkpoint(const Directory& root, const std::string& name) {
-  return file_exists(join(root.path_of(name), orbax::kCheckpointMetadataFile));
+bool is_checkpoint(const orbax::RunRoot& root, const std::string& name) {
+  return root.has_file(join(name, orbax::kCheckpointMetadataFile));
 }
 
 }  // namespace
 
-std::vector<std::string> find_unnamed_steps(const std::string& path) {
-  const Directory root = open_steps(path);
+std::vector<std::string> find_unnamed_steps(const std::string& path, const StoreOptions& store) {
+  const auto root = open_steps(path, store);
   std::vector<std::string> names;
-  if (file_exists(root.path_of(std::string(orbax::kCheckpointMetadataFile)))) return names;
-  for (const DirectoryEntry& entry : root.list())
-    if (entry.kind == EntryKind::kDirectory && !step_of(entry.name) &&
-        is_checkpoint(root, entry.name))
-      names.push_back(entry.name);
-  std::ranges::sort(names);
+  if (root->has_file(orbax::kCheckpointMetadataFile)) return names;
+  for (std::string& name : root->folder_names())
+    if (!step_of(name) && !root->is_link(name) && is_checkpoint(*root, name))
+      names.push_back(std::move(name));
   return names;
 }
 
-std::vector<StepRecord> read_steps(const std::string& path) {
-  const Directory root = open_steps(path);
+std::vector<StepRecord> read_steps(const std::string& path, const StoreOptions& store) {
+  const auto root = open_steps(path, store);
   std::vector<StepRecord> steps;
   std::vector<std::string> names;
-  for (const DirectoryEntry& entry : root.list()) {
-    if (entry.kind != EntryKind::kDirectory && entry.kind != EntryKind::kLink) continue;
-    const auto step = step_of(entry.name);
+  for (const std::string& name : root->folder_names()) {
+    const auto step = step_of(name);
     if (!step) continue;
-    steps.push_back({.step = *step, .path = root.path_of(entry.name)});
-    names.push_back(entry.name);
+    steps.push_back({.step = *step, .path = root->path_of(name)});
+    names.push_back(name);
   }
+  const std::string& where = is_store_url(path) ? root->path() : path;
   const auto is_one = [&] {
-    return steps.empty() ? find_unnamed_steps(path).empty() &&
-                               orbax::try_find_layout(path, {.allow_uncommitted = true})
-                         : orbax::has_checkpoint_markers(path);
+    return steps.empty()
+               ? find_unnamed_steps(path, store).empty() &&
+                     orbax::try_find_layout(where, {.allow_uncommitted = true, .store = store})
+               : orbax::has_checkpoint_markers(where, store);
   };
-  if (steps.empty())
+  if (steps.empty() && !is_store_url(path))
     if (std::vector<StepRecord> bundles = read_bundle_steps(path); !bundles.empty()) return bundles;
   if (is_one()) invalid_argument(path + ": is one checkpoint, not a directory of steps");
   std::vector<StepFiles> files(steps.size());
-  default_executor().for_each(
-      steps.size(), [&](std::size_t i) { read_step(root, names[i], steps[i], files[i]); });
+  root->for_each(steps.size(), default_executor(),
+                 [&](std::size_t i) { read_step(*root, names[i], steps[i], files[i]); });
   set_sizes(files, steps);
   std::erase_if(steps, [](const StepRecord& record) { return record.path.empty(); });
   std::ranges::stable_sort(steps, {}, &StepRecord::step);
   return steps;
 }
 
-std::string incomplete_reason(const std::string& path) {
-  return orbax::why_incomplete(LocalFolder::open(absolute_path(path)));
+std::string incomplete_reason(const std::string& path, const StoreOptions& store) {
+  if (!is_store_url(path)) return orbax::why_incomplete(LocalFolder::open(absolute_path(path)));
+  return orbax::why_incomplete(open_folder(normal_path(path), store));
 }
 
 std::string steps_json(const std::vector<StepRecord>& steps) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cairn/step_policies.h>
+#include <cairn/storage/store_options.h>
 
 #include <cstdint>
 #include <map>
@@ -33,7 +34,7 @@ struct StepMetadata {
 // Reads the metadata of the checkpoint at `path`. Members that are not recorded stay empty. Throws
 // not_found if the path is missing, invalid_argument if it is a file or a directory of steps,
 // data_loss if the metadata is damaged.
-StepMetadata read_step_metadata(const std::string& path);
+StepMetadata read_step_metadata(const std::string& path, const StoreOptions& store = {});
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

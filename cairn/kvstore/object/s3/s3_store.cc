@@ -277,4 +277,20 @@ std::unique_ptr<Appender> S3Store::append(std::string_view key) {
   return std::make_unique<S3Upload>(client_, full_key(key), describe(key));
 }
 
+std::vector<UnfinishedUpload> S3Store::unfinished_uploads(const std::string& prefix) const {
+  std::vector<UnfinishedUpload> uploads;
+  const std::string full = prefix_ + prefix;
+  for (OpenUpload& upload :
+       with_context([&] { return describe(prefix); }, [&] { return client_->uploads(full); }))
+    if (upload.key.starts_with(full) && upload.key.size() > prefix_.size())
+      uploads.push_back({upload.key.substr(prefix_.size()), upload.id, upload.started_ns});
+  std::ranges::stable_sort(uploads, {}, &UnfinishedUpload::key);
+  return uploads;
+}
+
+void S3Store::discard_upload(const UnfinishedUpload& upload) {
+  with_context([&] { return describe(upload.key); },
+               [&] { client_->abort(prefix_ + upload.key, upload.id); });
+}
+
 }  // namespace cairn::inline v0::object

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/kvstore/object/s3/s3_client.h>
+#include <cairn/kvstore/unfinished_uploads.h>
 #include <cairn/storage/kvstore.h>
 
 #include <functional>
@@ -11,7 +12,7 @@
 namespace cairn::inline v0::object {
 
 // Keys are those that a folder could hold (url.h). Listings leave out objects with other names.
-class S3Store : public KvStore {
+class S3Store : public KvStore, public UploadKeeper {
  public:
   // `prefix`: "" or a key. `new_id` draws an id for each conditional write, other than any before.
   S3Store(std::shared_ptr<S3Client> client, const std::string& prefix,
@@ -39,6 +40,8 @@ class S3Store : public KvStore {
   // a third writer has replaced meanwhile counts as not written.
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override;
   std::unique_ptr<Appender> append(std::string_view key) override;
+  std::vector<UnfinishedUpload> unfinished_uploads(const std::string& prefix) const override;
+  void discard_upload(const UnfinishedUpload& upload) override;
   // "s3://bucket/prefix/key"
   std::string describe(std::string_view key) const override;
 
