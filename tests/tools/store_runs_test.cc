@@ -13,13 +13,13 @@
 namespace cairn {
 namespace {
 
-using testing::FailsWith;
-using testing::make_unfinished;
-using testing::upload_run;
 using ::testing::ElementsAre;
+using testing::FailsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::make_unfinished;
 using ::testing::SizeIs;
+using testing::upload_run;
 
 std::vector<std::int64_t> complete_steps(const std::string& url) {
   std::vector<std::int64_t> steps;
@@ -66,9 +66,9 @@ TEST(StoreRuns, ArePruned) {
   const std::vector<PrunedStep> pruned = prune_steps(url, options);
   std::vector<PruneOutcome> outcomes;
   for (const PrunedStep& step : pruned) outcomes.push_back(step.outcome);
-  EXPECT_THAT(outcomes, ElementsAre(PruneOutcome::kKept, PruneOutcome::kRefused,
-                                    PruneOutcome::kRemoved, PruneOutcome::kRemoved,
-                                    PruneOutcome::kKept));
+  EXPECT_THAT(outcomes,
+              ElementsAre(PruneOutcome::kKept, PruneOutcome::kRefused, PruneOutcome::kRemoved,
+                          PruneOutcome::kRemoved, PruneOutcome::kKept));
   EXPECT_THAT(pruned[1].why, HasSubstr("2/notes.txt"));
   EXPECT_THAT(complete_steps(url), ElementsAre(1, 2, 5));
   EXPECT_EQ(load(url), (Tree{{"x", 5}}));

@@ -43,9 +43,7 @@ class LocalRoot final : public RunRoot {
     return is_committed(directory_, name, rule) ? StepPresence::kCommitted
                                                 : StepPresence::kUncommitted;
   }
-  bool is_gone(const std::string& name) const override {
-    return !exists(name);
-  }
+  bool is_gone(const std::string& name) const override { return !exists(name); }
   FolderPtr open_step(const std::string& name) const override {
     return LocalFolder::open_once(directory_, name);
   }

@@ -88,7 +88,8 @@ namespace {
 std::vector<StepFolder> named_folders(const RunRoot& root, const StepNameFormat& format) {
   std::vector<StepFolder> folders;
   for (std::string& name : root.folder_names())
-    if (const auto step = parse_step_name(name, format)) folders.push_back({*step, std::move(name)});
+    if (const auto step = parse_step_name(name, format))
+      folders.push_back({*step, std::move(name)});
   std::ranges::stable_sort(folders, {}, &StepFolder::step);
   return folders;
 }

@@ -29,7 +29,8 @@ void check_removable_in_store(const FolderPtr& folder, ForeignFiles foreign) {
 
 void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder,
                                 const std::string& path, ForeignFiles foreign) {
-  const auto opened = try_call([&] { return StoreFolder::open(prefix_store(store, folder), path); });
+  const auto opened =
+      try_call([&] { return StoreFolder::open(prefix_store(store, folder), path); });
   if (!opened && opened.error().code() == Code::kNotFound) return;
   if (!opened) throw Error(opened.error());
   check_removable_in_store(opened.value(), foreign);

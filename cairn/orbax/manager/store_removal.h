@@ -24,7 +24,6 @@ void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder
 // it holds anything besides a checkpoint, failed_precondition if it may be whole, because its
 // records name a time of its commit and it lacks nothing but the marker. `folder` counts as
 // unfinished.
-void check_leftover_in_store(const FolderPtr& folder,
-                             ForeignFiles foreign = ForeignFiles::kRefuse);
+void check_leftover_in_store(const FolderPtr& folder, ForeignFiles foreign = ForeignFiles::kRefuse);
 
 }  // namespace cairn::inline v0::orbax

@@ -20,8 +20,8 @@ constexpr std::size_t kMostStepsAtOnce = 16;
 
 // Only the marker counts: always on gs://, as for Orbax.
 bool asks_for_marker(const std::string& path, CommitRule rule) {
-  return path.starts_with("gs://") || (rule.protocol == CommitProtocol::kCommitMarker &&
-                                       !rule.allow_legacy_atomic_rename);
+  return path.starts_with("gs://") ||
+         (rule.protocol == CommitProtocol::kCommitMarker && !rule.allow_legacy_atomic_rename);
 }
 
 std::string key_of(std::string_view folder, std::string_view name) {
@@ -196,7 +196,7 @@ class StoreRoot final : public RunRoot {
   StorePtr store_;
   mutable std::mutex mutex_;  // guards the members below
   mutable bool is_listed_ = false;
-  mutable FolderPtr root_;                        // null: no objects
+  mutable FolderPtr root_;                          // null: no objects
   mutable std::map<std::string, FolderPtr> steps_;  // by name; of a root with too many names
 };
 

@@ -11,9 +11,6 @@
 #include <cairn/orbax/manager/run_root.h>
 #include <cairn/orbax/manager/store_removal.h>
 
-#include <memory>
-#include <utility>
-
 namespace cairn::inline v0 {
 namespace {
 

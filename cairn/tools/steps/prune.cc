@@ -143,7 +143,8 @@ std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions&
       refuse(step,
              record.path + ": the step is in another folder, too; remove one of them yourself");
     else
-      attempt(step, [&](const std::string& name) { root->check_removable(name, ForeignFiles::kRefuse); });
+      attempt(step,
+              [&](const std::string& name) { root->check_removable(name, ForeignFiles::kRefuse); });
   }
   keep_linked(*root, pruned);
   for (PrunedStep& step : pruned)

@@ -124,7 +124,8 @@ TEST(RunRoot, AnEmptiedPrefixIsNoStep) {
 
 TEST(RunRoot, AnEmptyRunHasNoSteps) {
   EXPECT_THAT(steps_of(open_store("memory://nothing/run"), "memory://nothing/run"), IsEmpty());
-  EXPECT_FALSE(make_store_root(open_store("memory://nothing/run"), "memory://nothing/run")->exists());
+  EXPECT_FALSE(
+      make_store_root(open_store("memory://nothing/run"), "memory://nothing/run")->exists());
   EXPECT_THAT([] { (void)list_step_folders("https://host/run"); },
               FailsWith(Code::kUnimplemented, "https://host/run"));
 }
@@ -141,22 +142,27 @@ TEST(RunRoot, ARemovalThatIsCutOffLeavesNoStepWithoutItsData) {
     });
     const StorePtr store = open_store(url);
     for (const CommitRule rule : {kReaders, kMarker}) {
-      const FoundSteps found = find_steps(*make_store_root(store, url), {}, rule, default_executor());
+      const FoundSteps found =
+          find_steps(*make_store_root(store, url), {}, rule, default_executor());
       EXPECT_THAT(found.incomplete, IsEmpty()) << requests;
       saw_whole |= found.complete.size() == 2;
-      if (found.complete.size() == 2)
+      if (found.complete.size() == 2) {
         EXPECT_EQ(load(url, {.step = 1}), (Tree{{"x", 1}}));
-      else
+      } else {
         EXPECT_THAT(found.complete, ElementsAre(2)) << requests;
+      }
     }
     EXPECT_EQ(load(url), (Tree{{"x", 2}}));
     saw_unfinished |= !store->list("1/").empty() && !store->size("1/commit_success.txt");
     std::vector<std::string> left;
-    make_store_root(store, url)->remove_leftovers(
-        {}, kReaders, [&](const Error& why) { left.push_back(why.message()); });
+    make_store_root(store, url)->remove_leftovers({}, kReaders, [&](const Error& why) {
+      left.push_back(why.message());
+    });
     EXPECT_THAT(left, IsEmpty()) << requests;
     // Cut off between the marker and the record: it still counts, and is whole.
-    if (!store->list("1/").empty()) EXPECT_EQ(load(url, {.step = 1}), (Tree{{"x", 1}})) << requests;
+    if (!store->list("1/").empty()) {
+      EXPECT_EQ(load(url, {.step = 1}), (Tree{{"x", 1}})) << requests;
+    }
     EXPECT_FALSE(store->list("2/").empty());
     if (removed) break;
   }
@@ -174,21 +180,23 @@ TEST(RunRoot, WhatMayBeWholeOrForeignStays) {
   store->write("3/notes.md", as_bytes("mine"));
   store->write("4/notes.md", as_bytes("mine"));
   std::vector<std::string> left;
-  make_store_root(store, url)->remove_leftovers(
-      {}, kMarker, [&](const Error& why) { left.push_back(why.message()); });
+  make_store_root(store, url)->remove_leftovers({}, kMarker, [&](const Error& why) {
+    left.push_back(why.message());
+  });
   EXPECT_THAT(left, ElementsAre(HasSubstr(url + "/1: has no commit_success.txt, but lacks nothing"),
                                 HasSubstr(url + "/3/notes.md")));
   EXPECT_THAT(store->list("2/"), IsEmpty());
   EXPECT_FALSE(store->list("3/").empty());
   EXPECT_THAT(
       [&] {
-        make_store_root(store, url)->remove_step("4", CommitProtocol::kAtomicRename,
-                                                 ForeignFiles::kRefuse);
+        make_store_root(store, url)
+            ->remove_step("4", CommitProtocol::kAtomicRename, ForeignFiles::kRefuse);
       },
       FailsWith(Code::kAlreadyExists, "4/notes.md"));
   EXPECT_TRUE(store->size("4/commit_success.txt"));
-  EXPECT_THAT([&] { make_store_root(store, url)->set_step_aside("4", "old", ForeignFiles::kRefuse); },
-              FailsWith(Code::kUnimplemented, "a store cannot rename folders"));
+  EXPECT_THAT(
+      [&] { make_store_root(store, url)->set_step_aside("4", "old", ForeignFiles::kRefuse); },
+      FailsWith(Code::kUnimplemented, "a store cannot rename folders"));
 }
 
 }  // namespace

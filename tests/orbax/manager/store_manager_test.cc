@@ -86,7 +86,8 @@ TEST(StoreManager, StoresRootMetadataOnce) {
   const std::string url = "memory://rooted/run";
   CheckpointManager first(url, {.root_metadata = R"({"a": 1})"});
   EXPECT_EQ(first.root_metadata(), R"({"a": 1})");
-  EXPECT_EQ(CheckpointManager(url, {.root_metadata = R"({"a": 2})"}).root_metadata(), R"({"a": 1})");
+  EXPECT_EQ(CheckpointManager(url, {.root_metadata = R"({"a": 2})"}).root_metadata(),
+            R"({"a": 1})");
   EXPECT_THAT(first.all_steps(), IsEmpty());
 }
 
