@@ -37,7 +37,9 @@ class StoreFolder final : public FolderHandle {
   [[nodiscard]] bool replaced() const override;
 
   // True if one listing has shown everything below: no name needs a request any more.
-  [[nodiscard]] bool knows_all_names() const { return values_->snapshot().knows_all_below(folder_); }
+  [[nodiscard]] bool knows_all_names() const {
+    return values_->snapshot().knows_all_below(folder_);
+  }
   // The values in this folder as a store for reading.
   [[nodiscard]] StorePtr files() const;
 

@@ -35,7 +35,8 @@ class LocalRoot final : public RunRoot {
   std::vector<std::string> folder_names() const override {
     std::vector<std::string> names;
     for (DirectoryEntry& entry : directory_.list())
-      if (is_folder(entry)) names.push_back(std::move(entry.name));
+      if (entry.kind == EntryKind::kDirectory || entry.kind == EntryKind::kLink)
+        names.push_back(std::move(entry.name));
     return names;
   }
   StepPresence presence(const std::string& name, CommitRule rule) const override {
@@ -83,11 +84,6 @@ class LocalRoot final : public RunRoot {
   std::string read_root_metadata() const override { return orbax::read_root_metadata(path()); }
 
  private:
-  [[nodiscard]] bool is_folder(const DirectoryEntry& entry) const {
-    return entry.kind == EntryKind::kDirectory ||
-           (entry.kind == EntryKind::kLink && directory_exists(path_of(entry.name)));
-  }
-
   Directory directory_;
 };
 

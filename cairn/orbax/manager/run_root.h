@@ -52,8 +52,8 @@ class RunRoot {
   [[nodiscard]] virtual bool is_link(const std::string& name) const = 0;
   // `name` may have folders before it: "12/commit_success.txt".
   [[nodiscard]] virtual bool has_file(std::string_view name) const = 0;
-  // The folders directly in the root, and the links to folders, sorted by name. A store may list
-  // the prefix of a folder whose objects are gone.
+  // The folders directly in the root, and the links, wherever they lead; sorted by name. A store
+  // may list the prefix of a folder whose objects are gone.
   [[nodiscard]] virtual std::vector<std::string> folder_names() const = 0;
   // Whether the folder counts. In a store, a checkpoint without the marker may still count: where
   // the rule does not ask for the marker, it counts unless its records say that its save has not
