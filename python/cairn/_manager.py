@@ -35,9 +35,8 @@ class CheckpointManager:
         prevent_write_metrics (False): metrics are for best_metric or best_fn only, not stored.
         enable_async_checkpointing (True): save() returns before the step is written.
         reuse_unchanged: arrays that have not changed share the files of the step before. And the
-        options of save_async() except item and reuse_from. storage_options: how to reach the store
-        of a URL, as in open(). With a coordinator of several processes, each has a manager with the
-        same options, and all call save() and delete() together.
+        options of save_async() except item and reuse_from. With a coordinator of several processes,
+        each has a manager with the same options, and all call save() and delete() together.
 
     Only complete steps count. A folder that was copied in part, or that holds no checkpoint, causes
     a warning; incomplete_steps() has the reasons. A save of the same step replaces it. delete() of

@@ -44,7 +44,6 @@ class ManagerOptions(StorageOptions, total=False):
     background_copy_bytes: int | None
     coordinator: Any
     timeout: float
-    storage_options: StoreOptions | None
     save_interval_steps: int
     save_on_steps: Collection[int] | None
     is_preempted: Callable[[int], bool] | None

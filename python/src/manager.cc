@@ -6,7 +6,6 @@
 #include "forks.h"
 #include "gil.h"
 #include "options.h"
-#include "store_options.h"
 #include "values/text.h"
 #include "values/trees.h"
 
@@ -100,11 +99,6 @@ CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_
   take(options, "prevent_write_metrics", result.prevent_write_metrics);
   bool reuse = false;
   take(options, "reuse_unchanged", reuse);
-  StoreOptions store;
-  if (options.contains("storage_options")) {
-    store = store_options(options["storage_options"]);
-    PyDict_DelItemString(options.ptr(), "storage_options");
-  }
   for (const auto& [name, instead] : kOfOneSave)
     if (options.contains(name))
       throw Error(Code::kInvalidArgument, std::string(name) + ": " + instead);
@@ -112,7 +106,6 @@ CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_
   target_file_bytes = choices.target_file_bytes;
   result.handler = handler_options(choices);
   result.handler.reuse = reuse ? Reuse::kUnchanged : Reuse::kNone;
-  result.handler.store = std::move(store);
   return result;
 }
 

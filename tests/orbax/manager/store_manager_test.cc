@@ -1,14 +1,17 @@
 // store_manager_test.cc -- CheckpointManager and StepWatcher on runs in stores.
 #include <cairn/checkpoint_manager.h>
+#include <cairn/kvstore/memory_names.h>
 #include <cairn/open.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "tests/orbax/manager/store_run.h"
 #include "tests/support/matchers.h"
+#include "tests/support/processes.h"
 
 namespace cairn::orbax {
 namespace {
@@ -80,6 +83,112 @@ TEST(StoreManager, RemovesStepsAlsoInTheBackground) {
     CheckpointManager(url, {.read_only = true}).remove(2);
     EXPECT_FALSE(open_store(url)->list("2/").empty());
   }
+}
+
+TEST(StoreManager, SavesAndKeepsAndGoesOn) {
+  for (const bool in_background : {false, true}) {
+    const std::string url = in_background ? "memory://saved/bg" : "memory://saved/fg";
+    CheckpointManagerOptions options = by_loss();
+    options.max_to_keep = 2;
+    options.enable_background_delete = in_background;
+    const auto save = [](CheckpointManager& manager, std::int64_t step) {
+      return manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}},
+                          {.metrics = Metrics{{"loss", step == 2 ? 0.0 : 1.0}}});
+    };
+    {
+      CheckpointManager manager(url, options);
+      for (std::int64_t step = 1; step <= 4; ++step) EXPECT_TRUE(save(manager, step));
+      manager.wait_until_finished();
+      EXPECT_THAT(manager.all_steps(), ElementsAre(2, 4));
+      EXPECT_EQ(manager.best_step(), 2);
+      EXPECT_THAT(
+          [&] {
+            (void)manager.save(4, PyTreeSaveArgs{Tree{{"x", 1}}}, {.force = true});
+          },
+          FailsWith(Code::kAlreadyExists, "already saved"));
+      EXPECT_FALSE(save(manager, 3));
+    }
+    EXPECT_TRUE(open_store(url)->size("4/commit_success.txt"));
+    EXPECT_THAT(open_store(url)->list("1/"), IsEmpty());
+    CheckpointManager manager(url, options);
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2, 4));
+    EXPECT_EQ(manager.restore(), (Tree{{"x", 4}}));
+    EXPECT_TRUE(save(manager, 5));
+    manager.close();
+    EXPECT_THAT(manager.all_steps(), ElementsAre(2, 5));
+    EXPECT_EQ(load(url), (Tree{{"x", 5}}));
+  }
+}
+
+TEST(StoreManager, ASaveReplacesAnUnfinishedStep) {
+  const std::string url = "memory://replaced-step/run";
+  upload_run(url, 3);
+  make_unfinished(url + "/3");
+  CheckpointManager manager(url, {.enable_async_checkpointing = false});
+  EXPECT_EQ(manager.latest_step(), 2);
+  EXPECT_TRUE(manager.save(3, PyTreeSaveArgs{Tree{{"x", 33}}}));
+  EXPECT_EQ(manager.restore(), (Tree{{"x", 33}}));
+  EXPECT_THAT(open_store(url)->list("3/metrics/"), IsEmpty());
+}
+
+TEST(StoreManager, OfSeveralProcessesSaveAndRemoveTogether) {
+  const std::string url = "memory://processes/run";
+  upload_run(url, 2);
+  make_unfinished(url + "/2");
+  const auto errors =
+      testing::run_as_processes(3, [&](const std::shared_ptr<Coordinator>& coordinator) {
+        CheckpointManagerOptions options;
+        options.max_to_keep = 2;
+        options.handler.resources.threads = 1;
+        options.handler.multiprocessing_options.coordinator = coordinator;
+        CheckpointManager manager(url, options);
+        ASSERT_THAT(manager.all_steps(), ElementsAre(1));
+        for (std::int64_t step = 2; step <= 4; ++step)
+          ASSERT_TRUE(manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}}));
+        manager.wait_until_finished();
+        ASSERT_THAT(manager.all_steps(), ElementsAre(3, 4));
+        ASSERT_EQ(manager.restore(), (Tree{{"x", 4}}));
+        manager.remove(3);
+        ASSERT_THAT(manager.all_steps(), ElementsAre(4));
+        manager.close();
+      });
+  for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
+  EXPECT_THAT(list_step_folders(url), ::testing::SizeIs(1));
+}
+
+// The process is killed before each of the requests.
+TEST(StoreManager, AKillLeavesStepsThatAreWholeOrUnfinished) {
+  bool ended = false, saw_unfinished = false;
+  for (std::size_t requests = 0; !ended; ++requests) {
+    SCOPED_TRACE(requests);
+    const std::string name = "killed-" + std::to_string(requests);
+    const std::string url = "memory://" + name + "/run";
+    const StorePtr kept = make_memory_store();
+    name_memory_store(name, kept);
+    upload_run(url, 3);
+    name_memory_store(name, std::make_shared<testing::DyingStore>(kept, requests));
+    const CheckpointManagerOptions options{.max_to_keep = 2, .enable_async_checkpointing = false};
+    ended = try_call([&] {
+              CheckpointManager manager(url, options);
+              manager.save(4, PyTreeSaveArgs{Tree{{"x", 4}}});  // removes two steps
+              return true;
+            }).ok();
+    name_memory_store(name, kept);
+    const StorePtr run = open_store(url);
+    saw_unfinished |= !run->list("4/").empty() && !run->size("4/commit_success.txt");
+    CheckpointManager manager(url, options);
+    ASSERT_THAT(manager.incomplete_steps(), IsEmpty());
+    ASSERT_GE(manager.latest_step(), 3);
+    for (const std::int64_t step : manager.all_steps())
+      ASSERT_EQ(manager.restore(step), (Tree{{"x", step}}));
+    manager.save(5, PyTreeSaveArgs{Tree{{"x", 5}}});
+    ASSERT_THAT(manager.all_steps(), ::testing::SizeIs(2));
+    ASSERT_EQ(load(url), (Tree{{"x", 5}}));
+    CheckpointManager(url, {.cleanup_tmp_directories = true});
+    for (const ListEntry& entry : run->list(""))
+      ASSERT_THAT(manager.all_steps(), ::testing::Contains(std::stoll(entry.key))) << entry.key;
+  }
+  EXPECT_TRUE(saw_unfinished);
 }
 
 TEST(StoreManager, StoresRootMetadataOnce) {
