@@ -109,6 +109,58 @@ def test_what_cairn_cleans_is_gone_for_orbax(unfinished_run):
     assert complete(cairn(unfinished_run, "steps")) == [1, 2, 3, 4]
 
 
+def manager(store, *jobs, **options):
+    """What a manager of Cairn answers, after it was opened and to each of the jobs."""
+    lines = [{"op": "open", "root": f"{store.url}/run", "options": options}, *jobs]
+    done = subprocess.run(
+        [cairn_cli.TOOLS / "manager_tool"],
+        input="".join(json.dumps(line) + "\n" for line in lines),
+        env=store.variables(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == len(lines), done.stderr
+    for answer in answers:
+        assert "error" not in answer, answer
+    return answers
+
+
+def saving(step):
+    return {"op": "save", "step": step, "default": True, "metrics": {"m": 1.0 / step}}
+
+
+def test_a_manager_saves_keeps_and_goes_on(store):
+    options = {"max_to_keep": 2, "metadata": '{"name": "mine"}'}
+    answers = manager(store, *[saving(step) for step in (1, 2, 3)], **options)
+    assert [answer["steps"] for answer in answers] == [[], [1], [1, 2], [2, 3]]
+    restore = {"op": "restore", "default": True}
+    opened, restored, metadata, removed = manager(
+        store, restore, {"op": "root_metadata"}, {"op": "remove", "step": 2}, background=True
+    )
+    assert opened["steps"] == [2, 3] and restored["result"] == 3
+    assert json.loads(metadata["result"]) == {"name": "mine"}
+    assert removed["steps"] == [3]
+    assert complete(cairn(store, "steps")) == [3] and cairn(store, "clean") == []
+
+
+def test_orbax_and_cairn_continue_each_other_s_runs(unfinished_run):
+    opened, saved = manager(unfinished_run, saving(4), max_to_keep=3)
+    assert opened["steps"] == [1, 2, 3] and saved["steps"] == [2, 3, 4]
+    found = orbax(unfinished_run, save=[5], restore=[3, 5])
+    assert found["steps"] == [2, 3, 4, 5] and found["latest"] == 5
+    assert found["restored"] == {"3": 3.0, "5": 5.0}
+    assert manager(unfinished_run)[0]["latest"] == 5
+
+
+def test_both_skip_and_clean_what_a_killed_save_has_left(unfinished_run):
+    assert manager(unfinished_run)[0]["names"] == ["1", "2", "3", "4"]
+    cleaned = manager(unfinished_run, cleanup=True)[0]
+    assert cleaned["steps"] == [1, 2, 3] and cleaned["names"] == ["1", "2", "3"]
+    assert orbax(unfinished_run)["steps"] == [1, 2, 3]
+
+
 def test_steps_on_s3_are_those_of_the_folder(s3):
     for file in sorted(RUN.rglob("*")):
         if file.is_file():

@@ -1,7 +1,7 @@
 // manager_tool.cc -- drives a CheckpointManager: reads operations, a line each, and answers at
 // once.
 //
-// {"op": "open", "root": path, "options": {"interval", "on_steps", "max_to_keep", "period",
+// {"op": "open", "root": path or URL, "options": {"interval", "on_steps", "max_to_keep", "period",
 //   "seconds", "best", "mode", "without_metrics", "prefix", "digits", "todelete", "read_only",
 //   "async", "metadata", "cleanup", "no_metrics", "keep": policy, "save": policy, "create",
 //   "background", "reuse", "ocdbt", "zarr3", "in_place", "legacy", "preempted_at": n,
@@ -24,6 +24,7 @@
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 #include <cairn/open.h>
+#include <cairn/storage/kvstore.h>
 
 #include <algorithm>
 #include <chrono>
@@ -239,9 +240,14 @@ Json run(CheckpointManager& manager, const Json& job) {
   return {};
 }
 
-JsonArray names_below(const Directory& folder) {
+JsonArray names_below(const std::string& root) {
   JsonArray names;
-  for (const DirectoryEntry& entry : folder.list()) names.push_back(entry.name);
+  if (root.find("://") != std::string::npos) {
+    for (const std::string& folder : open_store(root)->list_level("").folders)
+      names.push_back(folder.substr(0, folder.size() - 1));
+    return names;
+  }
+  for (const DirectoryEntry& entry : Directory::open(root).list()) names.push_back(entry.name);
   return names;
 }
 
@@ -276,7 +282,7 @@ int main() {
                       {"steps", std::move(steps)},
                       {"latest", or_null(manager->latest_step())},
                       {"best", or_null(manager->best_step())},
-                      {"names", names_below(Directory::open(manager->directory()))}};
+                      {"names", names_below(manager->directory())}};
     if (member(job, "tree") != nullptr) answer.emplace_back("reused", events.take_reused());
     return answer;
   });
