@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <chrono>
 #include <stop_token>
-#include <utility>
 
 namespace cairn::inline v0::orbax {
 namespace {

@@ -6,7 +6,8 @@
 //   <target>/_CHECKPOINT_METADATA   again, with the commit time
 //   <target>/commit_success.txt     last
 //
-// Each value is created and none replaced (claimed_store.h), the marker too: of two saves, one wins.
+// Each value is created and none replaced (claimed_store.h), the marker too: of two saves, at most
+// one succeeds.
 // A save cannot tell whether the writer of an unfinished checkpoint still lives. It removes what is
 // there and begins anew, as Orbax does. The other one then finds its record replaced and fails.
 #pragma once

@@ -14,7 +14,6 @@
 #include <cairn/tree/leaf_value.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <filesystem>
 #include <utility>
 

@@ -120,7 +120,7 @@ SAVE = textwrap.dedent(
 )
 
 
-def test_of_two_programs_at_least_one_saves(store):
+def test_of_two_programs_at_most_one_saves(store):
     """The other one fails, or finds the checkpoint of the first. What is there is whole."""
     for turn in range(4):
         url = f"{store.url}/{turn}"
