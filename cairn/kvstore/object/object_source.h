@@ -43,7 +43,7 @@ class ObjectSource final : public RangeSource {
   StoredValue value_;
   std::string where_;
   FetchFn fetch_;
-  std::uint64_t given_;  // bytes of the beginning that was known already
+  std::uint64_t given_;       // bytes of the beginning that was known already
   mutable std::mutex mutex_;  // held while the beginning is fetched: others wait for it
   mutable BytesPtr beginning_;
 };
