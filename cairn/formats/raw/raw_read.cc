@@ -197,7 +197,10 @@ std::uint64_t piece_limit(const RawReadContext& context, std::span<const RawRead
                           bool is_local) {
   std::uint64_t limit =
       std::clamp(context.memory / (2 * context.executor->threads()), kMinPiece, kMaxPiece);
-  if (!is_local) limit = std::min(limit, request_size(reads));
+  // A stream is not read at several places at once, and goes on best in large pieces.
+  const auto has_stream = [](const RawRead& read) { return read.array->stream != nullptr; };
+  if (!is_local && std::ranges::none_of(reads, has_stream))
+    limit = std::min(limit, request_size(reads));
   for (const RawRead& read : reads) limit = std::max<std::uint64_t>(limit, read.out->element_size);
   return limit;
 }

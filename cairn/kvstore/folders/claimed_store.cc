@@ -98,6 +98,16 @@ void ClaimedStore::remove_all(const std::vector<std::string>& keys) {
   for (const std::string& key : keys) written_.erase(key);
 }
 
+void ClaimedStore::remove_written(std::string_view but) {
+  std::vector<std::string> keys;
+  {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [key, size] : written_)
+      if (key != but) keys.push_back(key);
+  }
+  remove_all(keys);
+}
+
 std::unique_ptr<Appender> ClaimedStore::append(std::string_view key) {
   return std::make_unique<ClaimedAppender>(*this, *base_, std::string(key));
 }

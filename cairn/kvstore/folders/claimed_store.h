@@ -28,6 +28,8 @@ class ClaimedStore final : public RoutingStore {
   // Lists the store. Throws unavailable if a value that was written here is missing or has another
   // size; if `is_only_writer`, also if there are others.
   void check_stored(bool is_only_writer) const;
+  // Removes the values that were written here, all but one.
+  void remove_written(std::string_view but);
   // Notes a value that was written here.
   void note(std::string_view key, std::uint64_t size);
 

@@ -113,9 +113,19 @@ std::function<void()> start_save(CheckpointSave save) {
       transaction->commit([&] { finalize(transaction->folder()); }, synced.get());
       observe(observer, EventLevel::kDebug, "save.committed", {{"path", path}},
               committing.elapsed());
+    } catch (const Error& e) {
+      if (gives_up) transaction->give_up();
+      const bool is_damage = e.code() == Code::kDataLoss || e.code() == Code::kNotFound;
+      const bool is_taken = is_damage && transaction->is_taken();
+      transaction->end();  // now, not when somebody asks for the error
+      if (!is_taken) throw;
+      throw Error(Code::kUnavailable, path +
+                                          ": another save writes to the same place and has "
+                                          "removed what this one had written: " +
+                                          e.what());
     } catch (...) {
       if (gives_up) transaction->give_up();
-      transaction->end();  // now, not when somebody asks for the error
+      transaction->end();
       throw;
     }
     transaction->end();

@@ -31,6 +31,8 @@ class CheckpointTransaction {
   // any more, and the primary removes the directory unless it is already in place. A single process
   // does nothing here: end() removes the directory.
   void give_up();
+  // Call it after an error. Whether another save has taken the place meanwhile.
+  [[nodiscard]] bool is_taken() { return pending_ && pending_->is_taken(); }
   // As the destructor: no lock is held any more, and a directory that is not committed is removed,
   // unless other processes may still write to it.
   void end() { pending_.reset(); }

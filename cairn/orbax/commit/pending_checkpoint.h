@@ -46,6 +46,8 @@ class PendingCheckpoint {
   // Lets the destructor remove the directory although it is shared. All processes must have
   // finished writing. Has no effect after commit().
   void remove() { pending_->remove_if_not_committed(); }
+  // As PendingPlace::is_taken().
+  [[nodiscard]] bool is_taken() { return pending_->is_taken(); }
   // Writes the files that mark the checkpoint as complete, makes it durable, and gives it its final
   // name. `synced` as in sync_tree().
   void commit(SyncedFiles* synced = nullptr);

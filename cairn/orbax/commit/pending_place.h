@@ -36,6 +36,10 @@ class PendingPlace {
   // Undoes leave_if_not_committed().
   virtual void remove_if_not_committed() = 0;
 
+  // Call it after an error. Whether another save has taken the place meanwhile, and removed what
+  // this one had written.
+  [[nodiscard]] virtual bool is_taken() { return false; }
+
   // Writes or rewrites a file that tells how far the save is.
   virtual void write_record(std::string_view name, std::string_view text) = 0;
   // Makes the checkpoint complete. Calls `write_metadata`, which writes the last records, when

@@ -8,10 +8,14 @@
 #include <cairn/orbax/commit/in_store.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <stop_token>
+#include <utility>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -55,7 +59,38 @@ void PendingUpload::clear_target(IfExists if_exists) {
         return url_ + (unfinished ? ": the leftovers of an interrupted save cannot be removed"
                                   : ": the older checkpoint cannot be removed");
       },
-      [&] { remove_in_store(*base_, ""); });
+      [&] {
+        claim(*old);
+        remove_others();
+      });
+}
+
+void PendingUpload::claim(const FolderHandle& old) {
+  CheckpointMetadata begun;
+  begun.init_time_ns = now_ns();
+  std::string text = checkpoint_metadata_text(begun);
+  const std::string record = join(url_, kCheckpointMetadataFile);
+  std::optional<Buffer> before;
+  if (old.file_size(record)) before = old.read_text(record, kMaxMetadataFile);
+  const auto expected = before ? std::optional<ByteView>(*before) : std::nullopt;
+  if (!base_->replace_if(kCheckpointMetadataFile, expected, as_bytes(text)))
+    throw Error(Code::kUnavailable, record +
+                                        ": has been replaced; another save writes to the same "
+                                        "place");
+  store_->note(kCheckpointMetadataFile, text.size());
+  records_.insert_or_assign(std::string(kCheckpointMetadataFile), std::move(text));
+}
+
+// Removes everything but the record, the markers first.
+void PendingUpload::remove_others() const {
+  std::vector<std::string> others;
+  for (ListEntry& entry : base_->list("")) {
+    if (entry.key == kCommitFile || entry.key == kV1Marker)
+      base_->remove(entry.key);
+    else if (entry.key != kCheckpointMetadataFile)
+      others.push_back(std::move(entry.key));
+  }
+  base_->remove_all(others);
 }
 
 void PendingUpload::write_record(std::string_view name, std::string_view text) {
@@ -75,7 +110,7 @@ bool PendingUpload::has_own_records() const {
 }
 
 void PendingUpload::commit(const std::function<void()>& write_metadata, SyncedFiles* /*synced*/) {
-  store_->check_stored(!leave_);
+  store_->check_stored(!is_shared_);
   throw_if_cancelled();
   const CancellationScope too_late{Cancellation()};
   write_metadata();
@@ -89,14 +124,27 @@ void PendingUpload::commit(const std::function<void()>& write_metadata, SyncedFi
               url_ + ": another save has replaced the checkpoint while it was committed");
 }
 
+bool PendingUpload::is_taken() {
+  if (is_taken_ || records_.empty()) return is_taken_.value_or(false);
+  const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
+  const auto own = try_call([&] { return has_own_records(); });
+  // A store that does not answer is not asked again: what is there stays.
+  if (!own) leave_ = true;
+  is_taken_ = own && !own.value();
+  return *is_taken_;
+}
+
 PendingUpload::~PendingUpload() {
-  if (committed_ || leave_ || records_.empty()) return;
-  try {
-    const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
-    if (has_own_records()) remove_in_store(*base_, "");
-  } catch (const Error&) {
-    // The error that prevented the commit is more informative.
-  }
+  if (committed_ || leave_ || records_.empty() || is_taken() || leave_) return;
+  const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
+  // The error that prevented the commit is more informative.
+  (void)try_call([&] {
+    if (is_shared_) return remove_in_store(*base_, ""), true;
+    // Another save may have claimed the place since it was asked.
+    store_->remove_written(kCheckpointMetadataFile);
+    if (has_own_records()) base_->remove(kCheckpointMetadataFile);
+    return true;
+  });
 }
 
 }  // namespace cairn::inline v0::orbax

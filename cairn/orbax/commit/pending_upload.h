@@ -8,8 +8,9 @@
 //
 // Each value is created and none replaced (claimed_store.h), the marker too: of two saves, at most
 // one succeeds.
-// A save cannot tell whether the writer of an unfinished checkpoint still lives. It removes what is
-// there and begins anew, as Orbax does. The other one then finds its record replaced and fails.
+// A save cannot tell whether the writer of an unfinished checkpoint still lives. It replaces the
+// record, which then no longer is the one that the other save would complete, and so claims the
+// place. Then it removes everything else and begins anew, as Orbax does.
 #pragma once
 
 #include <cairn/kvstore/folders/claimed_store.h>
@@ -20,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,14 +44,18 @@ class PendingUpload final : public PendingPlace {
   [[nodiscard]] OutputFolder folder() const override { return {store_, url_}; }
   [[nodiscard]] std::string target() const override { return url_; }
   [[nodiscard]] bool is_in_place() const override { return true; }
-  void leave_if_not_committed() override { leave_ = true; }
+  void leave_if_not_committed() override { leave_ = is_shared_ = true; }
   void remove_if_not_committed() override { leave_ = false; }
+  [[nodiscard]] bool is_taken() override;
   void write_record(std::string_view name, std::string_view text) override;
   // Throws unavailable if another save has written to the place meanwhile.
   void commit(const std::function<void()>& write_metadata, SyncedFiles* synced) override;
 
  private:
   void clear_target(IfExists if_exists);
+  // Makes this save the only one that may commit.
+  void claim(const FolderHandle& old);
+  void remove_others() const;
   [[nodiscard]] bool has_own_records() const;
 
   std::string url_;
@@ -58,6 +64,8 @@ class PendingUpload final : public PendingPlace {
   std::map<std::string, std::string, std::less<>> records_;  // name -> what was written last
   bool committed_ = false;
   bool leave_ = false;
+  bool is_shared_ = false;        // other processes have written, too
+  std::optional<bool> is_taken_;  // nullopt: not asked yet
 };
 
 }  // namespace cairn::inline v0::orbax

@@ -78,13 +78,14 @@ def test_a_store_that_is_gone_at_any_request(replacing_store, proxy, replaces):
     store = replacing_store
     options = {"storage_options": options_of(store)}
     for requests in range(1, 60):
+        url = store.url if replaces else f"{store.url}/{requests}"
         if replaces:
-            cairn.save(store.url, small_tree(1), item="state", overwrite=True, **options)
+            cairn.save(url, small_tree(1), item="state", overwrite=True, **options)
         through = store.through(proxy(store, [Fault("drop", after=requests)]))
         failed = None
         try:
             cairn.save(
-                store.url,
+                url,
                 small_tree(2),
                 item="state",
                 overwrite=True,
@@ -93,14 +94,14 @@ def test_a_store_that_is_gone_at_any_request(replacing_store, proxy, replaces):
         except OSError as error:
             failed = error
         try:
-            found = cairn.load(store.url, **options)
+            found = cairn.load(url, **options)
         except Exception as error:
             assert failed, error
             assert type(error) in (FileNotFoundError, RuntimeError, ValueError), repr(error)
         else:
             assert is_tree(found, 2) or (failed and replaces and is_tree(found, 1))
-        cairn.save(store.url, small_tree(3), item="state", overwrite=True, **options)
-        assert is_tree(cairn.load(store.url, **options), 3)
+        cairn.save(url, small_tree(3), item="state", overwrite=True, **options)
+        assert is_tree(cairn.load(url, **options), 3)
         if not failed:
             return
     pytest.fail("the save never succeeded")
@@ -178,7 +179,7 @@ def test_orbax_restores_what_cairn_saved(gcs, layout):
 
 def test_a_reader_cannot_write(s3):
     options = {"storage_options": options_of(s3, s3.reader)}
-    with pytest.raises(PermissionError, match="s3://"):
+    with pytest.raises(OSError, match="s3://.*the credentials do not allow it"):
         cairn.save(s3.url, small_tree(1), **options)
     assert s3.list() == []
 
