@@ -308,7 +308,7 @@ void WebNames::find_models(const std::string& folder) const {
         if (shard.as_string() != nullptr) shards.push_back(folder + *shard.as_string());
     });
     std::ranges::sort(shards);
-    shards.erase(std::ranges::unique(shards).begin(), shards.end());
+    shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
     names_->ask(shards, Need::kContent);
   }
 }
