@@ -174,12 +174,14 @@ def _opened(
     return checkpoint
 
 
-def steps(directory: str | os.PathLike[str]) -> list[dict[str, Any]]:
-    """The steps of a local directory, unfinished ones included.
+def steps(
+    directory: str | os.PathLike[str], *, storage_options: StoreOptions | None = None
+) -> list[dict[str, Any]]:
+    """The steps of a directory or of a URL, unfinished ones included.
 
-    Returns what `cairn steps --json` shows.
+    Returns what `cairn steps --json` shows. storage_options: as in cairn.open.
     """
-    return list(parsed(_cairn.steps_json(directory)))
+    return list(parsed(_cairn.steps_json(directory, storage_options)))
 
 
 def parsed(text: str) -> Any:

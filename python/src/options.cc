@@ -52,7 +52,7 @@ const Setters<SaveChoices>& setters() {
       {"reuse_from",
        [](SaveChoices& o, const std::string& n, nb::handle v) {
          o.reuse = Reuse::kUnchanged;
-         o.reuse_from = cast_option<PathText>(n, v, "a path").text;
+         o.reuse_from = cast_option<PathText>(n, v, "a path").local();
        }},
       {"save_timeout", [](SaveChoices& o, const std::string& n,
                           nb::handle v) { o.save_timeout = seconds_option(n, v); }},

@@ -124,11 +124,12 @@ void define_tools(nb::module_& module) {
   module.def("compact_json", compact, nb::arg("path"), nb::arg("options"));
   module.def(
       "steps_json",
-      [](const PathText& path) {
+      [](const PathText& path, nb::handle storage_options) {
+        const StoreOptions store = store_options(storage_options);
         const WithoutGil unlocked;
-        return steps_json(read_steps(path.local()));
+        return steps_json(read_steps(path.place(), store));
       },
-      nb::arg("path"));
+      nb::arg("path"), nb::arg("storage_options").none() = nb::none());
   module.def(
       "incomplete_reason",
       [](const PathText& path) {

@@ -11,14 +11,13 @@ import pytest
 
 from command import CAIRN, COMMANDS, FAILURE, USAGE, bad, good, run
 
-READING = ["ls", "info", "tree", "du", "cat", "stats", "diff", "verify", "convert", "reshard", "dump"]
+READING = ["ls", "info", "tree", "du", "cat", "stats", "diff", "verify", "convert", "reshard", "dump", "steps", "prune", "clean"]
 OPTIONS = ["--endpoint", "--region", "--profile", "--anonymous", "--ca-file", "--no-verify-tls"]
 SECRET = "zRnYqKc0yM1bTnSecretSecret"
 REFUSAL = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
 
 # command line with URL for the place -> what to do instead
 LOCAL_ONLY = [
-    (["convert", "a.safetensors", "URL", "--to", "orbax"], "upload"),
     (["convert", "a.safetensors", "x.npz", "--transform", "URL"], "local file"),
     (["reshard", "a.safetensors", "URL"], "upload"),
     (["cat", "a.safetensors", "odd", "--raw", "-o", "URL"], "pipe standard output"),

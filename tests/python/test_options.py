@@ -21,13 +21,14 @@ NAMES = {
         "resources": "threads",
         "observer": None,  # exceptions and progress say what happens
         "progress": "progress",
-        "store": None,  # saves take local paths only
+        "store": "storage_options",
         "cancel": None,  # Ctrl-C, and PendingSave.cancel
         "if_exists": "overwrite",
         "custom_metadata": "metadata",
     },
     # aggregate_filename is for the old checkpoints of cairn.orbax.
-    "OpenOptions": {"version": "generation", "resources": "threads", "aggregate_filename": None, "store": "storage_options"},
+    "OpenOptions": {"version": "generation", "resources": "threads", "aggregate_filename": None, "store": "storage_options",
+                    "cancel": None},  # Ctrl-C
     "CheckpointManagerOptions": {
         "save_policy": None,  # should_save() and save(force=True)
         "keep_policy": None,  # delete()
@@ -44,6 +45,7 @@ NAMES = {
         "orbax": "compression",
         "resources": "threads",
         "multiprocessing": None,  # the command, in a job of several processes
+        "store": "target_storage_options",
     },
     "OrbaxTarget": {"item": "as_item"},
     "SafetensorsTarget": {"max_shard_bytes": "shard_bytes"},
@@ -55,7 +57,7 @@ NAMES = {
         "resources": "threads",
         "multiprocessing": None,  # the command, in a job of several processes
     },
-    "PruneOptions": {},
+    "PruneOptions": {"store": "storage_options"},
     "CompactOptions": {},
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",

@@ -233,7 +233,8 @@ TEST_F(S3Specs, AreRefusedByTheirPlace) {
       {"s3://bucket/%zz", "spec: \"%\""},
       {"s3+http://u:SECRET@h/bucket", "s3+http:"}};
   for (const auto& [spec, place] : cases) {
-    const std::string message = error_of([&] { (void)machine_.parse(spec); }).message();
+    const std::string message =
+        error_of([&, &text = spec] { (void)machine_.parse(text); }).message();
     EXPECT_THAT(message, HasSubstr(place)) << spec;
     EXPECT_THAT(message, Not(HasSubstr("SECRET"))) << spec;
   }
@@ -317,7 +318,9 @@ TEST_F(GcsSpecs, AreRefusedByTheirPlace) {
       {"gs:///a", "spec"},
       {"gs://bkt/a#b", "spec"}};
   for (const auto& [spec, place] : cases)
-    EXPECT_THAT(error_of([&] { (void)machine_.parse(spec); }).message(), HasSubstr(place)) << spec;
+    EXPECT_THAT(error_of([&, &text = spec] { (void)machine_.parse(text); }).message(),
+                HasSubstr(place))
+        << spec;
   EXPECT_NO_THROW((void)machine_.parse(with(
       R"("gcs_user_project":{},"gcs_request_concurrency":{},"gcs_request_retries":{},
       "experimental_gcs_rate_limiter":{},"data_copy_concurrency":{},"context":{})")));
@@ -425,7 +428,8 @@ TEST_F(HttpSpecs, AreRefusedByTheirPlace) {
       {base("/a", R"(,"http_request_retries":3)"), "/http_request_retries: "}};
   SpecMachine machine;
   for (const auto& [spec, place] : cases) {
-    const std::string message = error_of([&] { (void)machine.parse(spec); }).message();
+    const std::string message =
+        error_of([&, &text = spec] { (void)machine.parse(text); }).message();
     EXPECT_THAT(message, HasSubstr(place)) << spec;
     EXPECT_THAT(message, Not(HasSubstr("SECRET"))) << spec;
   }

@@ -66,6 +66,18 @@ bool ClaimedStore::is_own(std::string_view key) const {
   return written_.contains(key);
 }
 
+std::optional<Bytes> ClaimedStore::read(std::string_view key, ByteRange range) const {
+  auto value = base_->read(key, range);
+  if (value && !is_shared_ && !is_own(key)) refuse(key, "was added meanwhile");
+  return value;
+}
+
+std::optional<Bytes> ClaimedStore::read_at_most(std::string_view key, std::uint64_t most) const {
+  auto value = base_->read_at_most(key, most);
+  if (value && !is_shared_ && !is_own(key)) refuse(key, "was added meanwhile");
+  return value;
+}
+
 void ClaimedStore::write(std::string_view key, ByteView value) {
   if (!replace_if(key, std::nullopt, value)) refuse(key, "is written twice");
 }
@@ -112,13 +124,13 @@ std::unique_ptr<Appender> ClaimedStore::append(std::string_view key) {
   return std::make_unique<ClaimedAppender>(*this, *base_, std::string(key));
 }
 
-void ClaimedStore::check_stored(bool is_only_writer) const {
+void ClaimedStore::check_stored() const {
   const std::vector<ListEntry> stored = base_->list("");
   const std::scoped_lock lock(mutex_);
   std::size_t found = 0;
   for (const ListEntry& entry : stored) {
     const auto own = written_.find(entry.key);
-    if (own == written_.end() && is_only_writer) refuse(entry.key, "was added meanwhile");
+    if (own == written_.end() && !is_shared_) refuse(entry.key, "was added meanwhile");
     if (own == written_.end()) continue;
     if (own->second != entry.size) refuse(entry.key, "has been replaced");
     ++found;

@@ -4,6 +4,7 @@
 
 #include <cairn/kvstore/routing_store.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,12 +23,14 @@ class ClaimedStore final : public RoutingStore {
  public:
   explicit ClaimedStore(StorePtr base) : base_(std::move(base)) {}
 
+  // From now on, values of other processes of this save may be read.
+  void share() { is_shared_ = true; }
   // Replaces a value that was written here with `before`. Throws unavailable if it is no longer
   // that value.
   void rewrite(std::string_view key, ByteView before, ByteView value);
   // Lists the store. Throws unavailable if a value that was written here is missing or has another
-  // size; if `is_only_writer`, also if there are others.
-  void check_stored(bool is_only_writer) const;
+  // size; if it is not shared, also if there are others.
+  void check_stored() const;
   // Removes the values that were written here, all but one.
   void remove_written(std::string_view but);
   // Notes a value that was written here.
@@ -42,6 +45,9 @@ class ClaimedStore final : public RoutingStore {
   StoreListing list_values(std::string_view prefix, std::size_t most) const override {
     return base_->list_values(prefix, most);
   }
+  // Throw unavailable for a value that another save has stored.
+  std::optional<Bytes> read(std::string_view key, ByteRange range) const override;
+  std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override;
   void write(std::string_view key, ByteView value) override;
   void remove(std::string_view key) override;
   void remove_all(const std::vector<std::string>& keys) override;
@@ -57,6 +63,7 @@ class ClaimedStore final : public RoutingStore {
   [[noreturn]] void refuse(std::string_view key, std::string_view why) const;
 
   StorePtr base_;
+  std::atomic<bool> is_shared_{false};
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t, std::less<>> written_;  // key -> size in bytes
 };

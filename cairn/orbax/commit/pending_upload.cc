@@ -110,7 +110,7 @@ bool PendingUpload::has_own_records() const {
 }
 
 void PendingUpload::commit(const std::function<void()>& write_metadata, SyncedFiles* /*synced*/) {
-  store_->check_stored(!is_shared_);
+  store_->check_stored();
   throw_if_cancelled();
   const CancellationScope too_late{Cancellation()};
   write_metadata();

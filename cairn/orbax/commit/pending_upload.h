@@ -44,7 +44,10 @@ class PendingUpload final : public PendingPlace {
   [[nodiscard]] OutputFolder folder() const override { return {store_, url_}; }
   [[nodiscard]] std::string target() const override { return url_; }
   [[nodiscard]] bool is_in_place() const override { return true; }
-  void leave_if_not_committed() override { leave_ = is_shared_ = true; }
+  void leave_if_not_committed() override {
+    leave_ = is_shared_ = true;
+    store_->share();
+  }
   void remove_if_not_committed() override { leave_ = false; }
   [[nodiscard]] bool is_taken() override;
   void write_record(std::string_view name, std::string_view text) override;

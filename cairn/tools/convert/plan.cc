@@ -255,10 +255,11 @@ void check_capacity(const Checkpoint& source, const std::string& target, const C
                     const Compression& compression) {
   const bool compressed =
       is_orbax_format(plan.report.format) && compression.method != Compression::kNone;
+  if (!is_store_url(target)) {
+    check_space(target, plan.report.bytes, compressed ? Packing::kCompressed : Packing::kRaw);
+    if (plan.items) check_space(target, plan.items->copied_bytes, Packing::kRaw);
+  }
   for (const std::size_t index : plan.indices) check_dense(source.tensors()[index]);
-  if (is_store_url(target)) return;
-  check_space(target, plan.report.bytes, compressed ? Packing::kCompressed : Packing::kRaw);
-  if (plan.items) check_space(target, plan.items->copied_bytes, Packing::kRaw);
 }
 
 ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,

@@ -110,7 +110,7 @@ void save_as(TargetFormat format, const std::string& path, const Tree& tree,
       return with_cancellation(Cancellation(options.cancel, options.save_timeout), where,
                                [&] { save_file(format, where, tree, options); });
   }
-  chosen.reuse_from = normal_path(options.reuse_from);
+  chosen.reuse_from = local_path(options.reuse_from);
   save_orbax(where, tree, chosen);
 }
 

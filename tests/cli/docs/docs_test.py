@@ -45,7 +45,7 @@ UNCHECKED = {
     ("docs/architecture.md", "w: chunk 0.0"): "a message; the names in it are the reader's",
     ("docs/architecture.md", "/d/ckpt.orbax"): "a message; the names in it are the reader's",
     ("docs/object-stores.md", "cairn ls s3://"): "needs a store: tests/interop/stores/test_commands.py has one",
-    ("docs/object-stores.md", "cairn.save("): "needs a store: tests/interop/stores/test_save.py has one",
+    ("docs/object-stores.md", "import cairn\n\ncairn.save("): "needs a store: tests/interop/stores/test_store_saves.py has one",
     ("docs/object-stores.md", "cairn convert ckpt s3://"): "needs a store: tests/interop/stores/test_write_formats.py has one",
     ("docs/formats/ocdbt.md", "0         4"): "a drawing",
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",

@@ -188,3 +188,20 @@ def test_a_reader_cannot_write(s3):
 def test_places_that_cannot_be_written(url):
     with pytest.raises((NotImplementedError, ValueError), match="can only be read|bucket cannot"):
         cairn.save(url, small_tree(1))
+
+
+def test_a_manager_of_python(store):
+    options = {"storage_options": options_of(store)}
+    with cairn.CheckpointManager(store.url, max_to_keep=2, best_metric="loss", **options) as run:
+        for step in (1, 2, 3):
+            assert run.save(step, small_tree(step), metrics={"loss": float(step)})
+        run.wait_until_finished()
+        assert run.all_steps() == [2, 3]
+        assert run.best_step() == 3
+        assert is_tree(run.restore(3), 3)
+    with cairn.CheckpointManager(store.url, **options) as again:
+        assert again.latest_step() == 3
+        again.delete(2)
+        assert again.all_steps() == [3]
+    assert is_tree(cairn.load(store.url, **options), 3)
+    assert [row["step"] for row in cairn.steps(store.url, **options)] == [3]
