@@ -109,6 +109,7 @@ void StoreOutput::commit(ByteView index) {
 
 void StoreOutput::remove_old(const std::vector<std::string>& urls) {
   std::vector<std::string> keys;
+  keys.reserve(urls.size());
   for (const std::string& url : urls) keys.push_back(place_.key_of(url));
   if (keys.empty()) return;
   const CancellationScope scope{Cancellation()};

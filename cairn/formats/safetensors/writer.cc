@@ -368,11 +368,14 @@ class StoredOutput {
 
 }  // namespace
 
+// The interface takes a copy.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 std::vector<std::string> write_safetensors(const std::string& path,
                                            std::vector<TensorSource> tensors, const FetchFn& fetch,
                                            const SafetensorsWriteOptions& options) {
   return write_safetensors(OutputPlace(path, options.store), tensors, fetch, options);
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 std::vector<std::string> write_safetensors(const OutputPlace& place,
                                            const std::vector<TensorSource>& tensors,

@@ -28,9 +28,10 @@ std::string key_of(std::string_view folder, std::string_view name) {
   return std::string(folder) + "/" + std::string(name);
 }
 
-std::chrono::system_clock::time_point at(std::int64_t ns) {
-  using Time = std::chrono::system_clock::time_point;
-  return Time(std::chrono::duration_cast<Time::duration>(std::chrono::nanoseconds(ns)));
+std::chrono::system_clock::time_point clock_time(std::int64_t ns) {
+  using Clock = std::chrono::system_clock;
+  return Clock::time_point(
+      std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(ns)));
 }
 
 class StoreRoot final : public RunRoot {
@@ -186,11 +187,11 @@ class StoreRoot final : public RunRoot {
           store_->read_at_most(key_of(name, kCheckpointMetadataFile), kMaxMetadataFile);
       return text ? parse_checkpoint_metadata(as_text(*text)).commit_time_ns : std::nullopt;
     });
-    if (recorded && recorded.value()) return at(*recorded.value());
+    if (recorded && recorded.value()) return clock_time(*recorded.value());
     std::int64_t newest = 0;
     for (const StoredValue& value : store_->list_values(name + "/", SIZE_MAX).values)
       newest = std::max(newest, value.modified_ns);
-    return at(newest);
+    return clock_time(newest);
   }
 
   StorePtr store_;

@@ -308,6 +308,7 @@ void write_index(ByteTarget& file, const Index& index, std::size_t shards) {
 // The data files and their sizes.
 std::vector<OutputFile> files_of(const std::vector<std::string>& paths, const Layout& layout) {
   std::vector<OutputFile> files;
+  files.reserve(paths.size());
   for (const std::string& path : paths) files.push_back({path, 0});
   for (const Stored& stored : layout.stored())
     files[stored.file].size += static_cast<std::uint64_t>(stored.entry->size);
