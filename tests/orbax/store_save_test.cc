@@ -1,6 +1,7 @@
 // store_save_test.cc -- checkpoints that are written to a store: what they hold, what a fault or a
 // second writer at any request leaves, and what is replaced.
 #include <cairn/cairn.h>
+#include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/kvstore/memory_names.h>
 #include <cairn/orbax/checkpointer.h>
 #include <cairn/orbax/commit/in_store.h>
@@ -228,6 +229,18 @@ TEST(StoreSave, OfTwoSavesOneWins) {
     EXPECT_EQ(verify(url).verdict(), Verdict::kGood);
     if (!store->interrupted()) break;
   }
+}
+
+TEST(StoreSave, WhatEndsMeanwhileIsNotRemovedAsALeftover) {
+  const std::string url = "memory://" + fresh_name() + "/run/1";
+  const StorePtr store = open_store(url);
+  store->write("_CHECKPOINT_METADATA",
+               as_bytes(R"({"init_timestamp_nsecs": 5, "commit_timestamp_nsecs": null})"));
+  const FolderPtr seen = StoreFolder::open(store, url);
+  ASSERT_TRUE(is_unfinished(*seen));
+  save_orbax(url, run_tree(1));
+  EXPECT_THAT([&] { (void)claim_in_store(*store, "", *seen); }, FailsWith(Code::kUnavailable, ""));
+  EXPECT_EQ(first_value(url), 1);
 }
 
 TEST(StoreSave, ReplacesOnlyWhatItMay) {

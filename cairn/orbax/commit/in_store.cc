@@ -7,11 +7,20 @@
 #include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
+
+// The record of a save that began at that time.
+std::string begun_record(std::int64_t init_time_ns) {
+  CheckpointMetadata begun;
+  begun.init_time_ns = init_time_ns;
+  return checkpoint_metadata_text(begun);
+}
 
 // Makes readers that do not ask for the marker take the checkpoint for unfinished.
 void forget_commit_time(KvStore& store, const std::string& record) {
@@ -19,9 +28,8 @@ void forget_commit_time(KvStore& store, const std::string& record) {
   if (!text) return;
   const auto metadata = try_call([&] { return parse_checkpoint_metadata(as_text(*text)); });
   if (metadata && is_unfinished(metadata.value())) return;
-  CheckpointMetadata unfinished;
-  unfinished.init_time_ns = metadata ? metadata.value().init_time_ns.value_or(0) : 0;
-  const std::string without = checkpoint_metadata_text(unfinished);
+  const std::string without =
+      begun_record(metadata ? metadata.value().init_time_ns.value_or(0) : 0);
   store.write(record, as_bytes(without));
 }
 
@@ -33,10 +41,21 @@ bool is_unfinished(const FolderHandle& folder) {
   const auto is_unwritten = [](const FolderEntry& entry) { return is_temporary_name(entry.name); };
   if (std::ranges::all_of(folder.entries(folder.path()), is_unwritten)) return true;
   const auto metadata = try_call([&] {
-    return parse_checkpoint_metadata(
-        as_text(folder.read_text(join(folder.path(), kCheckpointMetadataFile), kMaxMetadataFile)));
+    return read_checkpoint_metadata(folder, join(folder.path(), kCheckpointMetadataFile));
   });
   return metadata && is_unfinished(metadata.value());
+}
+
+std::string claim_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen) {
+  std::string text = begun_record(now_ns());
+  const std::string record = join(seen.path(), kCheckpointMetadataFile);
+  std::optional<Buffer> before;
+  if (seen.file_size(record)) before = seen.read_text(record, kMaxMetadataFile);
+  const auto expected = before ? std::optional<ByteView>(*before) : std::nullopt;
+  if (store.replace_if(folder + std::string(kCheckpointMetadataFile), expected, as_bytes(text)))
+    return text;
+  throw Error(Code::kUnavailable,
+              record + ": has been replaced; another save writes to the same place");
 }
 
 void remove_in_store(KvStore& store, const std::string& folder) {

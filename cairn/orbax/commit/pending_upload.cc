@@ -8,11 +8,9 @@
 #include <cairn/orbax/commit/in_store.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
-#include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
@@ -66,17 +64,7 @@ void PendingUpload::clear_target(IfExists if_exists) {
 }
 
 void PendingUpload::claim(const FolderHandle& old) {
-  CheckpointMetadata begun;
-  begun.init_time_ns = now_ns();
-  std::string text = checkpoint_metadata_text(begun);
-  const std::string record = join(url_, kCheckpointMetadataFile);
-  std::optional<Buffer> before;
-  if (old.file_size(record)) before = old.read_text(record, kMaxMetadataFile);
-  const auto expected = before ? std::optional<ByteView>(*before) : std::nullopt;
-  if (!base_->replace_if(kCheckpointMetadataFile, expected, as_bytes(text)))
-    throw Error(Code::kUnavailable, record +
-                                        ": has been replaced; another save writes to the same "
-                                        "place");
+  std::string text = claim_in_store(*base_, "", old);
   store_->note(kCheckpointMetadataFile, text.size());
   records_.insert_or_assign(std::string(kCheckpointMetadataFile), std::move(text));
 }

@@ -132,7 +132,9 @@ class StoreRoot final : public RunRoot {
       const auto removed = try_call([&] {
         if (mark == std::string::npos && presence(name, rule) != StepPresence::kUncommitted)
           return false;
-        check_leftover_in_store(open_step(name));
+        const FolderPtr step = open_step(name);
+        check_leftover_in_store(step);
+        (void)claim_in_store(*store_, name + "/", *step);  // its save may end only now
         remove_in_store(*store_, name + "/");
         return true;
       });

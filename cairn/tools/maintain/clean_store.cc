@@ -63,8 +63,11 @@ CleanedPath clean_folder(const std::string& url, CleanMode mode, ForeignFiles fo
   const StorePtr store = open_store(url, options);
   for (const ListEntry& entry : store->list("")) done.bytes += entry.size;
   const auto removed = try_call([&] {
-    orbax::check_leftover_in_store(StoreFolder::open(store, url), foreign);
-    if (mode == CleanMode::kRemove) orbax::remove_in_store(*store, "");
+    const FolderPtr folder = StoreFolder::open(store, url);
+    orbax::check_leftover_in_store(folder, foreign);
+    if (mode == CleanMode::kShow) return true;
+    (void)orbax::claim_in_store(*store, "", *folder);  // its save may end only now
+    orbax::remove_in_store(*store, "");
     return true;
   });
   if (!removed) set_refused(done, removed.error());
