@@ -84,10 +84,10 @@ bool is_muted();
 bool print_last_error(std::string_view who);
 
 // A progress bar on standard error with bytes per second and time left; for object stores also with
-// the bytes on the network and the requests. It appears if standard error is a terminal and the work
-// lasts longer than a second. With --progress=always it appears at once; if standard error is not a
-// terminal, as one line a second. The destructor erases the bar. `update` may be called from any
-// thread.
+// the bytes on the network and the requests. It appears if standard error is a terminal and the
+// work lasts longer than a second. With --progress=always it appears at once; if standard error is
+// not a terminal, as one line a second. The destructor erases the bar. `update` may be called from
+// any thread.
 class ProgressBar {
  public:
   explicit ProgressBar(std::string label);

@@ -57,8 +57,8 @@ struct StepFolder {
 // of a step; with kCommitMarker and its marker, or with `allow_legacy_atomic_rename` not
 // unfinished. A symbolic link to a directory counts, too. A step may lack files:
 // CheckpointManager::all_steps() has the complete ones. Reads names only. Throws not_found if the
-// directory is missing. In a store, only steps with the marker count, also those of saves that wrote
-// none if the URL is not one of gs:// and nothing says that they are unfinished.
+// directory is missing. In a store, only steps with the marker count. Elsewhere
+// than on gs:// a step without it counts, too, if nothing says that it is unfinished.
 std::vector<StepFolder> list_step_folders(const std::string& directory,
                                           const StepNameFormat& format = {},
                                           CommitProtocol protocol = CommitProtocol::kAtomicRename,

@@ -186,12 +186,12 @@ struct ConvertReport {
   // methods and formats.
   CompressionReport compression;
 };
-// Writes `source` to `target`, a path or a URL of a bucket. No leaf is lost silently. Throws invalid_argument,
-// naming the leaf, if the target cannot hold a leaf (unless skip_unsupported is set), if it can
-// hold none of the selected leaves, if two leaves have the same name after renaming, or if a name
-// would be a leaf and a container of leaves. Throws not_found, before anything is written, if
-// include and exclude select nothing of a checkpoint that has leaves. Throws already_exists as
-// IfExists says.
+// Writes `source` to `target`, a path or a URL of a bucket. No leaf is lost silently. Throws
+// invalid_argument, naming the leaf, if the target cannot hold a leaf (unless skip_unsupported is
+// set), if it can hold none of the selected leaves, if two leaves have the same name after
+// renaming, or if a name would be a leaf and a container of leaves. Throws not_found, before
+// anything is written, if include and exclude select nothing of a checkpoint that has leaves.
+// Throws already_exists as IfExists says.
 //
 // Items of an Orbax checkpoint that was opened without OpenOptions::item: an Orbax target gets the
 // same items. Pytrees are written as `options` says; all other items are copied byte for byte, if

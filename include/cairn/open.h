@@ -35,17 +35,17 @@ std::unique_ptr<Checkpoint> open(const std::string& path, const OpenOptions& opt
 // Opens a checkpoint as open() and reads everything into memory, as Checkpoint::load.
 Tree load(const std::string& path, const OpenOptions& options = {});
 
-// Saves a tree at a local path or a URL (the files of other formats than Orbax: s3://, gs://), in the
-// format of its extension (save_format_of):
+// Saves a tree at a local path or a URL (s3://, gs://), in the format of its extension
+// (save_format_of):
 //   *.safetensors, *.npz   the arrays and numbers, under names like "params.dense.kernel"
 //   *.msgpack              the state of flax (MsgpackDialect::kFlaxState)
 //   no known extension     a folder: an Orbax checkpoint, as save_orbax
 // It appears complete or not at all. For a file, only these options count, and others are
-// invalid_argument: if_exists, resources, store, progress, save_timeout, cancel; for safetensors also
-// custom_metadata, whose entries become those of __metadata__ (a value that is not a string: its
-// JSON). Throws invalid_argument for the extension of a file of another program (.pt, .h5, ...) and
-// for a leaf that the format cannot hold, unimplemented for a TensorFlow checkpoint (.index), and
-// else as save_orbax.
+// invalid_argument: if_exists, resources, store, progress, save_timeout, cancel; for safetensors
+// also custom_metadata, whose entries become those of __metadata__ (a value that is not a string:
+// its JSON). Throws invalid_argument for the extension of a file of another program (.pt, .h5, ...)
+// and for a leaf that the format cannot hold, unimplemented for a TensorFlow checkpoint (.index),
+// and else as save_orbax.
 void save(const std::string& path, const Tree& tree, const SaveOptions& options = {});
 // The same in a given format, whatever the extension. kOrbaxZarr3 sets use_zarr3, kOrbaxFiles
 // clears use_ocdbt.

@@ -37,7 +37,8 @@ struct PieceWriterOptions {
 };
 
 // Fetches and writes all placements in their order. A target that does not take any order gets the
-// bytes from front to back, if its placements are in the order of their offsets. Throws what `fetch` or the files throw.
+// bytes from front to back, if its placements are in the order of their offsets. Throws what
+// `fetch` or the files throw.
 void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,
                   const PieceWriterOptions& options);
 

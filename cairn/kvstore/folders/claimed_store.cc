@@ -9,8 +9,8 @@
 namespace cairn::inline v0 {
 namespace {
 
-// A value of up to kSmallValue is stored with one conditional write. A larger one is passed on as it
-// comes, to a name that nobody else uses: a data file, or a chunk.
+// A value of up to kSmallValue is stored with one conditional write. A larger one is passed on as
+// it comes, to a name that nobody else uses: a data file, or a chunk.
 class ClaimedAppender final : public Appender {
  public:
   ClaimedAppender(ClaimedStore& store, KvStore& base, std::string key)

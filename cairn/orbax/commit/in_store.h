@@ -12,9 +12,10 @@ namespace cairn::inline v0::orbax {
 // has a start time but no commit time, no handlers and no marker.
 bool is_unfinished(const FolderHandle& folder);
 
-// Replaces the record of an unfinished or older checkpoint by one of a save that has just begun, and
-// returns that. Whoever would commit or remove what `seen` shows then finds another record.
-// `folder` as in remove_in_store(). Throws unavailable if the record is no longer the one in `seen`.
+// Replaces the record of an unfinished or older checkpoint by one of a save that has just begun,
+// and returns that. Whoever would commit or remove what `seen` shows then finds another record.
+// `folder` as in remove_in_store(). Throws unavailable if the record is no longer the one in
+// `seen`.
 std::string claim_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen);
 
 // Removes the values of a checkpoint: all keys that begin with `folder`, which is "" or ends in

@@ -1,5 +1,5 @@
-// pending_upload.h -- PendingUpload, a checkpoint that is written to a store. A store has no folders
-// to rename, so it is written in place, as Orbax writes to gs:// (in_place.h):
+// pending_upload.h -- PendingUpload, a checkpoint that is written to a store. A store has no
+// folders to rename, so it is written in place, as Orbax writes to gs:// (in_place.h):
 //
 //   <target>/_CHECKPOINT_METADATA   first, with the start time alone: it claims the place
 //   <target>/...                    the items

@@ -24,10 +24,10 @@ FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path);
 // files with names that begin with it are written, too. kFolder: a folder, or what it replaces.
 enum class Written : std::uint8_t { kPath, kFilesBeside, kFolder };
 void check_outside_source(const Checkpoint& checkpoint, const std::string& path, Written written);
-// The same for a URL `path`, of a file or of a TensorFlow prefix: throws invalid_argument if it lies
-// in the checkpoint, and already_exists if the files that are written would replace those that are
-// read, before all is read. A single file is replaced at the end, so it may be the whole checkpoint.
-// URLs are compared as texts.
+// The same for a URL `path`, of a file or of a TensorFlow prefix: throws invalid_argument if it
+// lies in the checkpoint, and already_exists if the files that are written would replace those that
+// are read, before all is read. A single file is replaced at the end, so it may be the whole
+// checkpoint. URLs are compared as texts.
 void check_apart_in_store(const Checkpoint& checkpoint, const std::string& path, Written written);
 // Throws invalid_argument if the checkpoint, or a part of it that is behind a link, lies in the
 // folder `path`, which is to be removed before the checkpoint is read.

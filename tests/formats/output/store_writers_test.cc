@@ -1,5 +1,5 @@
-// store_writers_test.cc -- files of each format are written to a store: the bytes are those of local
-// files. The store fails at every request, or two saves write at once: readers find the old
+// store_writers_test.cc -- files of each format are written to a store: the bytes are those of
+// local files. The store fails at every request, or two saves write at once: readers find the old
 // checkpoint, the new one, or an error.
 #include <cairn/array/box.h>
 #include <cairn/cairn.h>

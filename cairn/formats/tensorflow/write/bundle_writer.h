@@ -44,10 +44,10 @@ struct BundleWriteOptions {
   ProgressFn progress = {};
 };
 
-// Writes the bundle, whose prefix is the path of the place; each process writes its share. Returns the paths: the data files, then the
-// index. After the new checkpoint is in place, it removes the files of the replaced one that the
-// new one lacks. Throws invalid_argument for two sources with the same key, and for a number of
-// strings that differs from the shape.
+// Writes the bundle, whose prefix is the path of the place; each process writes its share. Returns
+// the paths: the data files, then the index. After the new checkpoint is in place, it removes the
+// files of the replaced one that the new one lacks. Throws invalid_argument for two sources with
+// the same key, and for a number of strings that differs from the shape.
 std::vector<std::string> write_bundle(const OutputPlace& place,
                                       const std::vector<BundleSource>& sources,
                                       const BundlePlan& plan, const FetchFn& fetch,

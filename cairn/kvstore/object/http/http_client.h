@@ -30,7 +30,8 @@ struct HttpFile {
 };
 
 // Follows redirects: at most five, and none from https:// to http://. A redirect that only adds a
-// slash leads to a folder, so there is no file. Refuses answers that are encoded. Errors name the URL. Safe to use from many threads.
+// slash leads to a folder, so there is no file. Refuses answers that are encoded. Errors name the
+// URL. Safe to use from many threads.
 class HttpClient {
  public:
   explicit HttpClient(const HttpConnection& connection);
