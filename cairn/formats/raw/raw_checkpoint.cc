@@ -254,7 +254,7 @@ void RawCheckpoint::check_whole(const RawSlice& slice) const {
                [&] {
                  if (array.stream) array.stream->check_whole(files_);
                  if (!array.checksum || checksum_ok(slice)) return;
-                 check_checksum(array, checksum_of(executor(), files_, array));
+                 check_checksum(array, checksum_of(executor(), files_, array, memory_));
                  checksum_ok(slice) = true;
                });
 }
@@ -321,7 +321,8 @@ RawContents RawCheckpoint::contents() const {
           .slices = slices_,
           .files = files_,
           .notes = notes_,
-          .executor = executor()};
+          .executor = executor(),
+          .memory = memory_};
 }
 
 }  // namespace cairn::inline v0

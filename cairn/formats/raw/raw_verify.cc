@@ -3,13 +3,12 @@
 
 #include <cairn/base/checksum.h>
 #include <cairn/base/work_partition.h>
+#include <cairn/formats/raw/scratch_pool.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -20,18 +19,6 @@ namespace {
 
 constexpr std::uint64_t kPiece = std::uint64_t{8} << 20U;
 constexpr std::uint64_t kStreamPiece = std::uint64_t{1} << 20U;
-
-// Combines the checksums of pieces into the checksum of all `size` bytes.
-std::uint32_t combined(Executor& executor, const ChecksumKind& kind, std::uint64_t size,
-                       const std::function<std::uint32_t(std::uint64_t, std::uint64_t)>& of_piece) {
-  std::vector<std::uint32_t> pieces((size + kPiece - 1) / kPiece);
-  const auto length = [&](std::size_t i) { return std::min(kPiece, size - i * kPiece); };
-  executor.for_each(pieces.size(),
-                    [&](std::size_t i) { pieces[i] = of_piece(i * kPiece, length(i)); });
-  std::uint32_t crc = 0;
-  for (std::size_t i = 0; i < pieces.size(); ++i) crc = kind.combine(crc, pieces[i], length(i));
-  return crc;
-}
 
 // A finding for a slice that could not be checked.
 Finding finding_of(const RawContents& contents, std::size_t slice, std::uint64_t offset, Code code,
@@ -58,7 +45,7 @@ struct Piece {
 class Check {
  public:
   Check(const RawContents& contents, WorkShare share, const ProgressFn& progress)
-      : c_(contents), share_(share), progress_(progress) {}
+      : c_(contents), share_(share), progress_(progress), scratch_(kPiece, contents.memory) {}
 
   VerifyPart run() {
     if (share_.index == 0) {
@@ -129,8 +116,8 @@ class Check {
 
   void read_piece(std::size_t p) {
     const Piece& piece = pieces_[p];
-    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(piece.run.length);
-    const MutableByteView view(bytes.get(), piece.run.length);
+    ScratchPool::Loan scratch(scratch_);
+    const MutableByteView view(scratch.data(), piece.run.length);
     const auto result = try_call([&] {
       c_.files[piece.run.file].read_into(piece.run.offset, view);
       return true;
@@ -194,6 +181,7 @@ class Check {
   const RawContents& c_;
   WorkShare share_;
   const ProgressFn& progress_;
+  ScratchPool scratch_;  // many pieces wait for a store at the same time
   VerifyPart part_;
   std::vector<Piece> pieces_;  // by slice, then in order
   // parallel to pieces_: the error, if it could not be read
@@ -207,14 +195,22 @@ class Check {
 
 }  // namespace
 
-std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
-                          const RawArray& array) {
-  return combined(executor, *array.checksum->kind, array.stored_bytes(),
-                  [&](std::uint64_t offset, std::uint64_t length) {
-                    const auto bytes = std::make_unique_for_overwrite<std::byte[]>(length);
-                    read_raw_bytes(files, array, offset, {bytes.get(), length});
-                    return array.checksum->kind->of({bytes.get(), length});
-                  });
+std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array,
+                          std::uint64_t memory) {
+  const ChecksumKind& kind = *array.checksum->kind;
+  const std::uint64_t size = array.stored_bytes();
+  std::vector<std::uint32_t> pieces((size + kPiece - 1) / kPiece);
+  const auto length = [&](std::size_t i) { return std::min(kPiece, size - i * kPiece); };
+  ScratchPool scratch(std::min(kPiece, size), memory);
+  executor.for_each(pieces.size(), [&](std::size_t i) {
+    ScratchPool::Loan loan(scratch);
+    const MutableByteView bytes(loan.data(), length(i));
+    read_raw_bytes(files, array, i * kPiece, bytes);
+    pieces[i] = kind.of(bytes);
+  });
+  std::uint32_t crc = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) crc = kind.combine(crc, pieces[i], length(i));
+  return crc;
 }
 
 void check_checksum(const RawArray& array, std::uint32_t of_array) {

@@ -12,9 +12,9 @@
 namespace cairn::inline v0 {
 
 // Computes the checksum of an array's runs as they are in its files, with several threads. The
-// array must have a checksum.
-std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files,
-                          const RawArray& array);
+// array must have a checksum. Uses at most `memory` bytes, but at least one piece of 8 MiB.
+std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array,
+                          std::uint64_t memory);
 
 // Throws data_loss unless `of_array`, the computed checksum of the array's bytes, matches the
 // stored one.
@@ -28,6 +28,7 @@ struct RawContents {
   const std::vector<File>& files;
   const std::vector<Finding>& notes;  // found while opening
   Executor& executor;
+  std::uint64_t memory;  // the most bytes that are in use for reading, but at least one piece
 
   [[nodiscard]] const TensorInfo& tensor(std::size_t slice) const {
     return tensors[slices[slice].tensor];

@@ -22,14 +22,11 @@ std::string metadata_of(const Directory& parent, const std::string& name) {
 void forget_commit(const Directory& parent, const std::string& name) {
   const std::string file = metadata_of(parent, name);
   if (!file_exists(file)) return;
-  const auto metadata = try_call([&] { return read_checkpoint_metadata(file); });
-  if (metadata && is_unfinished(metadata.value())) return;
-  CheckpointMetadata unfinished;
-  unfinished.init_time_ns = metadata ? metadata.value().init_time_ns.value_or(0) : 0;
+  const auto text = uncommitted_text(try_call([&] { return read_checkpoint_metadata(file); }));
+  if (!text) return;
   // A full disk must not prevent the removal, which makes room.
   (void)try_call([&] {
-    write_pending_file(parent.path_of(name), kCheckpointMetadataFile,
-                       checkpoint_metadata_text(unfinished));
+    write_pending_file(parent.path_of(name), kCheckpointMetadataFile, *text);
     return true;
   });
 }

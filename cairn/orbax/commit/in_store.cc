@@ -15,22 +15,13 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-// The record of a save that began at that time.
-std::string begun_record(std::int64_t init_time_ns) {
-  CheckpointMetadata begun;
-  begun.init_time_ns = init_time_ns;
-  return checkpoint_metadata_text(begun);
-}
-
 // Makes readers that do not ask for the marker take the checkpoint for unfinished.
-void forget_commit_time(KvStore& store, const std::string& record) {
+void forget_stored_commit(KvStore& store, const std::string& record) {
   const auto text = store.read_at_most(record, kMaxMetadataFile);
   if (!text) return;
-  const auto metadata = try_call([&] { return parse_checkpoint_metadata(as_text(*text)); });
-  if (metadata && is_unfinished(metadata.value())) return;
-  const std::string without =
-      begun_record(metadata ? metadata.value().init_time_ns.value_or(0) : 0);
-  store.write(record, as_bytes(without));
+  const auto without =
+      uncommitted_text(try_call([&] { return parse_checkpoint_metadata(as_text(*text)); }));
+  if (without) store.write(record, as_bytes(*without));
 }
 
 }  // namespace
@@ -47,7 +38,9 @@ bool is_unfinished(const FolderHandle& folder) {
 }
 
 std::string claim_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen) {
-  std::string text = begun_record(now_ns());
+  CheckpointMetadata begun;
+  begun.init_time_ns = now_ns();
+  std::string text = checkpoint_metadata_text(begun);
   const std::string record = join(seen.path(), kCheckpointMetadataFile);
   std::optional<Buffer> before;
   if (seen.file_size(record)) before = seen.read_text(record, kMaxMetadataFile);
@@ -73,7 +66,7 @@ void remove_in_store(KvStore& store, const std::string& folder) {
     else
       rest.push_back(entry.key);
   }
-  if (has_record) forget_commit_time(store, record);
+  if (has_record) forget_stored_commit(store, record);
   store.remove_all(rest);
   if (has_record) store.remove(record);
 }

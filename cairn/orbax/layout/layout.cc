@@ -1,20 +1,19 @@
 // layout.cc -- detects the kind of checkpoint in a directory.
 #include <cairn/orbax/layout/layout.h>
 
-#include <cairn/base/json/json.h>
+#include <cairn/base/errors.h>
 #include <cairn/io/file.h>
 #include <cairn/io/temporary_name.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/completeness.h>
-#include <cairn/orbax/layout/item_kinds.h>
-#include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/layout/detect.h>
 #include <cairn/orbax/layout/records.h>
 #include <cairn/orbax/layout/retry.h>
+#include <cairn/orbax/layout/unfinished.h>
 
 #include <algorithm>
-#include <charconv>
+#include <array>
 #include <filesystem>
-#include <set>
 #include <system_error>
 
 namespace cairn::inline v0::orbax {
@@ -26,9 +25,6 @@ namespace fs = std::filesystem;
 constexpr const char* kEmptyStep = "the folder is empty (Orbax counts it as a step)";
 constexpr const char* kNoCheckpoint = "the folder holds no checkpoint";
 constexpr std::size_t kMaxListedSteps = 20;  // the maximum number of steps in messages
-// The maximum number of folders that a search for arrays visits in a directory without metadata.
-constexpr std::size_t kMaxFoldersLookedAt = 2000;
-
 // How often a directory is looked at that others change meanwhile.
 constexpr int kMaxLooks = 6;
 
@@ -45,270 +41,6 @@ void watch_markers(const FolderHandle& folder) {
         return folder.exists(join(folder.path(), name));
       }))
     folder.watch(kMarkersAbove);
-}
-
-bool is_temporary(std::string_view name) {
-  return name.find(kTemporaryMark) != std::string_view::npos;
-}
-
-bool is_partial(std::string_view name) {
-  return name.ends_with(kPartialMark) || name.find(kPendingMark) != std::string_view::npos;
-}
-
-bool is_empty(const Listing& listing) { return listing.files.empty() && listing.folders.empty(); }
-
-bool has_array_metadata(const Listing& listing) {
-  return listing.has_file(".zarray") || listing.has_file("zarr.json");
-}
-
-// The aggregate file is a msgpack map. TensorFlow keeps a text file of the same name, which starts
-// with a letter. Any other content is treated as a damaged map: ignoring the file would silently
-// lose the values in it.
-bool has_aggregate(const Listing& listing) {
-  if (!listing.has_file(kAggregateFile)) return false;
-  const auto first = try_call([&] {
-    std::byte byte{};
-    listing.folder->open_file(join(listing.path, kAggregateFile))
-        .read_into(0, MutableByteView(&byte, 1));
-    return std::to_integer<char>(byte);
-  });
-  return !first || first.value() < 'a' || first.value() > 'z';
-}
-
-Listing list_below(const Listing& listing, std::string_view name) {
-  return list_directory(listing.folder, join(listing.path, name));
-}
-
-// Returns true if the directory has the database of a process.
-bool has_process_database(const Listing& listing) {
-  const auto is_database = [&](const std::string& name) {
-    if (!name.starts_with(kProcessPrefix)) return false;
-    const auto listed = try_call([&] { return list_below(listing, name); });
-    if (!listed) return true;
-    const auto& [path, files, folders, handle] = listed.value();
-    return std::ranges::all_of(files, [](const auto& n) { return is_database_entry(n, false); }) &&
-           std::ranges::all_of(folders, [](const auto& n) { return is_database_entry(n, true); });
-  };
-  return std::any_of(listing.folders.begin(), listing.folders.end(), is_database);
-}
-
-// Returns true if the folder contains a file that marks it as a pytree.
-bool is_marked_item(const Listing& listing) {
-  return listing.has_file(kTreeMetadataFile) || listing.has_file(kManifestFile) ||
-         has_aggregate(listing) || has_process_database(listing);
-}
-
-bool is_marked_checkpoint(const Listing& listing) {
-  return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker);
-}
-
-// Searches the folders below for arrays, breadth first. Parameter names may contain '/', so arrays
-// can lie in deeper folders. Each folder is listed once, even if several symbolic links lead to it.
-bool has_arrays_below(const Listing& listing, const std::string& metadata_key = "") {
-  if (listing.folder == nullptr) return false;
-  std::vector<std::string> queue;
-  std::set<FileIdentity> seen;
-  const auto add = [&](const Listing& above) {
-    for (const auto& name : above.folders) queue.push_back(join(above.path, name));
-  };
-  add(listing);
-  for (std::size_t i = 0; i < queue.size() && i < kMaxFoldersLookedAt; ++i) {
-    const auto identity = listing.folder->identity(queue[i]);
-    if (!identity || !seen.insert(*identity).second) continue;
-    const Listing below = list_directory(listing.folder, queue[i]);
-    if (has_array_metadata(below) ||
-        (!metadata_key.empty() && listing.folder->exists(join(below.path, metadata_key))))
-      return true;
-    if (queue.size() < kMaxFoldersLookedAt) add(below);
-  }
-  return false;
-}
-
-std::string without_temporary_mark(std::string_view name) {
-  return std::string(name.substr(0, name.find(kTemporaryMark)));
-}
-
-// A random key item stores its array one folder level deeper.
-std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
-  for (const auto& [folder, note] : {std::pair{kJaxRandomKeyFolder, "JAX random key"},
-                                     std::pair{kNumpyRandomKeyFolder, "NumPy random state"}})
-    for (const auto& name : listing.folders)
-      if (without_temporary_mark(name) == folder)
-        return Item{item.name, join(item.path, name), ItemKind::kPytree, note, listing.folder};
-  return std::nullopt;
-}
-
-bool holds_only_folders(const Listing& listing) {
-  return std::all_of(listing.files.begin(), listing.files.end(),
-                     [](const auto& name) { return name == kCommitFile; });
-}
-
-Item look_at_item(const Listing& above, const std::string& name) {
-  Item item{without_temporary_mark(name), join(above.path, name), ItemKind::kOther, "",
-            above.folder};
-  const auto listed = try_call([&] { return list_below(above, name); });
-  if (!listed) {
-    // This may be a pytree. Opening the item reports why the folder cannot be listed, and the other
-    // items can still be opened.
-    item.kind = ItemKind::kPytree;
-    return item;
-  }
-  const Listing& listing = listed.value();
-  if (is_marked_item(listing)) {
-    item.kind = ItemKind::kPytree;
-  } else if (auto key = random_key_item(item, listing)) {
-    return *std::move(key);
-  } else if (holds_only_folders(listing) && has_arrays_below(listing)) {
-    // The item has only parameter folders: it is of the oldest kind, or its metadata is missing.
-    item.kind = ItemKind::kPytree;
-  }
-  return item;
-}
-
-std::vector<Item> look_at_items(const Listing& listing) {
-  std::vector<Item> items;
-  for (const auto& name : listing.folders) items.push_back(look_at_item(listing, name));
-  return items;
-}
-
-bool is_pytree(const Item& item) { return item.kind == ItemKind::kPytree; }
-
-// Returns why the directory at `path` is unfinished, judging by its name; "" if it is finished.
-std::string unfinished_name(const fs::path& path) {
-  for (const auto& part : path) {
-    const std::string name = part.string();
-    if (is_temporary(name))
-      return "its name has the mark of a temporary directory, '" + std::string(kTemporaryMark) +
-             "'";
-    if (is_partial(name)) return "it is a partial save that was not finalized";
-  }
-  return "";
-}
-
-// A save to a store writes to the final names, and its marker last. On gs:// Orbax asks for the
-// marker. Elsewhere a checkpoint may have been uploaded from a folder in which an older version of
-// Orbax wrote none; then it has a commit time, or no record of a save.
-std::string unfinished_in_store(const Listing& listing) {
-  if (listing.folder == nullptr || listing.folder->is_local()) return "";
-  const std::string no_marker = "there is no " + std::string(kCommitFile);
-  const bool is_recorded = listing.has_file(kCheckpointMetadataFile);
-  if (listing.path.starts_with("gs://") && (is_recorded || listing.has_file(kTreeMetadataFile)))
-    return no_marker + ", which a save to gs:// writes last";
-  if (!is_recorded || listing.has_file(kV1Marker)) return "";
-  const auto metadata = try_call([&] {
-    return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
-  });
-  const bool is_started =
-      metadata && metadata.value().init_time_ns && !metadata.value().commit_time_ns;
-  return is_started ? no_marker + ", and " + std::string(kCheckpointMetadataFile) +
-                          " has no commit time: its save has not ended"
-                    : "";
-}
-
-// Orbax judges a directory by its name only. It records the start time first, the handlers after
-// the data, and the commit time last. So a start time alone means that the data is incomplete. A
-// commit time that is merely absent does not: Orbax lists it among the metadata that may be absent.
-std::string unfinished_content(const Listing& listing) {
-  if (listing.has_file(kCommitFile)) return "";
-  if (std::string why = unfinished_in_store(listing); !why.empty()) return why;
-  if (listing.has_file(kCheckpointMetadataFile) && !listing.has_file(kV1Marker)) {
-    const auto metadata = try_call([&] {
-      return read_checkpoint_metadata(*listing.folder, join(listing.path, kCheckpointMetadataFile));
-    });
-    if (metadata && is_unfinished(metadata.value()))
-      return "its save was started but never committed: no " + std::string(kCommitFile) + ", and " +
-             std::string(kCheckpointMetadataFile) + " has no commit time and no handlers";
-  }
-  if (!listing.has_file(kManifestFile) && has_process_database(listing))
-    return "the databases of its processes were not merged: there is no " +
-           std::string(kManifestFile);
-  return "";
-}
-
-// Fills `layout` if files in the directory mark it as a checkpoint; otherwise returns false.
-bool look_at_marked(const Listing& listing, Layout& layout) {
-  const std::string& path = listing.path;
-  layout.path = path;
-  layout.folder = listing.folder;
-  layout.v1 = listing.has_file(kV1Marker);
-  if (is_marked_item(listing)) {
-    layout.kind = LayoutKind::kDirect;
-    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
-    return true;
-  }
-  if (has_array_metadata(listing)) {
-    layout.kind = LayoutKind::kZarr;
-    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
-    return true;
-  }
-  if (!is_marked_checkpoint(listing)) return false;
-  layout.kind = LayoutKind::kComposite;
-  layout.items = look_at_items(listing);
-  if (std::any_of(layout.items.begin(), layout.items.end(), is_pytree)) return true;
-  const bool parameters =
-      std::any_of(listing.folders.begin(), listing.folders.end(),
-                  [&](const auto& name) { return has_array_metadata(list_below(listing, name)); });
-  if (parameters) {
-    layout.kind = LayoutKind::kDirect;  // the oldest kind: only parameter folders
-    layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
-  }
-  return true;
-}
-
-// A composite checkpoint that is older than _CHECKPOINT_METADATA: only its items have marker files.
-// Unfinished items count only in a folder that is itself unfinished; elsewhere they are separate
-// checkpoints.
-bool look_at_unmarked(const Listing& listing, Layout& layout) {
-  const bool temporary = is_temporary(fs::path(listing.path).filename().string());
-  const auto marked = [&](const std::string& name) {
-    if (is_temporary(name) && !temporary) return false;
-    const Listing below = list_below(listing, name);
-    return is_marked_item(below) && (temporary || unfinished_content(below).empty());
-  };
-  if (std::none_of(listing.folders.begin(), listing.folders.end(), marked)) return false;
-  layout.path = listing.path;
-  layout.folder = listing.folder;
-  layout.kind = LayoutKind::kComposite;
-  layout.is_marked = false;
-  layout.items = look_at_items(listing);
-  return true;
-}
-
-// Whether a folder holds items that are not trees, in a checkpoint that is older than
-// _CHECKPOINT_METADATA.
-bool has_other_items(const Listing& listing) {
-  return std::ranges::any_of(listing.folders, [&](const std::string& name) {
-    const auto listed = try_call([&] { return list_below(listing, name); });
-    if (!listed) return false;
-    const auto& [path, files, folders, handle] = listed.value();
-    const auto is_content = [&](const std::string& file) {
-      return is_json_file(file, name) || file == kProtoItemFile;
-    };
-    return std::ranges::any_of(files, is_content) ||
-           random_key_item({.name = name, .path = path}, listed.value());
-  });
-}
-
-// Fills `layout` if `path` is a checkpoint (not a root); otherwise returns false.
-bool look_at_checkpoint(const Listing& listing, Layout& layout) {
-  return look_at_marked(listing, layout) || look_at_unmarked(listing, layout);
-}
-
-// As unfinished_content, also for the items of the checkpoint `layout`.
-std::string unfinished_part(const Layout& layout, const Listing& listing) {
-  std::string why = unfinished_content(listing);
-  for (const auto& item : layout.items) {
-    if (!why.empty()) break;
-    if (is_temporary(fs::path(item.path).filename().string()))
-      why = "its item '" + item.name + "' has the mark of a temporary directory";
-    else if (const auto listed =
-                 try_call([&] { return list_directory(listing.folder, item.path); });
-             listed && is_pytree(item) && !listing.has_file(kCommitFile)) {
-      why = unfinished_content(listed.value());
-      if (!why.empty() && !item.name.empty()) why.insert(0, item.path + ": ");
-    }
-  }
-  return why;
 }
 
 std::string refuse_text(const std::string& path, const std::string& why) {
@@ -447,7 +179,7 @@ bool is_root(const Listing& root, const std::vector<Step>& steps) {
 }
 
 void require_committed(Layout& layout, const Listing& listing, const OpenOptions& options) {
-  layout.uncommitted = unfinished_name(fs::path(layout.path));
+  layout.uncommitted = unfinished_name(layout.path);
   if (layout.uncommitted.empty()) layout.uncommitted = unfinished_part(layout, listing);
   if (!layout.uncommitted.empty() && !options.allow_uncommitted)
     throw Error(Code::kFailedPrecondition, refuse_text(layout.path, layout.uncommitted));
@@ -589,79 +321,6 @@ std::optional<Layout> look_once(const std::string& path, const OpenOptions& opti
 }
 
 }  // namespace
-
-bool is_item_file(std::string_view name) {
-  for (const auto known : {kTreeMetadataFile, kCheckpointMetadataFile, kShardingFile, kStringsFile,
-                           kAggregateFile, kCommitFile, kV1Marker, kDeletionFile})
-    if (name == known) return true;
-  return false;
-}
-
-bool is_database_entry(std::string_view name, bool is_folder) {
-  if (is_folder)
-    return name.starts_with(kProcessPrefix) ||
-           std::find(kDataFolders.begin(), kDataFolders.end(), name) != kDataFolders.end();
-  return name.starts_with("manifest.") || is_temporary_name(name) || name.ends_with(".__lock");
-}
-
-bool Listing::has_file(std::string_view name) const {
-  return std::binary_search(files.begin(), files.end(), name);
-}
-bool Listing::has_folder(std::string_view name) const {
-  return std::binary_search(folders.begin(), folders.end(), name);
-}
-
-Listing list_directory(const std::string& path, const StoreOptions& store) {
-  auto folder = try_call([&] { return open_folder(path, store); });
-  if (folder) return list_directory(std::move(folder).value(), path);
-  if (folder.error().code() != Code::kNotFound) throw Error(folder.error());
-  return {path, {}, {}};
-}
-
-Listing list_directory(const FolderPtr& folder, const std::string& path) {
-  Listing listing{path, {}, {}, folder};
-  for (auto& [name, is_folder] : folder->list(path))
-    (is_folder ? listing.folders : listing.files).push_back(std::move(name));
-  std::sort(listing.files.begin(), listing.files.end());
-  std::sort(listing.folders.begin(), listing.folders.end());
-  return listing;
-}
-
-std::string join(std::string_view folder, std::string_view name) {
-  std::string path(folder);
-  if (!path.ends_with('/')) path += '/';
-  return path += name;
-}
-
-const char* flaw_of_folder_name(std::string_view name) {
-  if (name == "/") return "is a slash, so Orbax cannot restore it from a folder of its own";
-  constexpr std::string_view kTaken[] = {kTreeMetadataFile, kShardingFile,
-                                         kStringsFile,      kArrayMetadataFolder,
-                                         kCommitFile,       kCheckpointMetadataFile};
-  const std::string_view folder = name.substr(0, name.find('/'));
-  if (std::find(std::begin(kTaken), std::end(kTaken), folder) != std::end(kTaken))
-    return "begins with the name of a file that Orbax keeps beside the folders of the arrays";
-  if (folder.starts_with(kProcessPrefix))
-    return "begins as the folder of a process's database, which a save would merge and remove";
-  // TensorStore's file paths take a backslash as a slash, so Orbax would look elsewhere.
-  return name.find('\\') == std::string_view::npos
-             ? nullptr
-             : "has a backslash, so Orbax cannot restore it from a folder of its own";
-}
-
-std::optional<std::int64_t> parse_step(std::string_view name) {
-  const std::size_t last_other = name.find_last_not_of("0123456789");
-  const std::string_view digits =
-      last_other == std::string_view::npos ? name : name.substr(last_other + 1);
-  if (digits.empty() ||
-      (last_other != std::string_view::npos && (name[last_other] != '_' || last_other == 0)))
-    return std::nullopt;
-  if (is_temporary(name) || is_partial(name)) return std::nullopt;
-  std::int64_t step = 0;
-  const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  return status == std::errc() && end == digits.data() + digits.size() ? std::optional(step)
-                                                                       : std::nullopt;
-}
 
 FolderPtr open_checkpoint_folder(const std::string& path, const StoreOptions& store) {
   FolderPtr folder = open_folder(path, store);

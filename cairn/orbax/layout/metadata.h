@@ -85,6 +85,9 @@ std::string checkpoint_metadata_text(const CheckpointMetadata& metadata);
 std::string checkpoint_metadata_text(const CheckpointMetadata& metadata,
                                      std::string_view item_handlers,
                                      std::string_view custom_metadata);
+// Returns the text that says that the save of this record has not ended. nullopt: it says so already.
+// An error stands for a record that cannot be read.
+std::optional<std::string> uncommitted_text(const Result<CheckpointMetadata>& metadata);
 // Returns the text of one file of array_metadatas.
 std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays);
 // Returns the text of `_sharding` for pairs of parameter name and sharding (JSON text).

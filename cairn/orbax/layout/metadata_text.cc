@@ -102,6 +102,13 @@ std::string checkpoint_metadata_text(const CheckpointMetadata& metadata,
   return text.append(", \"custom_metadata\": ").append(custom_metadata).append("}");
 }
 
+std::optional<std::string> uncommitted_text(const Result<CheckpointMetadata>& metadata) {
+  if (metadata && is_unfinished(metadata.value())) return std::nullopt;
+  CheckpointMetadata unfinished;
+  unfinished.init_time_ns = metadata ? metadata.value().init_time_ns.value_or(0) : 0;
+  return checkpoint_metadata_text(unfinished);
+}
+
 std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays) {
   JsonArray list;
   for (const StoredArrayMetadata& array : arrays) {

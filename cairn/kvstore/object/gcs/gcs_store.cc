@@ -6,6 +6,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/kvstore/object/gcs/gcs_upload.h>
 #include <cairn/kvstore/object/object_source.h>
+#include <cairn/kvstore/object/object_store.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/range.h>
 
@@ -48,7 +49,7 @@ std::uint64_t parse_generation(std::string_view version) {
   return generation;
 }
 
-class GcsStore : public KvStore {
+class GcsStore : public ObjectStore {
  public:
   explicit GcsStore(std::shared_ptr<const GcsClient> client) : client_(std::move(client)) {}
 
@@ -61,28 +62,11 @@ class GcsStore : public KvStore {
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     return on_key(key, [&] { return fill(key, offset, out); });
   }
-  std::optional<SharedBytes> map(std::string_view key) const override {
-    auto bytes = read_at_most(key, kMostSize);
-    if (!bytes) return std::nullopt;
-    const auto owner = std::make_shared<const Bytes>(*std::move(bytes));
-    return SharedBytes{owner, *owner};
-  }
   std::optional<std::uint64_t> size(std::string_view key) const override {
     return on_key(key, [&]() -> std::optional<std::uint64_t> {
       const auto object = client_->find(key);
       return object ? std::optional(object->size) : std::nullopt;
     });
-  }
-  std::optional<Location> locate(std::string_view key) const override {
-    check_object_key(key);
-    return std::nullopt;
-  }
-  std::vector<ListEntry> list(std::string_view prefix) const override {
-    std::vector<ListEntry> entries;
-    StoreListing listing = list_values(prefix, std::numeric_limits<std::size_t>::max());
-    for (StoredValue& value : listing.values)
-      entries.push_back({.key = std::move(value.key), .size = value.size});
-    return entries;
   }
   StoreListing list_level(std::string_view prefix) const override {
     return list_pages({.prefix = prefix, .one_level = true},

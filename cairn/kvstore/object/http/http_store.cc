@@ -2,6 +2,7 @@
 #include <cairn/kvstore/object/http/http_store.h>
 
 #include <cairn/kvstore/object/object_source.h>
+#include <cairn/kvstore/object/object_store.h>
 #include <cairn/kvstore/object/request/percent.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/range.h>
@@ -24,7 +25,7 @@ Bytes bytes_of_source(const RangeSource& source, std::uint64_t offset, std::uint
   return bytes;
 }
 
-class HttpStore : public KvStore {
+class HttpStore : public ObjectStore {
  public:
   HttpStore(std::string root, std::shared_ptr<HttpClient> client)
       : root_(std::move(root)), client_(std::move(client)) {}
@@ -50,22 +51,11 @@ class HttpStore : public KvStore {
     if (source) source->read_into(offset, out);
     return source != nullptr;
   }
-  std::optional<SharedBytes> map(std::string_view key) const override {
-    auto bytes = read(key, {});
-    if (!bytes) return std::nullopt;
-    const auto owner = std::make_shared<const Bytes>(*std::move(bytes));
-    return SharedBytes{owner, *owner};
-  }
   std::optional<std::uint64_t> size(std::string_view key) const override {
     check_object_key(key);
     return with_context([&] { return describe(key); }, [&] { return client_->size(url_of(key)); });
   }
-  std::optional<Location> locate(std::string_view key) const override {
-    check_object_key(key);
-    return std::nullopt;
-  }
 
-  std::vector<ListEntry> list(std::string_view /*prefix*/) const override { fail_listing(); }
   StoreListing list_level(std::string_view /*prefix*/) const override { fail_listing(); }
   StoreListing list_values(std::string_view /*prefix*/, std::size_t /*most*/) const override {
     fail_listing();

@@ -6,20 +6,20 @@
 #include <cairn/kvstore/object/credentials/bearer.h>
 #include <cairn/kvstore/object/endpoint.h>
 #include <cairn/kvstore/object/object_source.h>
+#include <cairn/kvstore/object/object_store.h>
 #include <cairn/kvstore/object/request/retry.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/object/transport/curl_transport.h>
 #include <cairn/kvstore/range.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
 
 namespace cairn::inline v0::object {
 namespace {
 
-class HubStore : public KvStore {
+class HubStore : public ObjectStore {
  public:
   explicit HubStore(std::shared_ptr<const HubClient> client) : client_(std::move(client)) {}
 
@@ -41,25 +41,8 @@ class HubStore : public KvStore {
                    })
         .has_value();
   }
-  std::optional<SharedBytes> map(std::string_view key) const override {
-    auto bytes = read(key, {});
-    if (!bytes) return std::nullopt;
-    const auto owner = std::make_shared<const Bytes>(*std::move(bytes));
-    return SharedBytes{owner, *owner};
-  }
   std::optional<std::uint64_t> size(std::string_view key) const override {
     return on_file(key, [](const HubFile& file) { return file.size; });
-  }
-  std::optional<Location> locate(std::string_view key) const override {
-    check_object_key(key);
-    return std::nullopt;
-  }
-  std::vector<ListEntry> list(std::string_view prefix) const override {
-    std::vector<ListEntry> entries;
-    StoreListing listing = list_values(prefix, std::numeric_limits<std::size_t>::max());
-    for (StoredValue& value : listing.values)
-      entries.push_back({.key = std::move(value.key), .size = value.size});
-    return entries;
   }
   StoreListing list_level(std::string_view prefix) const override {
     return list_files(prefix, false);

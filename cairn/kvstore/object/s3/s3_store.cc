@@ -102,13 +102,6 @@ bool S3Store::read_into(std::string_view key, std::uint64_t offset, MutableByteV
       });
 }
 
-std::optional<SharedBytes> S3Store::map(std::string_view key) const {
-  auto bytes = read(key, {});
-  if (!bytes) return std::nullopt;
-  const auto owner = std::make_shared<const Bytes>(std::move(*bytes));
-  return SharedBytes{owner, *owner};
-}
-
 std::optional<std::uint64_t> S3Store::size(std::string_view key) const {
   const std::string full = full_key(key);
   return with_context([&] { return describe(key); },
@@ -116,11 +109,6 @@ std::optional<std::uint64_t> S3Store::size(std::string_view key) const {
                         const auto head = client_->head(full);
                         return head ? std::optional(head->size) : std::nullopt;
                       });
-}
-
-std::optional<Location> S3Store::locate(std::string_view key) const {
-  check_not_empty(key);
-  return std::nullopt;
 }
 
 void S3Store::add_page(ListPage page, const std::string& prefix, StoreListing& listing) const {
@@ -156,13 +144,6 @@ StoreListing S3Store::list_pages(std::string_view prefix, std::string_view delim
   listing.is_whole = next.empty() && listing.values.size() <= most;
   if (listing.values.size() > most) listing.values.resize(most);
   return listing;
-}
-
-std::vector<ListEntry> S3Store::list(std::string_view prefix) const {
-  std::vector<ListEntry> entries;
-  for (StoredValue& value : list_pages(prefix, "", std::numeric_limits<std::size_t>::max()).values)
-    entries.push_back({std::move(value.key), value.size});
-  return entries;
 }
 
 StoreListing S3Store::list_level(std::string_view prefix) const {

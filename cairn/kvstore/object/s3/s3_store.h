@@ -1,9 +1,9 @@
 // s3_store.h -- S3Store, the objects of a bucket below a prefix as a KvStore.
 #pragma once
 
+#include <cairn/kvstore/object/object_store.h>
 #include <cairn/kvstore/object/s3/s3_client.h>
 #include <cairn/kvstore/unfinished_uploads.h>
-#include <cairn/storage/kvstore.h>
 
 #include <functional>
 #include <memory>
@@ -12,7 +12,7 @@
 namespace cairn::inline v0::object {
 
 // Keys are those that a folder could hold (url.h). Listings leave out objects with other names.
-class S3Store : public KvStore, public UploadKeeper {
+class S3Store : public ObjectStore, public UploadKeeper {
  public:
   // `prefix`: "" or a key. `new_id` draws an id for each conditional write, other than any before.
   S3Store(std::shared_ptr<S3Client> client, const std::string& prefix,
@@ -21,10 +21,7 @@ class S3Store : public KvStore, public UploadKeeper {
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override;
   std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override;
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override;
-  std::optional<SharedBytes> map(std::string_view key) const override;
   std::optional<std::uint64_t> size(std::string_view key) const override;
-  std::optional<Location> locate(std::string_view key) const override;
-  std::vector<ListEntry> list(std::string_view prefix) const override;
   StoreListing list_level(std::string_view prefix) const override;
   // The store's own order decides which values are the first.
   StoreListing list_values(std::string_view prefix, std::size_t most) const override;
