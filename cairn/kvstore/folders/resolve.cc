@@ -50,7 +50,11 @@ std::string local_path(const std::string& where) {
 }
 
 std::string normal_path(const std::string& where) {
-  return is_store_url(where) ? std::string(without_final_slashes(where)) : local_path(where);
+  if (!is_store_url(where)) return local_path(where);
+  std::string url(without_final_slashes(where));
+  if (url.find("://") == std::string::npos)
+    throw Error(Code::kInvalidArgument, "URL \"" + where + "\": the name of the store is missing");
+  return url;
 }
 
 FolderPtr open_folder(const std::string& path, const StoreOptions& options) {

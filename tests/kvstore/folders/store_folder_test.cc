@@ -169,6 +169,8 @@ TEST(Urls, AreToldFromPaths) {
               FailsWith(Code::kUnimplemented, "scheme 'ftp'"));
   EXPECT_EQ(normal_path("s3://b/k//"), "s3://b/k");
   EXPECT_EQ(normal_path("file:///a/b"), "/a/b");
+  EXPECT_THAT([] { (void)normal_path("s3://"); },
+              FailsWith(Code::kInvalidArgument, "the name of the store is missing"));
   EXPECT_THAT([] { (void)local_path("s3://b/k"); }, FailsWith(Code::kUnimplemented, "local path"));
 }
 
