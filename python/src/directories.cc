@@ -86,7 +86,7 @@ void define_directories(nb::module_& module) {
             std::unique_ptr<PendingDirectory> made;
             {
               const WithoutGil unlocked;
-              made = std::make_unique<PendingDirectory>(target.local(), replace, in_place, is_step,
+              made = std::make_unique<PendingDirectory>(target.place(), replace, in_place, is_step,
                                                         mode, custom_metadata);
             }
             const nb::object path = to_str(made->path());
@@ -123,7 +123,7 @@ void define_directories(nb::module_& module) {
   module.def(
       "remove_checkpoint",
       [](const PathText& path, bool in_place) {
-        remove_checkpoint(path.local(), protocol_of(in_place), kForeign);
+        remove_checkpoint(path.place(), protocol_of(in_place), kForeign);
       },
       nb::arg("path"), nb::arg("in_place") = false, Unlocked());
   module.def(

@@ -208,6 +208,7 @@ class RunningWrites {
     }
   };
   static std::string normal(const std::string& directory) {
+    if (directory.find("://") != std::string::npos) return directory;
     std::string text = std::filesystem::path(directory).lexically_normal().string();
     if (text.size() > 1 && text.ends_with('/')) text.pop_back();
     return text;
@@ -263,13 +264,13 @@ class TreeHandler {
       const std::stop_callback interrupted(call.cancel, [&] {
         if (waits) stop.request_stop();
       });
-      futures = handler_->async_save(directory.local(), args);
-      if (!job_) running_writes().add(directory.local(), futures, stop);
+      futures = handler_->async_save(directory.place(), args);
+      if (!job_) running_writes().add(directory.place(), futures, stop);
     });
     return {std::move(futures), stop, job_, events_};
   }
   void finalize(const PathText& directory) {
-    run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.local()); });
+    run_long(nb::none(), [&](const CallControl&) { handler_->finalize(directory.place()); });
   }
   void close() {
     run_long(nb::none(), [&](const CallControl&) { handler_->close(); });
@@ -314,7 +315,7 @@ void define_handlers(nb::module_& module) {
         std::size_t merged = 0;
         run_long(nb::none(), [&](const CallControl&) {
           merged = merge_ocdbt_per_process_files(
-              directory.local(), {.use_zarr3 = use_zarr3,
+              directory.place(), {.use_zarr3 = use_zarr3,
                                   .enable_validation = enable_validation,
                                   .store_ocdbt_metadata_and_values_separately = separately});
         });
@@ -385,7 +386,7 @@ void define_handlers(nb::module_& module) {
           "stop_writes",
           [](const PathText& directory) {
             const WithoutGil unlocked;
-            running_writes().stop(directory.local());
+            running_writes().stop(directory.place());
           },
           nb::arg("directory"))
       .def("finalize", &TreeHandler::finalize, nb::arg("directory"))

@@ -8,6 +8,7 @@
 #include "reader.h"
 #include "saver.h"
 #include "specs.h"
+#include "stores.h"
 #include "tensorflow.h"
 #include "tools.h"
 #include "values/arrays.h"
@@ -35,5 +36,6 @@ NB_MODULE(_cairn, module) {
   cairn::python::define_conversions(module);
   cairn::python::define_directories(module);
   cairn::python::define_specs(module);
+  cairn::python::define_stores(module);
   cairn::python::define_tensorflow(module);
 }

@@ -134,7 +134,7 @@ void define_tools(nb::module_& module) {
       "incomplete_reason",
       [](const PathText& path) {
         const WithoutGil unlocked;
-        return incomplete_reason(path.local());
+        return incomplete_reason(path.place());
       },
       nb::arg("path"));
 }

@@ -35,15 +35,15 @@ std::string PendingUpload::url_for(const std::string& url) {
 }
 
 PendingUpload::PendingUpload(const std::string& url, IfExists if_exists,
-                             const StoreOptions& options)
+                             const StoreOptions& options, ForeignFiles foreign)
     : url_(url_for(url)),
       base_(open_store(url_, options)),
       store_(std::make_shared<ClaimedStore>(base_)) {
-  clear_target(if_exists);
+  clear_target(if_exists, foreign);
 }
 
 // Makes room for the new checkpoint.
-void PendingUpload::clear_target(IfExists if_exists) {
+void PendingUpload::clear_target(IfExists if_exists, ForeignFiles foreign) {
   const FolderPtr old = OutputFolder(base_, url_).try_open();
   if (old == nullptr) return;
   const bool unfinished = is_unfinished(*old);
@@ -51,7 +51,11 @@ void PendingUpload::clear_target(IfExists if_exists) {
     throw Error(Code::kAlreadyExists, url_ +
                                           ": already exists; choose another path, or allow "
                                           "replacing it with --force (if_exists)");
-  check_only_checkpoint(old, unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget);
+  // The old one goes before there is a new one, so nothing of it can be kept.
+  const bool allows_all = unfinished ? foreign != ForeignFiles::kRefuse
+                                     : foreign_of(*old, foreign) == ForeignFiles::kRemove;
+  check_only_checkpoint(old, unfinished ? DirectoryRole::kTemporary : DirectoryRole::kTarget,
+                        allows_all ? ForeignFiles::kRemove : ForeignFiles::kRefuse);
   with_context(
       [&] {
         return url_ + (unfinished ? ": the leftovers of an interrupted save cannot be removed"

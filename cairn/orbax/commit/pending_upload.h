@@ -13,6 +13,7 @@
 // place. Then it removes everything else and begins anew, as Orbax does.
 #pragma once
 
+#include <cairn/error.h>
 #include <cairn/kvstore/folders/claimed_store.h>
 #include <cairn/orbax/commit/pending_place.h>
 #include <cairn/storage/store_options.h>
@@ -34,7 +35,10 @@ class PendingUpload final : public PendingPlace {
   // already_exists if a checkpoint exists and may not be replaced, or if there is anything besides
   // a checkpoint (contents.h). Throws invalid_argument for a URL that cannot name a checkpoint, and
   // unimplemented for a store that cannot be written.
-  PendingUpload(const std::string& url, IfExists if_exists, const StoreOptions& options);
+  // `foreign` allows other files in an older checkpoint. Unless it is kRefuse, all goes that lies
+  // beside the record of an unfinished one: handlers of the program's own may have written it.
+  PendingUpload(const std::string& url, IfExists if_exists, const StoreOptions& options,
+                ForeignFiles foreign = ForeignFiles::kRefuse);
   // Gives up removing after ten seconds.
   ~PendingUpload() override;
 
@@ -55,7 +59,7 @@ class PendingUpload final : public PendingPlace {
   void commit(const std::function<void()>& write_metadata, SyncedFiles* synced) override;
 
  private:
-  void clear_target(IfExists if_exists);
+  void clear_target(IfExists if_exists, ForeignFiles foreign);
   // Makes this save the only one that may commit.
   void claim(const FolderHandle& old);
   void remove_others() const;

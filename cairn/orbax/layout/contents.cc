@@ -471,6 +471,17 @@ std::vector<std::string> foreign_files(const Directory& directory) {
   return Contents(false).check_below(CheckedFolder(LocalFolder::hold(directory)));
 }
 
+ForeignFiles foreign_of(const FolderHandle& folder, ForeignFiles foreign) {
+  if (foreign != ForeignFiles::kKeepFiles) return foreign;
+  const auto metadata = try_call([&] {
+    return read_checkpoint_metadata(folder, join(folder.path(), kCheckpointMetadataFile));
+  });
+  if (!metadata) return foreign;
+  const auto& handlers = metadata.value().item_handlers;
+  const bool is_direct = handlers.size() == 1 && handlers.front().first.empty();
+  return is_direct && owns_all_files(handlers.front().second) ? ForeignFiles::kRemove : foreign;
+}
+
 bool is_one_file(const Directory& directory) {
   const CheckedFolder checked(LocalFolder::hold(directory));
   return is_file_handler(Contents::only_handler(checked, checked.list()));

@@ -36,6 +36,10 @@ void check_only_checkpoint(const FolderPtr& folder, DirectoryRole role,
 // checkpoint, and returns their names.
 std::vector<std::string> foreign_files(const Directory& directory);
 
+// Returns kRemove in place of kKeepFiles if a handler of the program's own has written the whole
+// checkpoint: files beside it then belong to it. Else returns `foreign`.
+ForeignFiles foreign_of(const FolderHandle& folder, ForeignFiles foreign);
+
 // Returns true if `_CHECKPOINT_METADATA` records that one handler has written the whole checkpoint,
 // as one file whose name the program may have chosen: a handler of JSON or of a protocol buffer.
 bool is_one_file(const Directory& directory);

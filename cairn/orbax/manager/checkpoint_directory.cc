@@ -5,11 +5,15 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>
+#include <cairn/io/tree/local_folder.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/commit/pending_directory.h>
-#include <cairn/orbax/layout/item_kinds.h>
+#include <cairn/orbax/commit/pending_upload.h>
+#include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/manager/step_removal.h>
+#include <cairn/orbax/manager/store_removal.h>
 
 #include <sys/stat.h>
 
@@ -24,21 +28,14 @@ struct Place {
   std::string name;
 };
 Place place_of(const std::string& path) {
-  const std::string full = absolute_path(path);
+  const std::string full = absolute_path(local_path(path));
   return {Directory::open(parent_of(full)), std::string(name_of(full))};
 }
 
-// Files beside a checkpoint belong to it if a handler of the program's own wrote the whole of it.
-ForeignFiles foreign_of(const std::string& target, ForeignFiles foreign) {
-  if (foreign != ForeignFiles::kKeepFiles) return foreign;
-  const auto metadata = try_call([&] {
-    return orbax::read_checkpoint_metadata(orbax::join(target, orbax::kCheckpointMetadataFile));
-  });
-  if (!metadata) return foreign;
-  const auto& handlers = metadata.value().item_handlers;
-  const bool is_direct = handlers.size() == 1 && handlers.front().first.empty();
-  return is_direct && orbax::owns_all_files(handlers.front().second) ? ForeignFiles::kRemove
-                                                                     : foreign;
+// What may be replaced at a path that need not exist.
+ForeignFiles foreign_at(const std::string& target, ForeignFiles foreign) {
+  const auto folder = try_call([&] { return LocalFolder::open(target); });
+  return folder ? orbax::foreign_of(*folder.value(), foreign) : foreign;
 }
 
 }  // namespace
@@ -53,35 +50,48 @@ void restrict_permissions(const std::string& directory, unsigned mode) {
 
 struct CheckpointDirectory::State {
   State(const std::string& target, IfExists if_exists, CommitProtocol commit_protocol,
-        ForeignFiles foreign)
-      : given(target),
-        pending(target, if_exists, Durability::kSynced, commit_protocol,
-                foreign_of(target, foreign)),
-        protocol(commit_protocol) {}
+        ForeignFiles foreign, const StoreOptions& store)
+      : given(target), protocol(commit_protocol) {
+    if (!is_store_url(target)) {
+      const std::string path = local_path(target);
+      directory = std::make_unique<orbax::PendingDirectory>(path, if_exists, Durability::kSynced,
+                                                            protocol, foreign_at(path, foreign));
+      return;
+    }
+    protocol = CommitProtocol::kCommitMarker;
+    upload = std::make_unique<orbax::PendingUpload>(target, if_exists, store, foreign);
+    // The program writes to the store, too.
+    upload->leave_if_not_committed();
+    upload->remove_if_not_committed();
+  }
 
+  [[nodiscard]] orbax::PendingPlace& pending() const {
+    return upload ? static_cast<orbax::PendingPlace&>(*upload) : *directory;
+  }
   void write_record(std::string_view item_handlers) const {
-    orbax::write_pending_file(
-        pending.path(), orbax::kCheckpointMetadataFile,
-        orbax::checkpoint_metadata_text(record, item_handlers, custom_metadata));
+    pending().write_record(orbax::kCheckpointMetadataFile,
+                           orbax::checkpoint_metadata_text(record, item_handlers, custom_metadata));
   }
 
   std::string given;  // the target as the caller wrote it, which the commit file names, as in Orbax
-  orbax::PendingDirectory pending;
+  std::unique_ptr<orbax::PendingDirectory> directory;  // one of these two
+  std::unique_ptr<orbax::PendingUpload> upload;
   CommitProtocol protocol;
   orbax::CheckpointMetadata record;  // its times
   std::string custom_metadata = "{}";
 };
 
 CheckpointDirectory::CheckpointDirectory(const std::string& target, IfExists if_exists,
-                                         CommitProtocol protocol, ForeignFiles foreign)
-    : state_(std::make_unique<State>(target, if_exists, protocol, foreign)) {}
+                                         CommitProtocol protocol, ForeignFiles foreign,
+                                         const StoreOptions& store)
+    : state_(std::make_unique<State>(target, if_exists, protocol, foreign, store)) {}
 
 CheckpointDirectory::~CheckpointDirectory() = default;
 
-std::string CheckpointDirectory::path() const { return state_->pending.path(); }
+std::string CheckpointDirectory::path() const { return state_->pending().folder().path(); }
 
 void CheckpointDirectory::restrict_permissions(unsigned mode) {
-  cairn::restrict_permissions(path(), mode);
+  if (state_->directory) cairn::restrict_permissions(path(), mode);
 }
 
 void CheckpointDirectory::record_start(std::string_view custom_metadata) {
@@ -93,9 +103,9 @@ void CheckpointDirectory::record_start(std::string_view custom_metadata) {
 void CheckpointDirectory::commit(const std::function<void()>& write_metadata) {
   const std::function<void()> write = write_metadata ? write_metadata : [] {};
   if (state_->protocol == CommitProtocol::kCommitMarker)
-    return state_->pending.commit_in_place(write);
+    return state_->pending().commit(write, nullptr);
   write();
-  state_->pending.commit();
+  state_->directory->commit();
 }
 
 void CheckpointDirectory::commit_recorded(std::string_view item_handlers) {
@@ -108,7 +118,14 @@ void CheckpointDirectory::commit_recorded(std::string_view item_handlers) {
   });
 }
 
-void remove_checkpoint(const std::string& path, CommitProtocol protocol, ForeignFiles foreign) {
+void remove_checkpoint(const std::string& path, CommitProtocol protocol, ForeignFiles foreign,
+                       const StoreOptions& store) {
+  if (is_store_url(path)) {
+    const std::string url = orbax::PendingUpload::url_for(path);
+    const std::string folder = std::string(name_of(url)) + "/";
+    return orbax::remove_checkpoint_in_store(open_store(parent_of(url), store), folder, url,
+                                             foreign);
+  }
   const Place place = place_of(path);
   orbax::remove_step(place.parent, place.name, protocol, foreign);
 }

@@ -5,6 +5,7 @@
 
 #include <cairn/bytes.h>
 #include <cairn/error.h>
+#include <cairn/storage/store_options.h>
 
 #include <functional>
 #include <memory>
@@ -24,22 +25,30 @@ void restrict_permissions(const std::string& directory, unsigned mode);
 // With kCommitMarker it is the target itself, which is complete when commit() has added the file
 // commit_success.txt. The caller first calls record_start(), or writes a file _CHECKPOINT_METADATA
 // with a start time and without a commit time: such a directory is what a later save may remove.
+//
+// The target may be the URL of a store. Its values always are written at the target, and
+// commit_success.txt comes last, whatever the protocol. The caller must call record_start(), which
+// claims the place. kKeepFiles keeps nothing of an older checkpoint: it refuses one with foreign
+// files. Without a commit, the destructor removes all values below the target, unless another save
+// has claimed it.
 class CheckpointDirectory {
  public:
   // Creates the directory. Removes what an interrupted save has left there. Throws already_exists
   // if the target exists and may not be replaced, or holds anything besides a checkpoint that
-  // `foreign` does not allow; unavailable if another save to it is in progress; io.
+  // `foreign` does not allow; unavailable if another save to it is in progress; io. Of a store,
+  // also unimplemented if it cannot be written.
   explicit CheckpointDirectory(const std::string& target, IfExists if_exists = IfExists::kFail,
                                CommitProtocol protocol = CommitProtocol::kAtomicRename,
-                               ForeignFiles foreign = ForeignFiles::kRefuse);
+                               ForeignFiles foreign = ForeignFiles::kRefuse,
+                               const StoreOptions& store = {});
   // Removes the directory, unless it is committed.
   ~CheckpointDirectory();
   CheckpointDirectory(const CheckpointDirectory&) = delete;
   CheckpointDirectory& operator=(const CheckpointDirectory&) = delete;
 
-  // Where to write.
+  // Where to write: a path, or a URL.
   [[nodiscard]] std::string path() const;
-  // Calls restrict_permissions() for the directory.
+  // Calls restrict_permissions() for the directory. A store has nothing to restrict.
   void restrict_permissions(unsigned mode);
   // Records in the file _CHECKPOINT_METADATA that a save begins now. `custom_metadata` is a JSON
   // object, which is stored byte for byte and not parsed.
@@ -64,13 +73,14 @@ class CheckpointDirectory {
 // Removes the directory of a checkpoint. Throws already_exists for a directory that holds anything
 // besides a checkpoint (unless `foreign` is kRemove), unavailable while a save to it is in
 // progress. Does nothing if nothing is there. Symbolic links are not followed. With kCommitMarker
-// the marker goes first, and the directory keeps its name.
+// the marker goes first, and the directory keeps its name. So it is in a store.
 void remove_checkpoint(const std::string& path,
                        CommitProtocol protocol = CommitProtocol::kAtomicRename,
-                       ForeignFiles foreign = ForeignFiles::kRefuse);
+                       ForeignFiles foreign = ForeignFiles::kRefuse,
+                       const StoreOptions& store = {});
 
 // Moves the directory of a checkpoint to `subdirectory` beside it, where it takes the place of one
-// of the same name. Throws as remove_checkpoint().
+// of the same name. Throws as remove_checkpoint(), and unimplemented for a store.
 void set_checkpoint_aside(const std::string& path, const std::string& subdirectory,
                           ForeignFiles foreign = ForeignFiles::kRefuse);
 

@@ -168,7 +168,7 @@ class Checkpointer(AbstractCheckpointer):
         record = monitoring.RestoreRecord()
         if not directory.exists():
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
-        if not self._atomicity.is_complete(directory):
+        if not self._atomicity.at(directory).is_complete(directory):
             raise ValueError(f"Found incomplete checkpoint at {directory}.")
         made = arguments.construct(self._handler, False, args, kwargs)
         restored = self._handler.restore(directory, args=made)
@@ -181,7 +181,7 @@ class Checkpointer(AbstractCheckpointer):
 
     def get_temporary_path(self, directory: Any) -> Any:
         """Where a save to a path writes, and how it completes."""
-        return self._atomicity.path_class.from_final(directory, file_options=self._file_options)
+        return self._atomicity.at(directory).path_class.from_final(directory, file_options=self._file_options)
 
     async def create_temporary_path(self, temporary_path: Any) -> None:
         """Makes the directory of get_temporary_path(), in process 0."""

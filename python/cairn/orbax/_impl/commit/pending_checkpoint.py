@@ -34,8 +34,8 @@ class Commit:
         """
         self._mode = mode
         self._is_step = is_step
-        self._in_place = atomicity is not None and atomicity.is_in_place
         self.final = as_path(directory)
+        self._in_place = (atomicity or Atomicity()).at(self.final).is_in_place
         self.directory = self.final
         self._force = force
         self._custom_metadata = json.dumps(check_custom_metadata(custom_metadata))

@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-import os
 from typing import Any
 
 from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handler
@@ -15,6 +14,7 @@ from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.handlers.json_handler import JsonCheckpointHandler, JsonSaveArgs
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.permissions import make
 
 _ORBAX = "orbax.checkpoint._src.handlers"
 
@@ -104,7 +104,7 @@ class _RandomKeyHandler(NativeHandler):
         saved, kind = self._described(args)
         paths = [as_path(directory) / self._name, as_path(directory) / f"{self._name}_metadata"]
         for path in paths:
-            os.makedirs(path)
+            make(path, None)
         futures = list(await self._handler.async_save(paths[0], args=saved))
         return futures + await self._json.async_save(paths[1], args=JsonSaveArgs(kind))
 

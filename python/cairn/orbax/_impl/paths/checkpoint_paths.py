@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+from cairn.orbax._impl.paths.store_path import StorePath, is_store_url
+
 TEMPORARY_MARK = ".orbax-checkpoint-tmp"
 STEP_METADATA_FILE = "_CHECKPOINT_METADATA"
 TREE_METADATA_FILE = "_METADATA"
@@ -14,13 +16,14 @@ OCDBT_MANIFEST = "manifest.ocdbt"
 def as_path(path: Any) -> Any:
     """An absolute path: epath.Path if etils is installed, else pathlib.Path.
 
-    Raises NotImplementedError for an object store.
+    StorePath for the URL of an object store. Raises NotImplementedError for other URLs.
     """
     text = os.fspath(path)
+    if is_store_url(text):
+        return StorePath(text)
     if "://" in text and not text.startswith("file://"):
         raise NotImplementedError(
-            f"{text}: cairn.orbax takes local directories only; cairn.open and cairn.load read "
-            "URLs (s3://, gs://, hf://, http://, https://)"
+            f"{text}: cairn.orbax takes local directories and s3://, gs:// and memory://"
         )
     try:
         from etils import epath
@@ -39,6 +42,8 @@ def is_temporary(path: Any) -> bool:
 def is_finalized(path: Any) -> bool:
     """Whether a directory is a checkpoint and no save is unfinished there."""
     path = as_path(path)
+    if is_gcs_path(path):
+        return bool((path / COMMIT_FILE).exists())
     return bool(path.is_dir()) and not is_temporary(path)
 
 

@@ -4,6 +4,7 @@ import os
 from typing import Any
 
 from cairn import _cairn
+from cairn.orbax._impl.paths.store_path import is_store_url
 
 
 def mode_of(file_options: Any) -> "int | None":
@@ -18,7 +19,12 @@ def restrict(directory: Any, mode: "int | None") -> None:
 
 
 def make(directory: Any, mode: "int | None") -> None:
-    """Makes a directory with the mode, and its parents without it, if it is not there."""
+    """Makes a directory with the mode, and its parents without it, if it is not there.
+
+    A store has no directories to make.
+    """
+    if is_store_url(directory):
+        return
     if not os.path.isdir(directory):
         os.makedirs(directory, exist_ok=True)  # by another process in between
         restrict(directory, mode)

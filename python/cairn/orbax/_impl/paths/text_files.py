@@ -7,12 +7,16 @@ import secrets
 import stat
 from typing import Any
 
+from cairn.orbax._impl.paths.store_path import StorePath, is_store_url
+
 _MAX_SIZE = 1 << 30  # as in the native part
 _BLOCK = 1 << 24
 
 
-def open_regular(path: Any) -> "io.BufferedReader":
+def open_regular(path: Any) -> "io.BufferedReader | io.BytesIO":
     """Opens a file of bytes. ValueError for a pipe, which is not waited for, a device and so on."""
+    if is_store_url(path):
+        return io.BytesIO(StorePath(path).read_bytes())
     descriptor = os.open(os.fspath(path), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -27,7 +31,8 @@ def read_text(path: Any) -> str:
     file, which claims any size, ends at its first NUL, and a pipe does not wait for a writer.
     """
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         if size > _MAX_SIZE:
             raise ValueError(f"{path}: has {size} bytes, at most {_MAX_SIZE} are expected")
         blocks = []
@@ -46,6 +51,9 @@ def write_whole(path: Any, content: bytes, *, durable: bool = False) -> None:
 
     Raises OSError; what is at the path, and beside it, then stays as it was.
     """
+    if is_store_url(path):
+        StorePath(path).write_bytes(content)
+        return
     temporary = f"{os.fspath(path)}.{secrets.token_hex(8)}.tmp"
     # Only a new file: never through a link that somebody else has made.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

@@ -1,5 +1,6 @@
 """How a checkpoint becomes complete: by a rename, or by a file that is written last."""
 
+import copy
 import os
 from typing import Any
 
@@ -10,9 +11,11 @@ from cairn.orbax._impl.paths.checkpoint_paths import (
     COMMIT_FILE,
     TEMPORARY_MARK,
     as_path,
+    is_gcs_path,
     is_temporary,
 )
 from cairn.orbax._impl.paths.permissions import mode_of
+from cairn.orbax._impl.paths.store_path import is_store_url
 
 TMP_DIR_SUFFIX = TEMPORARY_MARK
 COMMIT_SUCCESS_FILE = COMMIT_FILE
@@ -105,7 +108,7 @@ class TemporaryPath:
 
     @classmethod
     def _validate(cls, path: Any) -> None:
-        if os.path.islink(path):
+        if not is_store_url(path) and os.path.islink(path):
             raise ValidationError(f"{path} is a symbolic link, not the directory of a save")
         cls._check(path, False)
         _check_directory(path)
@@ -185,7 +188,10 @@ is_renamed = AtomicRenameTemporaryPath.is_complete
 
 
 class Atomicity:
-    """What AtomicityOptions and temporary_path_class choose. The class takes precedence."""
+    """What AtomicityOptions and temporary_path_class choose. The class takes precedence.
+
+    Without either, a store has the commit file: nothing can be renamed there. at() knows the place.
+    """
 
     def __init__(
         self, options: "option_types.AtomicityOptions | None" = None, chosen: Any = None
@@ -195,9 +201,22 @@ class Atomicity:
         self.path_class: type[TemporaryPath] = (
             CommitFileTemporaryPath if in_place else AtomicRenameTemporaryPath
         )
+        self._is_chosen = chosen is not None or mode != option_types.AtomicityMode.AUTO
         if chosen is not None:
             self.path_class = own_class(chosen)
+        self._accepts_recorded = False
         self.accepts_renamed = bool(getattr(options, "allow_legacy_atomic_rename", False))
+
+    def at(self, path: Any) -> "Atomicity":
+        """What counts for the checkpoints at a path, or below it."""
+        if self._is_chosen or not is_store_url(path):
+            return self
+        there = copy.copy(self)
+        there.path_class = CommitFileTemporaryPath
+        # A copy of a local checkpoint of an old version has no commit file. Google's stores have
+        # none of these: Orbax has always written the file there.
+        there._accepts_recorded = not is_gcs_path(path)
+        return there
 
     @property
     def is_in_place(self) -> bool:
@@ -209,19 +228,27 @@ class Atomicity:
         path = as_path(path)
         if self.accepts_renamed and self.is_in_place and is_renamed(path):
             return False
-        return self.path_class.is_left_over(path)
+        return self.path_class.is_left_over(path) and not self._is_recorded(path)
 
     def is_complete(self, path: Any) -> bool:
         """Whether a path is a checkpoint that a save has completed."""
         path = as_path(path)
-        return self.path_class.is_complete(path) or (self.accepts_renamed and is_renamed(path))
+        if self.path_class.is_complete(path) or (self.accepts_renamed and is_renamed(path)):
+            return True
+        return self._is_recorded(path)
+
+    def _is_recorded(self, path: Any) -> bool:
+        """Whether a checkpoint without the file of a commit counts as complete by its records."""
+        if not self._accepts_recorded or not path.is_dir():
+            return False
+        return not _cairn.incomplete_reason(os.fspath(path))
 
 
 def is_path_temporary(
     path: Any, *, temporary_path_cls: Any = None, atomicity_options: Any = None
 ) -> bool:
     """Whether a path is a directory that a save has not completed."""
-    return Atomicity(atomicity_options, temporary_path_cls).is_left_over(path)
+    return Atomicity(atomicity_options, temporary_path_cls).at(path).is_left_over(path)
 
 
 def all_temporary_paths(
@@ -229,7 +256,7 @@ def all_temporary_paths(
 ) -> "list[TemporaryPath]":
     """The unfinished saves of a directory. Nothing if it is missing."""
     root = as_path(root_directory)
-    chosen = Atomicity(atomicity_options, temporary_path_cls)
+    chosen = Atomicity(atomicity_options, temporary_path_cls).at(root)
     paths = root.iterdir() if root.exists() else ()
     return [chosen.path_class.from_temporary(one) for one in paths if chosen.is_left_over(one)]
 
@@ -238,7 +265,7 @@ def is_path_finalized(
     path: Any, *, temporary_path_cls: Any = None, atomicity_options: Any = None
 ) -> bool:
     """Whether a path is a checkpoint that a save has completed."""
-    return Atomicity(atomicity_options, temporary_path_cls).is_complete(path)
+    return Atomicity(atomicity_options, temporary_path_cls).at(path).is_complete(path)
 
 
 def own_class(chosen: Any) -> "type[TemporaryPath]":

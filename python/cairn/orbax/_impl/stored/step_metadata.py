@@ -7,6 +7,7 @@ from typing import Any
 
 from cairn.orbax._impl.base.step_statistics import SaveStepStatistics
 from cairn.orbax._impl.paths.checkpoint_paths import STEP_METADATA_FILE, as_path
+from cairn.orbax._impl.paths.store_path import is_store_url
 from cairn.orbax._impl.paths.text_files import load_json
 
 ROOT_METADATA_FILE = "_ROOT_METADATA"
@@ -69,6 +70,9 @@ def read_json(path: Any) -> "dict[str, Any] | None":
 
 def write_file(path: Any, text: str) -> None:
     """Writes a file and waits until it is on the disk."""
+    if is_store_url(path):
+        as_path(path).write_text(text)
+        return
     with open(os.fspath(path), "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
