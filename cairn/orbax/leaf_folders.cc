@@ -4,6 +4,8 @@
 //   ocdbt.process_cairn_<n>/           the database of one process; finalize merges it in place
 //   cairn.tmp_<n>/                     the arrays of one process without a database
 //   cairn.tmp_<id>/ocdbt.process_<i>/  the databases of processes that save together
+//
+// leaf_files.cc does the first two in a store.
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cairn/base/errors.h>
@@ -13,18 +15,19 @@
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/layout.h>
-
-#include <unordered_map>
-#include <utility>
+#include <cairn/orbax/leaf_files.h>
 
 namespace cairn::inline v0 {
 namespace {
 
 using orbax::join;
-
-constexpr std::string_view kLeafFolder = "cairn.tmp_";
-constexpr std::string_view kLeafDatabase = "ocdbt.process_cairn_";
+using orbax::join_array_metadatas;
+using orbax::join_members;
+using orbax::JoinFn;
+using orbax::kLeafDatabase;
+using orbax::kLeafFolder;
 
 // Removes a folder whose entries have moved.
 void remove_empty_folder(const Directory& parent, const std::string& name) {
@@ -48,41 +51,7 @@ void move_entry(const Directory& from, const std::string& name, const Directory&
 }
 
 JsonObject read_object(const std::string& file) {
-  return with_context(
-      [&] { return file; },
-      [&] {
-        const Json json = parse_json(as_text(read_text_file(file, orbax::kMaxMetadataFile)));
-        if (const JsonObject* members = json.as_object()) return *members;
-        throw Error(Code::kDataLoss, "expected an object, found " + std::string(json.type_text()));
-      });
-}
-
-using JoinFn = JsonObject (*)(const JsonObject& first, const JsonObject& second);
-
-// The members of both; of equal keys, the value of the second in the place of the first.
-JsonObject join_members(const JsonObject& first, const JsonObject& second) {
-  JsonObject out = first;
-  std::unordered_map<std::string, std::size_t> places;
-  for (std::size_t i = 0; i < out.size(); ++i) places[out[i].first] = i;
-  for (const auto& [key, value] : second) {
-    const auto [place, is_new] = places.try_emplace(key, out.size());
-    if (is_new)
-      out.emplace_back(key, value);
-    else
-      out[place->second].second = value;
-  }
-  return out;
-}
-
-// The records of both.
-JsonObject join_array_metadatas(const JsonObject& first, const JsonObject& second) {
-  JsonArray records;
-  for (const JsonObject* part : {&first, &second})
-    for (const auto& [key, value] : *part)
-      if (const JsonArray* some = value.as_array();
-          some != nullptr && key == orbax::kArrayMetadataFolder)
-        records.insert(records.end(), some->begin(), some->end());
-  return {{std::string(orbax::kArrayMetadataFolder), std::move(records)}};
+  return orbax::leaf_file_object(as_text(read_text_file(file, orbax::kMaxMetadataFile)), file);
 }
 
 // Moves a file of JSON. If the target exists, it gets what both have.
@@ -126,6 +95,7 @@ void check_leaf_folder_id(const std::string& id) {
 }  // namespace
 
 std::string make_leaf_folder(const std::string& directory, bool use_ocdbt) {
+  if (is_store_url(directory)) return orbax::leaf_folder_in_store(directory, use_ocdbt);
   const Directory parent = Directory::open(directory);
   for (std::size_t number = 0;; ++number) {
     const std::string name =
@@ -136,12 +106,14 @@ std::string make_leaf_folder(const std::string& directory, bool use_ocdbt) {
 
 std::string make_shared_leaf_folder(const std::string& directory, const std::string& id) {
   check_leaf_folder_id(id);
+  (void)local_path(directory);
   std::string folder = join(directory, std::string(kLeafFolder) + id);
   make_directories(folder, Durability::kDeferredSync);
   return folder;
 }
 
 void place_leaf_folder(const std::string& folder, const std::string& directory) {
+  if (is_store_url(directory)) return orbax::place_leaf_folder_in_store(folder, directory);
   const Directory from = Directory::open(folder), into = Directory::open(directory);
   const bool is_database = from.kind(std::string(orbax::kManifestFile)) != EntryKind::kAbsent;
   for (const DirectoryEntry& entry : from.list()) place_entry(from, entry, is_database, into);
@@ -151,6 +123,7 @@ void place_leaf_folder(const std::string& folder, const std::string& directory) 
 }
 
 void place_shared_leaf_folders(const std::string& directory) {
+  if (is_store_url(directory)) return;  // nobody could make one
   const Directory item = Directory::open(directory);
   for (const DirectoryEntry& entry : item.list()) {
     if (entry.kind != EntryKind::kDirectory || !entry.name.starts_with(kLeafFolder)) continue;

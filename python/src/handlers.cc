@@ -328,27 +328,27 @@ void define_handlers(nb::module_& module) {
   module.def(
       "make_leaf_folder",
       [](const PathText& directory, bool use_ocdbt) {
-        return to_str(make_leaf_folder(directory.local(), use_ocdbt));
+        return to_str(make_leaf_folder(directory.place(), use_ocdbt));
       },
       nb::arg("directory"), nb::arg("use_ocdbt"));
   module.def(
       "make_shared_leaf_folder",
       [](const PathText& directory, const std::string& id) {
-        return to_str(make_shared_leaf_folder(directory.local(), id));
+        return to_str(make_shared_leaf_folder(directory.place(), id));
       },
       nb::arg("directory"), nb::arg("id"));
   module.def(
       "place_leaf_folder",
       [](const PathText& folder, const PathText& directory) {
         const WithoutGil unlocked;
-        place_leaf_folder(folder.local(), directory.local());
+        place_leaf_folder(folder.place(), directory.place());
       },
       nb::arg("folder"), nb::arg("directory"));
   module.def(
       "place_shared_leaf_folders",
       [](const PathText& directory) {
         const WithoutGil unlocked;
-        place_shared_leaf_folders(directory.local());
+        place_shared_leaf_folders(directory.place());
       },
       nb::arg("directory"));
   nb::class_<PendingWrite>(module, "PendingWrite", "A write that goes on in the background.")

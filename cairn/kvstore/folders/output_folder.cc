@@ -5,6 +5,7 @@
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/io/tree/local_folder.h>
+#include <cairn/kvstore/folders/open_claims.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/kvstore/folders/store_folder.h>
 
@@ -13,7 +14,8 @@ namespace cairn::inline v0 {
 OutputFolder OutputFolder::at(std::string path, const StoreOptions& options) {
   if (!is_store_url(path)) return OutputFolder(std::move(path));
   check_can_write(path);
-  StorePtr store = open_store(path, options);
+  StorePtr store = find_claimed(path);
+  if (!store) store = open_store(path, options);
   return {std::move(store), std::move(path)};
 }
 

@@ -6,6 +6,7 @@
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>
 #include <cairn/io/tree/local_folder.h>
+#include <cairn/kvstore/folders/open_claims.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/commit/pending_directory.h>
 #include <cairn/orbax/commit/pending_upload.h>
@@ -18,6 +19,8 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <memory>
+#include <optional>
 
 namespace cairn::inline v0 {
 namespace {
@@ -60,6 +63,7 @@ struct CheckpointDirectory::State {
     }
     protocol = CommitProtocol::kCommitMarker;
     upload = std::make_unique<orbax::PendingUpload>(target, if_exists, store, foreign);
+    claim.emplace(upload->target(), upload->folder().files(Durability::kSynced));
     // The program writes to the store, too.
     upload->leave_if_not_committed();
     upload->remove_if_not_committed();
@@ -76,6 +80,7 @@ struct CheckpointDirectory::State {
   std::string given;  // the target as the caller wrote it, which the commit file names, as in Orbax
   std::unique_ptr<orbax::PendingDirectory> directory;  // one of these two
   std::unique_ptr<orbax::PendingUpload> upload;
+  std::optional<OpenClaim> claim;  // for handlers that write to the store
   CommitProtocol protocol;
   orbax::CheckpointMetadata record;  // its times
   std::string custom_metadata = "{}";

@@ -14,6 +14,7 @@ from cairn.orbax._impl.handlers import args as arguments
 from cairn.orbax._impl.handlers.composite_handler import CompositeCheckpointHandler
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, CheckpointHandler
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.object_stores import listed_once
 from cairn.orbax._impl.paths.permissions import mode_of
 from cairn.orbax._impl.stored.atomicity import Atomicity
 from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
@@ -165,6 +166,10 @@ class Checkpointer(AbstractCheckpointer):
         Raises FileNotFoundError if there is none, ValueError for an unfinished one.
         """
         directory = as_path(directory)
+        with listed_once(directory):
+            return self._restore(directory, args, kwargs)
+
+    def _restore(self, directory: Any, args: Any, kwargs: Any) -> Any:
         record = monitoring.RestoreRecord()
         if not directory.exists():
             raise FileNotFoundError(f"Checkpoint at {directory} not found.")
@@ -181,7 +186,9 @@ class Checkpointer(AbstractCheckpointer):
 
     def get_temporary_path(self, directory: Any) -> Any:
         """Where a save to a path writes, and how it completes."""
-        return self._atomicity.at(directory).path_class.from_final(directory, file_options=self._file_options)
+        return self._atomicity.at(directory).path_class.from_final(
+            directory, file_options=self._file_options
+        )
 
     async def create_temporary_path(self, temporary_path: Any) -> None:
         """Makes the directory of get_temporary_path(), in process 0."""
@@ -196,6 +203,10 @@ class Checkpointer(AbstractCheckpointer):
     def metadata(self, directory: Any) -> StepMetadata:
         """The metadata of a checkpoint. item_metadata is None where the handler has none."""
         directory = as_path(directory)
+        with listed_once(directory):
+            return self._metadata(directory)
+
+    def _metadata(self, directory: Any) -> StepMetadata:
         if isinstance(self._handler, CompositeCheckpointHandler):
             return self._handler.metadata(directory)
         step = read_step_metadata(directory)

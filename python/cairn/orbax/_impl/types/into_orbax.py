@@ -6,7 +6,7 @@ from typing import Any
 from cairn.orbax._impl.stored.stored_tree import keeps_array_metadata
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
 from cairn.orbax._impl.types.standard_types import ArrayHandler
-from cairn.orbax._impl.types.writes import write_leaves
+from cairn.orbax._impl.types.writes import check_is_local, write_leaves
 
 
 def _through_cairn(base: Any, kind: str) -> Any:
@@ -19,6 +19,7 @@ def _through_cairn(base: Any, kind: str) -> Any:
             if kind == "array":
                 type_handlers.check_array_values(values, infos)
             try:
+                check_is_local(infos)  # the real package has its own way to stores
                 return await write_leaves(values, infos, args, self)
             except (NotImplementedError, TypeError):  # what Orbax stores and Cairn does not
                 return await super().serialize(values, infos, args)
@@ -29,6 +30,7 @@ def _through_cairn(base: Any, kind: str) -> Any:
                 if kind == "array":  # without arguments, an error that Orbax words
                     return await super().deserialize(infos)
             try:
+                check_is_local(infos)
                 chosen = [cairn_args(kind, one) for one in args]
                 return await read_leaves(infos, chosen, keeps_array_metadata(self))
             except NotImplementedError:  # a layout of a device, a directory that is not local

@@ -2,12 +2,12 @@
 
 import json
 import logging
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
 from cairn.orbax._impl.leaves.tree_metadata import ArrayMetadata, StorageMetadata
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax._impl.stored.zarr_metadata import ZarrMetadata
 from cairn.orbax._impl.types import array_metadata
 from cairn.orbax._impl.types.status import IoDirection
@@ -50,12 +50,12 @@ async def assert_parameter_files_exist(
     param_dir: Any, metadata_key: "str | None", use_zarr3: bool = False
 ) -> None:
     """Raises FileNotFoundError if the directory of an array, or its metadata file, is missing."""
-    if not os.path.exists(param_dir):
+    if not as_path(param_dir).exists():
         raise FileNotFoundError(
             f"Individual parameter subdirectory not found at path: {param_dir}."
         )
     file = param_dir / (metadata_key or ("zarr.json" if use_zarr3 else ".zarray"))
-    if not os.path.exists(file):
+    if not as_path(file).exists():
         raise FileNotFoundError(
             f"File not found: {file}. In many cases, this results from copying a checkpoint "
             "without using the `-a` flag."

@@ -11,6 +11,7 @@ native part makes these folders and moves the files.
 """
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -22,6 +23,8 @@ from typing import Any
 from cairn import _cairn
 from cairn.orbax._impl.base import processes, time_limits
 from cairn.orbax._impl.leaves.leaf_reads import numpy_dtype
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.store_path import StorePath, is_store_url
 from cairn.orbax._impl.types.batches import Batches
 from cairn.orbax._impl.types.leaf_options import native_options
 from cairn.orbax._impl.types.native_future import NativeFuture
@@ -80,10 +83,13 @@ async def write_leaves(values: Any, infos: Any, args: Any, handler: Any) -> "lis
 def directory_of(info: Any) -> str:
     """The directory of a leaf's checkpoint, which need not exist yet."""
     parent = getattr(info, "_parent_dir", None) or info.parent_dir
-    text = str(os.fspath(getattr(parent, "path", parent)))
-    if "://" in text:
-        raise NotHereError(f"{text}: Cairn's handlers write local directories")
-    return text
+    return str(as_path(getattr(parent, "path", parent)))
+
+
+def check_is_local(infos: Any) -> None:
+    """Raises NotHereError for leaves of a checkpoint in a store."""
+    if infos and is_store_url(directory_of(infos[0])):
+        raise NotHereError(f"{directory_of(infos[0])}: is not a local directory")
 
 
 async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
@@ -119,7 +125,7 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
         )
     except BaseException:
         if job is None:
-            shutil.rmtree(scratch, ignore_errors=True)
+            _remove(scratch)
         raise
     return GroupFuture(native, pending, scratch, directory, job is not None)
 
@@ -127,9 +133,20 @@ async def _start(directory: str, leaves: "list[_Leaf]") -> GroupFuture:
 _batches = Batches(_start)
 
 
+def _remove(folder: str) -> None:
+    """Removes a folder as far as possible: another error is more informative."""
+    if not is_store_url(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        return
+    with contextlib.suppress(OSError):
+        StorePath(folder).rmtree(missing_ok=True)
+
+
 async def _created(info: Any, directory: str) -> None:
     """Waits until the directory of a background save is there, which another thread makes."""
     await info.await_path_creation()
+    if is_store_url(directory):
+        return  # which has no directories
     end = time.monotonic() + _PATIENCE
     while not os.path.isdir(directory):
         if time.monotonic() > end:
