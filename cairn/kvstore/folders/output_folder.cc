@@ -14,7 +14,7 @@ namespace cairn::inline v0 {
 OutputFolder OutputFolder::at(std::string path, const StoreOptions& options) {
   if (!is_store_url(path)) return OutputFolder(std::move(path));
   check_can_write(path);
-  StorePtr store = find_claimed(path);
+  StorePtr store = OpenClaims::of_process().find(path);
   if (!store) store = open_store(path, options);
   return {std::move(store), std::move(path)};
 }
