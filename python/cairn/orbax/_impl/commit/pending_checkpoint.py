@@ -6,8 +6,7 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
-from cairn.orbax._impl.paths.store_path import is_store_url
-from cairn.orbax._impl.stored.atomicity import Atomicity
+from cairn.orbax._impl.stored.atomicity import Atomicity, check_can_rename
 from cairn.orbax._impl.stored.step_metadata import check_custom_metadata
 
 
@@ -37,11 +36,7 @@ class Commit:
         self._is_step = is_step
         self.final = as_path(directory)
         self._in_place = (atomicity or Atomicity()).at(self.final).is_in_place
-        if is_store_url(self.final) and not self._in_place:
-            raise NotImplementedError(
-                f"{self.final}: a store cannot rename what was saved; leave out "
-                "AtomicityMode.ATOMIC_RENAME and AtomicRenameTemporaryPath"
-            )
+        check_can_rename(self.final, self._in_place)
         self.directory = self.final
         self._force = force
         self._custom_metadata = json.dumps(check_custom_metadata(custom_metadata))

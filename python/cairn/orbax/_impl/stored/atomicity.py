@@ -89,6 +89,7 @@ class TemporaryPath:
         """Makes the directory. Removes what an interrupted save has left there."""
         # A checkpoint is replaced in place only, as in Orbax.
         in_place = self.IS_IN_PLACE
+        check_can_rename(self._final, in_place)
         self._native, _ = _cairn.CheckpointDirectory.create(
             os.fspath(self._final), replace=in_place, in_place=in_place, mode=self._mode
         )
@@ -142,6 +143,15 @@ class TemporaryPath:
         except ValidationError:
             return False
         return True
+
+
+def check_can_rename(path: Any, is_in_place: bool) -> None:
+    """Raises NotImplementedError for a save to a store that would end with a rename."""
+    if is_store_url(path) and not is_in_place:
+        raise NotImplementedError(
+            f"{path}: a store cannot rename what was saved; leave out "
+            "AtomicityMode.ATOMIC_RENAME and AtomicRenameTemporaryPath"
+        )
 
 
 def _check_directory(path: Any) -> None:
