@@ -62,8 +62,12 @@ def test_a_program_finds_what_it_finds_with_orbax(name, ours):
 
 
 def shape(names):
-    """Names of objects without what differs from save to save."""
-    return sorted({re.sub(r"(^|/)d/[0-9a-f]{32}$", r"\1d/*", name) for name in names})
+    """Names of objects without what differs from save to save.
+
+    Orbax merges the database of its only process into that of the checkpoint, which Cairn writes.
+    """
+    names = (re.sub(r"(^|/)d/[0-9a-f]{32}$", r"\1d/*", name) for name in names)
+    return sorted({name for name in names if "/ocdbt.process_0/" not in f"/{name}"})
 
 
 @pytest.mark.parametrize("folder", ["standard/c", "items/c", "trees/files", "places/c"])

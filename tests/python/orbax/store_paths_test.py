@@ -156,8 +156,8 @@ def test_what_is_not_a_place_of_a_store():
         bucket.write_text("x")
     with pytest.raises(ValueError, match="expected the URL of a store"):
         bucket.parent.exists()
-    with pytest.raises(NotImplementedError, match=r"takes local directories and s3://, gs://"):
-        as_path("ftp://host/x")
-    for url in ("hf://owner/name/x", "https://host/x"):
-        with pytest.raises(NotImplementedError, match="read-only"):
+    with pytest.raises(NotImplementedError, match=r"takes local directories, s3://, gs://"):
+        as_path("https://host/x")
+    for url in ("hf://owner/name/x", "hf://datasets/owner/name@main/x"):
+        with pytest.raises(NotImplementedError, match="does not write to the Hub"):
             as_path(url).write_text("x")

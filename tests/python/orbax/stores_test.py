@@ -41,7 +41,6 @@ def test_a_tree_is_saved_in_place(root):
         "array_metadatas/process_0",
         "commit_success.txt",
         "manifest.ocdbt",
-        "ocdbt.process_0/manifest.ocdbt",
     ]
     assert (root / "c" / "commit_success.txt").read_text().endswith(str(root / "c"))
     loaded = cairn.load(str(root / "c"))
@@ -127,9 +126,8 @@ def test_a_temporary_path_completes_what_a_program_writes(root):
 
 
 def test_what_cannot_be_written_is_refused(root):
-    for url in ("hf://owner/name/c", "https://localhost:1/c"):
-        with pytest.raises((NotImplementedError, OSError)):
-            ocp.PyTreeCheckpointer().save(url, {"a": 1})
+    with pytest.raises(NotImplementedError, match="takes local directories, s3://"):
+        ocp.PyTreeCheckpointer().save("https://localhost:1/c", {"a": 1})
 
 
 def test_msgpack_files(root):

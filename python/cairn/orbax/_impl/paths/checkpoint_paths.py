@@ -23,7 +23,8 @@ def as_path(path: Any) -> Any:
         return StorePath(text)
     if "://" in text and not text.startswith("file://"):
         raise NotImplementedError(
-            f"{text}: cairn.orbax takes local directories and s3://, gs:// and memory://"
+            f"{text}: cairn.orbax takes local directories, s3://, gs://, hf:// and memory://; "
+            "cairn.open and cairn.load read http:// and https://, too"
         )
     try:
         from etils import epath

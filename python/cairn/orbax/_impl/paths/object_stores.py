@@ -10,7 +10,7 @@ from typing import Any
 
 from cairn import _cairn
 
-SCHEMES = ("gs", "s3", "memory", "hf", "http", "https")
+SCHEMES = ("gs", "s3", "memory", "hf")  # whose values can be listed
 _MOST = 1 << 62  # all values
 _PAGE = 1000  # the values of a listing that takes one request
 
@@ -98,7 +98,11 @@ class Place:
     def __init__(self, url: str) -> None:
         """url: as `scheme://bucket/key`."""
         scheme, _, rest = url.partition("://")
-        bucket, _, self.key = rest.partition("/")
+        # A repository of the hub: owner/name, datasets/owner/name.
+        count = 1 if scheme != "hf" else 3 if rest.startswith(("datasets/", "spaces/")) else 2
+        parts = rest.split("/", count)
+        bucket = "/".join(parts[:count])
+        self.key = parts[count] if len(parts) > count else ""
         if scheme not in SCHEMES or not bucket:
             raise ValueError(f"{url}: expected the URL of a store, {SCHEMES[0]}://bucket/name")
         self.url = url

@@ -30,7 +30,7 @@ class StatResult(NamedTuple):
 
 
 def is_store_url(path: Any) -> bool:
-    """Whether a path is the URL of an object store, of a web server or of a hub."""
+    """Whether a path is the URL of an object store or of the Hugging Face Hub."""
     scheme, mark, _ = os.fspath(path).partition("://")
     return bool(mark) and scheme in SCHEMES
 
