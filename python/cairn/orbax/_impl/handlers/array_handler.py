@@ -15,6 +15,7 @@ from cairn.orbax._impl.handlers.json_handler import JsonCheckpointHandler, JsonS
 from cairn.orbax._impl.leaves.leaf_args import RestoreArgs, SaveArgs
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax._impl.paths.permissions import make
+from cairn.orbax._impl.stored.atomicity import mark_item
 
 _ORBAX = "orbax.checkpoint._src.handlers"
 
@@ -128,7 +129,10 @@ class _RandomKeyHandler(NativeHandler):
 
     def finalize(self, directory: Any) -> None:
         """Ends the write."""
-        self._handler.finalize(as_path(directory) / self._name)
+        directory = as_path(directory)
+        self._handler.finalize(directory / self._name)
+        for name in (self._name, f"{self._name}_metadata"):
+            mark_item(directory / name)
 
     def close(self) -> None:
         """Waits for writes."""

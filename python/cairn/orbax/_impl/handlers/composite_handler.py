@@ -30,10 +30,9 @@ from cairn.orbax._impl.handlers.args import (
 from cairn.orbax._impl.handlers.composite import Composite, check_item_names
 from cairn.orbax._impl.handlers.handler import AsyncCheckpointHandler, NativeHandler
 from cairn.orbax._impl.handlers.registry import DefaultCheckpointHandlerRegistry
-from cairn.orbax._impl.paths.checkpoint_paths import COMMIT_FILE, as_path
+from cairn.orbax._impl.paths.checkpoint_paths import as_path
 from cairn.orbax._impl.paths.permissions import make, mode_of
-from cairn.orbax._impl.paths.store_path import is_store_url
-from cairn.orbax._impl.stored.atomicity import Atomicity
+from cairn.orbax._impl.stored.atomicity import Atomicity, mark_item
 from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
 
 _ORBAX = "orbax.checkpoint._src.handlers.composite_checkpoint_handler"
@@ -175,8 +174,7 @@ class CompositeCheckpointHandler(NativeHandler):
             begin = time.time()
             path = self._written.pop(item)
             handlers[item].finalize(path)
-            if is_store_url(path):  # as Orbax on gs://
-                (path / COMMIT_FILE).write_text(f"Checkpoint commit was successful to {path}")
+            mark_item(path)
             monitoring.item_finalized(time.time() - begin)
 
     def item_typestrs(self, items: Any) -> "dict[str, str]":

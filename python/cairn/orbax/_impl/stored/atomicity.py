@@ -154,6 +154,12 @@ def check_can_rename(path: Any, is_in_place: bool) -> None:
         )
 
 
+def mark_item(path: Any) -> None:
+    """Adds the file of a commit to an item of a store, as Orbax does on gs://."""
+    if is_store_url(path):
+        (path / COMMIT_FILE).write_text(f"Checkpoint commit was successful to {path}")
+
+
 def _check_directory(path: Any) -> None:
     if not path.is_dir():
         raise ValidationError(f"{path} is not a directory")
