@@ -1,6 +1,7 @@
 """cairn.orbax at URLs: the programs of checkpointer_programs.py give what they give with the real
 Orbax on gs://, and each package restores what the other one has saved."""
 
+import contextlib
 import functools
 import json
 import os
@@ -15,6 +16,9 @@ from conftest import running
 
 import cairn
 import cairn.orbax as ocp
+
+sys.path.append(str(store_clients.ROOT / "tests/python"))
+import processes
 
 FILE = store_clients.ROOT / "tests/interop/stores/checkpointer_programs.py"
 NAMES = ["standard", "trees", "items", "background", "places", "own_handlers", "own_leaves"]
@@ -182,3 +186,33 @@ def test_a_small_save_and_a_restore_take_few_requests(seaweedfs, proxy, at):
     counting.clear()
     checkpointer.restore(f"{url}/c")
     assert len(counting.log) <= 15
+
+
+@pytest.fixture
+def job(at):
+    """Makes two processes of jax.distributed that use a store."""
+    with contextlib.ExitStack() as stack:
+
+        def make(store):
+            at(store)
+            (made,) = processes.start("process_cases_orbax", 2)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+def test_two_processes_save_items_together(s3, job, at):
+    url = at(s3)
+    assert job(s3).run("items", f"{url}/c") == [{"from": 0}] * 2
+    assert {"state/ocdbt.process_0/manifest.ocdbt", "state/ocdbt.process_1/manifest.ocdbt"} <= {
+        name.removeprefix("c/") for name in s3.list()
+    }
+    assert cairn.verify(f"{url}/c") and "commit_success.txt" in map(os.path.basename, s3.list())
+
+
+def test_two_processes_and_orbax_restore_each_others_saves(gcs, job, at):
+    url, made = at(gcs), job(gcs)
+    made.run("checkpointers", f"{url}/ours")
+    made.run("restore_what_orbax_saved", f"{url}/theirs")
+    assert cairn.verify(f"{url}/ours/async")
