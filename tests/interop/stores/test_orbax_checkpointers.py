@@ -159,6 +159,42 @@ def test_a_save_that_fails_leaves_nothing(s3, at):
     assert s3.list() == []
 
 
+KILLED = """
+import os, sys
+import numpy as np
+import cairn.orbax as ocp
+
+class Dying(ocp.CheckpointHandler):
+    def save(self, directory, args):
+        ocp.PyTreeCheckpointHandler().save(directory, {"a": np.arange(5)})
+        (directory / "part").write_text("x")
+        os._exit(9)
+    def restore(self, directory, args=None):
+        raise NotImplementedError
+
+ocp.Checkpointer(Dying()).save(sys.argv[1], 1)
+"""
+
+
+def test_what_a_killed_save_has_left_is_no_checkpoint(store, at):
+    url = at(store)
+    command = [sys.executable, "-c", KILLED, f"{url}/c"]
+    done = subprocess.run(command, env=store.variables(), capture_output=True, timeout=120)
+    assert done.returncode == 9, done.stderr
+    checkpointer = ocp.PyTreeCheckpointer()
+    with pytest.raises(ValueError, match="incomplete"):
+        checkpointer.restore(f"{url}/c")
+    with pytest.raises(RuntimeError, match="not a finished checkpoint"):
+        cairn.load(f"{url}/c")
+    assert ocp.utils.is_tmp_checkpoint(f"{url}/c")
+    assert [one.get().name for one in ocp.utils.tmp_checkpoints(url)] == ["c"]
+    with pytest.raises(ValueError, match="already exists"):
+        checkpointer.save(f"{url}/c", tree())
+    checkpointer.save(f"{url}/c", tree(), force=True)
+    assert list(checkpointer.restore(f"{url}/c")) == ["a", "b"]
+    assert cairn.verify(f"{url}/c")
+
+
 def test_another_save_takes_the_place_of_one_that_goes_on(s3, at):
     """Then the first one fails, and what the second one has saved stays."""
     url = at(s3)

@@ -73,7 +73,6 @@ def test_a_missing_name_has_a_hint(name):
         lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),
         lambda: ocp.type_handlers.ArrayHandler(primary_host=1),
         lambda: ocp.Checkpointer(ocp.JsonCheckpointHandler(), temporary_path_class=object),
-        lambda: ocp.CheckpointManager("gs://bucket/x"),
     ],
 )
 def test_what_is_not_available_is_refused(make):

@@ -36,7 +36,7 @@ class _Listing:
     def list_values(self, prefix: str, most: int) -> "tuple[list[tuple[str, int, int]], bool]":
         """As that of a store."""
         start = bisect.bisect_left(self._keys, prefix)
-        found = []
+        found: list[tuple[str, int, int]] = []
         for key in self._keys[start:]:
             if not key.startswith(prefix) or len(found) > most:
                 break
