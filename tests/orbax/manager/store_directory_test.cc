@@ -20,8 +20,10 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 std::vector<std::string> keys(const std::string& url) {
+  const std::vector<ListEntry> entries = open_store(url)->list("");
   std::vector<std::string> found;
-  for (const ListEntry& entry : open_store(url)->list("")) found.push_back(entry.key);
+  found.reserve(entries.size());
+  for (const ListEntry& entry : entries) found.push_back(entry.key);
   return found;
 }
 
