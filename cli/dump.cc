@@ -54,9 +54,9 @@ int run_dump(const DumpOptions& options) {
 void setup_dump(CLI::App& app, int& status) {
   const auto options = std::make_shared<DumpOptions>();
   CLI::App* command = app.add_subcommand("dump", "Show a raw structure as JSON, for debugging");
-  check_path(command->add_option(
-      "FILE", options->file,
-      "A manifest.ocdbt (or its directory), or a .safetensors, .npy,\nmsgpack or JSON file"));
+  check_path(command->add_option("FILE", options->file,
+                                 "A manifest.ocdbt (or its directory), or a .safetensors, "
+                                 ".npy,\nmsgpack, JSON, .pt or pickle file"));
   command
       ->add_option(
           "--node", options->node,
@@ -71,7 +71,8 @@ void setup_dump(CLI::App& app, int& status) {
       "Examples:\n"
       "  cairn dump ckpt/manifest.ocdbt\n"
       "  cairn dump --node ckpt/d/0c9e14ed3:4096:512\n"
-      "  cairn dump model.safetensors | jq keys");
+      "  cairn dump model.safetensors | jq keys\n"
+      "  cairn dump model.pt | jq '.pickles[].unsafe_globals'");
   command->callback([options, &status] { status = run_dump(*options); });
 }
 

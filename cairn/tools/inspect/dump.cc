@@ -6,12 +6,14 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/json/json.h>
 #include <cairn/formats/files/open_in_tree.h>
+#include <cairn/formats/pytorch/pickled_file.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/ocdbt/format/dump.h>
 #include <cairn/ocdbt/format/envelope.h>
+#include <cairn/tools/inspect/pickle_json.h>
 #include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
@@ -149,6 +151,26 @@ std::string dump_bundle_index(const Section& section) {
   return pretty(JsonObject{{"header", std::move(header)}, {"entries", std::move(entries)}});
 }
 
+// All pickles of a file of PyTorch. Nothing in them is executed.
+std::string dump_pickles(const Section& section) {
+  const PickledFile file = read_pickles(section.length, [&](std::uint64_t at, MutableByteView out) {
+    section.file.read_into(section.offset + at, out);
+  });
+  JsonArray pickles;
+  for (const FoundPickle& found : file.pickles) {
+    JsonObject entry;
+    if (file.form == PickledForm::kZip) {
+      entry.emplace_back("member", text_json(found.member));
+      entry.emplace_back("has_checksum", found.has_checksum);
+    }
+    if (file.form == PickledForm::kLegacy) entry.emplace_back("offset", found.begin);
+    const Json values = pickle_json(found.pickle);
+    for (const auto& member : *values.as_object()) entry.push_back(member);
+    pickles.emplace_back(std::move(entry));
+  }
+  return pretty(JsonObject{{"pickles", std::move(pickles)}});
+}
+
 bool looks_like_json(ByteView first) {
   const std::string_view text = as_text(first);
   const std::size_t at = text.find_first_not_of(" \t\r\n");
@@ -163,6 +185,7 @@ std::string dump_section(const Section& section, const DumpRange& range, const F
   const std::string& path = section.file.path();
   const bool is_whole = range.offset == 0 && !range.length;
   if (is_whole && is_sstable(section.file)) return dump_bundle_index(section);
+  if (looks_like_pickle(first) || looks_like_zip(first)) return dump_pickles(section);
   if (looks_like_json(first)) return pretty(parse_json(as_text(section.read_text())));
   if (is_whole && detect_file(tree, path) == Format::kMsgpack) {
     const auto checkpoint = open_msgpack(tree, path, {});
@@ -170,7 +193,8 @@ std::string dump_section(const Section& section, const DumpRange& range, const F
   }
   throw Error(Code::kInvalidArgument,
               "unknown structure: expected an OCDBT manifest or node, a safetensors or .npy "
-              "header, JSON, msgpack, or the index of a TensorFlow checkpoint; choose a part of a "
+              "header, JSON, msgpack, a pickle or a file of PyTorch, or the index of a TensorFlow "
+              "checkpoint; choose a part of a "
               "data file with --node FILE:OFFSET:LENGTH");
 }
 

@@ -1,0 +1,108 @@
+#include <cairn/formats/pytorch/pickled_file.h>
+
+#include <cairn/base/checksum.h>
+#include <cairn/base/errors.h>
+#include <cairn/formats/npz/deflated_bytes.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+constexpr std::uint64_t kFirstRead = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kMostOfPickle = std::uint64_t{1} << 30U;  // bytes
+constexpr std::size_t kLegacyPickles = 5;
+// PROTO 2, LONG1 of ten bytes with the magic number, STOP.
+constexpr std::array<unsigned char, 15> kLegacyBeginning = {
+    0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
+
+bool is_legacy(ByteView first) {
+  return first.size() >= kLegacyBeginning.size() &&
+         std::ranges::equal(first.first(kLegacyBeginning.size()),
+                            std::as_bytes(std::span(kLegacyBeginning)));
+}
+
+// The pickle that begins at `begin`. Its length is not stored, so reads more until it ends.
+pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read) {
+  for (std::uint64_t length = kFirstRead;; length *= 4) {
+    const std::uint64_t left = std::min(size - begin, kMostOfPickle);
+    Bytes bytes(std::min(length, left));
+    read(begin, bytes);
+    const bool is_all = bytes.size() == left;
+    try {
+      return pickle::parse_pickle(std::move(bytes));
+    } catch (const Error& e) {
+      if (is_all || e.code() != Code::kDataLoss) throw;
+    }
+  }
+}
+
+bool ends_as_pickle(std::string_view name) { return name.ends_with(".pkl"); }
+
+// The content of a member, compared with its checksum. PyTorch can be told to store none: 0.
+Bytes content_of(ZipMember& member, const ReadAtFn& read) {
+  if (member.size > kMostOfPickle) data_loss("it has " + std::to_string(member.size) + " bytes");
+  locate_zip_member(member, read);
+  if (member.method == ZipMember::kDeflated) {
+    // Memory grows with what is decoded, not with the size that the directory claims.
+    DeflatedReader reader(member, read);
+    Bytes content;
+    while (content.size() < member.size) {
+      const std::size_t begin = content.size();
+      content.resize(std::min<std::uint64_t>(begin + kFirstRead, member.size));
+      reader.read(MutableByteView(content).subspan(begin));
+    }
+    return content;
+  }
+  if (member.method != ZipMember::kStored || member.encrypted)
+    throw Error(Code::kUnimplemented,
+                "it is encrypted, or compressed by another method than deflate");
+  Bytes content(member.size);
+  read(member.offset, content);
+  if (member.crc != 0 && crc32(content) != member.crc)
+    data_loss("its bytes are damaged: their CRC-32 does not match");
+  return content;
+}
+
+PickledFile read_zip(std::uint64_t size, const ReadAtFn& read) {
+  PickledFile file{.form = PickledForm::kZip, .pickles = {}};
+  for (ZipMember& member : read_zip_directory(size, read)) {
+    if (!ends_as_pickle(member.name)) continue;
+    const auto parse = [&] { return pickle::parse_pickle(content_of(member, read)); };
+    pickle::Pickle found = with_context([&] { return member.name; }, parse);
+    file.pickles.push_back(
+        {.member = member.name, .has_checksum = member.crc != 0, .pickle = std::move(found)});
+  }
+  if (file.pickles.empty())
+    throw Error(Code::kInvalidArgument, "a zip archive without a pickle (a member .../data.pkl)");
+  return file;
+}
+
+}  // namespace
+
+bool looks_like_pickle(ByteView first) {
+  return first.size() >= 2 && first[0] == std::byte{0x80} && first[1] >= std::byte{2} &&
+         first[1] <= std::byte{5};
+}
+
+bool looks_like_zip(ByteView first) { return as_text(first).starts_with("PK\3\4"); }
+
+PickledFile read_pickles(std::uint64_t size, const ReadAtFn& read) {
+  Bytes first(std::min<std::uint64_t>(size, kLegacyBeginning.size()));
+  read(0, first);
+  if (looks_like_zip(first)) return read_zip(size, read);
+  const bool legacy = is_legacy(first);
+  PickledFile file{.form = legacy ? PickledForm::kLegacy : PickledForm::kPlain, .pickles = {}};
+  std::uint64_t at = 0;
+  for (std::size_t i = 0; i < (legacy ? kLegacyPickles : 1); ++i) {
+    pickle::Pickle found = pickle_at(at, size, read);
+    file.pickles.push_back({.member = {}, .begin = at, .pickle = std::move(found)});
+    at += file.pickles.back().pickle.end();
+  }
+  return file;
+}
+
+}  // namespace cairn::inline v0

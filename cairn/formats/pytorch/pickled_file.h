@@ -1,0 +1,39 @@
+// pickled_file.h -- finds the pickles in a file: a PyTorch file in one of its forms, or a pickle.
+//
+//   zip (torch.save since 1.6)   members `<stem>/data.pkl`, and in TorchScript others
+//   legacy (torch.save before)   five pickles one behind the other, then the bytes of the storages
+//   plain                        one pickle: `.pkl`, `.metadata` of a Distributed Checkpoint
+#pragma once
+
+#include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/pytorch/pickle/pickle.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cairn::inline v0 {
+
+enum class PickledForm : std::uint8_t { kZip, kLegacy, kPlain };
+
+struct FoundPickle {
+  std::string member;         // of a zip archive; otherwise ""
+  std::uint64_t begin = 0;    // byte in the file or in the member
+  bool has_checksum = false;  // a CRC-32 was stored, and matched
+  pickle::Pickle pickle;
+};
+
+struct PickledFile {
+  PickledForm form = PickledForm::kPlain;
+  std::vector<FoundPickle> pickles;
+};
+
+// Whether a file may begin with these bytes: those of a pickle of the protocols 2 to 5.
+bool looks_like_pickle(ByteView first);
+bool looks_like_zip(ByteView first);
+
+// Reads the pickles of a file of `size` bytes. Throws data_loss for a damaged archive, a checksum
+// that does not match and damaged pickles, invalid_argument for an archive without a pickle.
+PickledFile read_pickles(std::uint64_t size, const ReadAtFn& read);
+
+}  // namespace cairn::inline v0
