@@ -53,18 +53,16 @@ void show_leaf(const Checkpoint& checkpoint, std::size_t index,
 }
 
 void copy_bytes(const Checkpoint& checkpoint, std::size_t index, const CatOptions& options) {
-  const TensorInfo& t = checkpoint.tensors()[index];
-  const ExportOptions bytes{options.npy ? LeafEncoding::kNpy : LeafEncoding::kRaw, options.slice,
-                            buffer_memory(options.source)};
   if (!options.output && stdout_is_terminal())
     throw UsageError("refusing to write bytes to a terminal: use -o FILE or a pipe");
   ProgressBar bar("reading");
-  std::uint64_t done = 0;
-  const SinkFn sink = [&](ByteView piece) {
-    done += piece.size();
-    bar.update(done, std::max(done, t.nbytes));
-    out().write(as_text(piece));
-  };
+  const ExportOptions bytes{
+      .encoding = options.npy ? LeafEncoding::kNpy : LeafEncoding::kRaw,
+      .slice = options.slice,
+      .memory = buffer_memory(options.source),
+      .store = options.source.options.store,
+      .progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); }};
+  const SinkFn sink = [](ByteView piece) { out().write(as_text(piece)); };
   if (options.output)
     export_leaf(checkpoint, index, bytes, *options.output);
   else
@@ -131,6 +129,8 @@ std::unique_ptr<Checkpoint> open_for_cat(CatOptions& options, std::optional<Text
 }
 
 int run_cat(CatOptions& options) {
+  if (options.output)
+    check_one_server(options.source.path, *options.output, options.source.options.store);
   std::optional<Text> text;
   const auto checkpoint = open_for_cat(options, text);
   if (text) return show_text(*text, options), kGood;
@@ -167,10 +167,9 @@ void setup_cat(CLI::App& app, int& status) {
                                 "C-order little-endian bytes (4-bit types: one byte per element)");
   command->add_flag("--npy", options->npy, "A .npy file")->excludes(raw);
   auto* output = command->add_option("-o,--output", options->output,
-                                     "Write to FILE, which appears whole or not at all");
-  check_path(check_local(*command, output,
-                         "writes local files only; pipe standard output into the store's own tool"))
-      ->type_name("FILE");
+                                     "Write to FILE, a path or a URL (s3://, gs://), which appears "
+                                     "whole\nor not at all");
+  check_path(output)->type_name("FILE");
   command->footer(
       "Examples:\n"
       "  cairn cat ckpt params.dense.kernel                      a preview\n"

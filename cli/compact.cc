@@ -40,12 +40,11 @@ void setup_compact(CLI::App& app, int& status) {
   const auto options = std::make_shared<CompactArguments>();
   CLI::App* command =
       app.add_subcommand("compact", "Rewrite a checkpoint's database into few files");
-  auto* path = command->add_option("CKPT", options->path,
-                                   "An Orbax checkpoint, a step root, or an OCDBT database");
-  check_path(
-      check_local(*command, path,
-                  "rewrites local files only; download the checkpoint, compact it, upload it"))
-      ->required();
+  auto* path =
+      command->add_option("CKPT", options->path,
+                          "An Orbax checkpoint, a step root, or an OCDBT database: a path\n"
+                          "or a URL (s3://, gs://)");
+  check_path(path)->required();
   check_int64(command->add_option("--step", options->options.step,
                                   "Step of a step root (default: the latest)"));
   command->add_option("--item", options->options.item,
@@ -54,10 +53,12 @@ void setup_compact(CLI::App& app, int& status) {
                     "Also remove data files that no version refers to; safe only while\nno program "
                     "writes to the checkpoint");
   command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
+  add_store_options(*command, options->options.store);
   command->footer(
       "Keeps the newest version and drops the older ones. A process that reads an older version\n"
       "loses it. If the command is killed, the database is in the old state or in the new one.\n"
-      "Cairn does not compact a damaged database.\n"
+      "Cairn does not compact a damaged database. In a store, compact only while nobody saves to\n"
+      "the same place.\n"
       "\n"
       "Example:\n"
       "  cairn compact ckpt --orphans");

@@ -89,6 +89,8 @@ void finish_arguments(ReshardArguments& arguments) {
   finish_orbax_target(arguments.orbax, options.orbax);
   options.resources = {.threads = arguments.source.options.resources.threads,
                        .memory = buffer_memory(arguments.source)};
+  options.store = arguments.source.options.store;
+  check_one_server(arguments.source.path, arguments.target, options.store);
 }
 
 std::string plan_text(const ReshardReport& report) {
@@ -150,9 +152,10 @@ void setup_reshard(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "reshard", "Rewrite the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
-  auto* target =
-      command->add_option("OUT", arguments->target, "The folder of the new Orbax checkpoint");
-  check_path(check_local(*command, target, kWritesLocally))->required();
+  auto* target = command->add_option(
+      "OUT", arguments->target,
+      "The folder of the new Orbax checkpoint: a path, or a URL\n(s3://bucket/NAME, gs://)");
+  check_path(target)->required();
   command
       ->add_option(
           "--mesh", arguments->mesh,
@@ -200,7 +203,8 @@ void setup_reshard(CLI::App& app, int& status) {
       "'*.embedding=model+data' --dry-run\n"
       "  cairn reshard ckpt for8 --mesh data=2,model=4 --spec '*.kernel=None,model' --chunk-bytes "
       "64MiB\n"
-      "  cairn reshard ckpt small-chunks --chunk-bytes 16MiB");
+      "  cairn reshard ckpt small-chunks --chunk-bytes 16MiB\n"
+      "  cairn reshard gs://bucket/run/8 gs://bucket/for8 --mesh x=8 --spec '*.kernel=x'");
   command->callback([arguments, &status] { status = run_reshard(*arguments); });
 }
 

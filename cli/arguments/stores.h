@@ -18,8 +18,4 @@ CLI::Option* check_local(const CLI::App& command, CLI::Option* option, const std
 // Throws UsageError if --endpoint would count for two URLs of different kinds.
 void check_one_server(const std::string& source, const std::string& target,
                       const StoreOptions& store);
-// Why the targets of conversions are local.
-inline constexpr const char* kWritesLocally =
-    "writes local files only; write there, then upload the result (aws s3 cp, gcloud storage cp)";
-
 }  // namespace cairn::cli

@@ -220,6 +220,7 @@ struct ReshardOptions {
   std::optional<TargetFormat> format = {};
   OrbaxTarget orbax = {};                // the chunk shape divides the box that a device reads
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
+  StoreOptions store = {};               // how to reach the store, if the target is a URL
   bool dry_run = false;                  // decide and report, but write nothing
   Resources resources = {};
   ProgressFn progress = {};
@@ -240,8 +241,9 @@ struct ReshardReport {
   // bytes of them that each device of the mesh reads; 0 without a mesh
   std::uint64_t device_bytes = 0;
 };
-// Writes the checkpoint again, stored in the boxes that devices of another topology will read, and
-// records the new shardings. Values, tree and metadata stay the same. Throws invalid_argument if
+// Writes the checkpoint again to `target`, a path or a URL of a bucket, stored in the boxes that
+// devices of another topology will read, and records the new shardings. Values, tree and metadata
+// stay the same. Throws invalid_argument if
 // neither a mesh nor chunk_bytes is given, for specs without a mesh, for a mesh or spec that is
 // malformed or does not divide an array (naming the array), for a glob that matches no array, and
 // for a format that is not Orbax. Throws also as convert().

@@ -206,6 +206,8 @@ struct ExportOptions {
   LeafEncoding encoding = LeafEncoding::kRaw;      // raw bytes or .npy
   std::optional<std::string> slice = {};           // as parse_slice takes it; none: the whole leaf
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes per piece
+  StoreOptions store = {};                         // how to reach the store, if the path is a URL
+  ProgressFn progress = {};
 };
 // Passes one leaf, or a slice of it, to `sink`. A string is exported as its UTF-8 bytes. Throws
 // invalid_argument for a leaf without data, for an array of strings, and for a string that is to be
@@ -213,9 +215,9 @@ struct ExportOptions {
 // a leaf whose metadata is damaged.
 void export_leaf(const Checkpoint& checkpoint, std::size_t index, const ExportOptions& options,
                  const SinkFn& sink);
-// As above, to a file, which appears complete or not at all. Replaces an existing regular file.
-// Throws already_exists if the path is anything else (a device, a pipe, a link) or a file of the
-// checkpoint. Returns the file's size in bytes.
+// As above, to a file, which appears complete or not at all: a path, or a URL of a bucket. Replaces
+// an existing regular file. Throws already_exists if the path is anything else (a device, a pipe, a
+// link, a folder) or a file of the checkpoint. Returns the file's size in bytes.
 std::uint64_t export_leaf(const Checkpoint& checkpoint, std::size_t index,
                           const ExportOptions& options, const std::string& path);
 

@@ -65,18 +65,20 @@ struct CompactOptions {
   // Also remove data files that no version refers to: leftovers of crashes, or files of a writer
   // that is active.
   bool remove_orphans = false;
+  StoreOptions store = {};  // how to reach the store, if the path is a URL
 };
 // Result for one OCDBT database.
 struct CompactedDatabase {
-  std::string path;        // the database's folder
+  std::string path;        // the database's folder, or its URL
   std::uint64_t keys = 0;  // number of keys
   // data files and their bytes
   std::uint64_t files_before = 0, bytes_before = 0, files_after = 0, bytes_after = 0;
 };
 // Rewrites the OCDBT databases of a checkpoint into few files that hold only the newest version.
 // Each database is replaced completely or stays unchanged. Older versions are lost, also for
-// readers that have them open. Throws not_found for an unknown item, failed_precondition if the
-// checkpoint has no OCDBT database, else as cairn::open.
+// readers that have them open. In a store (`path` is a URL), about 64 MiB of values are in memory at
+// once; compact only while nobody replaces the checkpoint. Throws not_found for an unknown item,
+// failed_precondition if the checkpoint has no OCDBT database, else as cairn::open.
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options = {});
 // The result as JSON text (docs/cli.md).

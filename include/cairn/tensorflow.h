@@ -35,9 +35,9 @@ namespace cairn::inline v0 {
 // cairn::open.
 std::unique_ptr<Checkpoint> open_tensorflow(const std::string& path,
                                             const OpenOptions& options = {});
-// Whether `path` is something that open_tensorflow opens without options. Examines names and first
-// bytes only.
-bool is_tensorflow(const std::string& path);
+// Whether `path`, or a URL, is something that open_tensorflow opens without options. Examines names
+// and first bytes only.
+bool is_tensorflow(const std::string& path, const StoreOptions& store = {});
 
 // ---- sharding: callbacks under the names of tf.train.experimental ----
 
@@ -310,8 +310,8 @@ struct TensorFlowWriteOptions {
   ProgressFn progress = {};
   MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions
 };
-// Writes `<prefix>.index` and `<prefix>.data-00000-of-00001` (or more data files). They appear
-// together or not at all; a missing folder is created. Values are stored in the order of the
+// Writes `<prefix>.index` and `<prefix>.data-00000-of-00001` (or more data files); the prefix is a
+// path or a URL of a bucket. They appear together or not at all; a missing folder is created. Values are stored in the order of the
 // sources, the object graph last. Returns the paths of the files: data files first, then the index.
 //
 // Throws invalid_argument, naming the tensor, for a type that TensorFlow cannot hold and for a

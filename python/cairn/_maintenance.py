@@ -48,8 +48,7 @@ def convert(
 
     Args:
       source: a checkpoint of any format: a path or URL.
-      target: the path to write, or the URL (s3://, gs://) of a file or a set of files of another
-        format than Orbax.
+      target: the path or the URL (s3://, gs://) to write.
       to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
         "": by the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
@@ -137,8 +136,8 @@ def reshard(
     not at all.
 
     Args:
-      source: a checkpoint of any format.
-      target: the folder to write.
+      source: a checkpoint of any format: a path or URL.
+      target: the folder to write: a path or a URL (s3://, gs://).
       mesh: the devices that will read it: the number of devices along each axis, {"x": 4, "y": 2}
         for devices 0 to 7. A jax.sharding.Mesh has it as `dict(mesh.shape)`. None: only the chunks
         change, and chunk_bytes is required.
@@ -150,7 +149,8 @@ def reshard(
       dry_run: decide and report the box of each array that a device reads, but write nothing.
       **options: as in convert(): compression, chunk_bytes (the largest size of a chunk, in bytes),
         target_file_bytes, as_item, follow_links, durability, commit_protocol, allow_uncommitted,
-        metadata_key, generation, commit_time_ns, threads, memory.
+        metadata_key, generation, commit_time_ns, storage_options, target_storage_options, threads,
+        memory.
 
     Returns:
       a dict with "arrays" (each with name, dtype, shape, "box" and sharding), "device_bytes" (what
@@ -259,18 +259,22 @@ def compact(
     step: int | None = None,
     item: str | None = None,
     remove_orphans: bool = False,
+    storage_options: StoreOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Rewrites the OCDBT databases of a checkpoint into few files with the newest version only.
 
     Each database is replaced completely or stays unchanged. A process that reads an older version
-    loses it. A damaged database is not compacted.
+    loses it. A damaged database is not compacted. In a store, compact only while nobody saves to
+    the same place.
 
     Args:
-      path: an Orbax checkpoint, a directory of steps, or an OCDBT database.
+      path: an Orbax checkpoint, a directory of steps, or an OCDBT database; or a URL (s3://,
+        gs://).
       step: the step to compact below a directory of steps; None: the latest.
       item: the item to compact; None: all of them.
       remove_orphans: also remove data files that no version refers to. Safe only while no program
         writes to the checkpoint.
+      storage_options: how to reach the store of a URL, as in open().
 
     Returns:
       a list with a dict for each database: "path", "keys", "files_before", "bytes_before",
@@ -281,7 +285,7 @@ def compact(
       RuntimeError: the checkpoint has no OCDBT database. Others as open().
     """
     chosen = {"step": step, "item": item, "remove_orphans": remove_orphans}
-    return list(parsed(_cairn.compact_json(path, chosen)))
+    return list(parsed(_cairn.compact_json(path, chosen, storage_options)))
 
 
 def _rules(transform: Any) -> dict[str, Any]:

@@ -115,6 +115,7 @@ class LoadBelowOptions(TypedDict, total=False):
 class ReadOptions(TypedDict, total=False):
     """Options of functions that open a checkpoint and write it again."""
 
+    storage_options: StoreOptions | None
     allow_uncommitted: bool
     metadata_key: str
     generation: int | None
@@ -126,6 +127,7 @@ class ReadOptions(TypedDict, total=False):
 class ReshardOptions(ReadOptions, total=False):
     """Options of cairn.reshard: how the new Orbax checkpoint is stored."""
 
+    target_storage_options: StoreOptions | None
     compression: str
     chunk_bytes: int | None
     target_file_bytes: int | None
@@ -138,8 +140,6 @@ class ReshardOptions(ReadOptions, total=False):
 class ConvertOptions(ReshardOptions, total=False):
     """Options of cairn.convert."""
 
-    storage_options: StoreOptions | None
-    target_storage_options: StoreOptions | None
     shard_bytes: int | None
     dialect: Literal["flax", "orbax"] | None
     object_graph: bool

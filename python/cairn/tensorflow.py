@@ -15,9 +15,12 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cairn import _cairn
+
+if TYPE_CHECKING:
+    from cairn._options import StoreOptions
 
 TensorSlices = dict[str, Any]  # slice spec -> tensor
 TensorSlice = TensorSlices  # its name in older versions
@@ -179,6 +182,7 @@ def save(
     object_graph: bool = True,
     latest: bool = True,
     overwrite: bool = False,
+    storage_options: "StoreOptions | None" = None,
     progress: "Callable[[int, int], object] | None" = None,
 ) -> "list[str]":
     """Saves a tree as a TensorFlow checkpoint, and returns the paths of its files.
@@ -186,7 +190,8 @@ def save(
     A leaf tree["a"]["b"] gets the key "a/b/.ATTRIBUTES/VARIABLE_VALUE".
 
     Args:
-      prefix: the files are `<prefix>.index` and `<prefix>.data-00000-of-00001` (or more).
+      prefix: a path or a URL (s3://, gs://). The files are `<prefix>.index` and
+        `<prefix>.data-00000-of-00001` (or more).
       tree: nested dicts, lists and tuples of arrays, numbers, strings and bytes.
       sharding_callback: which tensors share a file; None: all.
       object_graph: whether the checkpoint has an object for each step of the keys, so that
@@ -194,6 +199,7 @@ def save(
       latest: whether it has a save_counter, and the folder's file `checkpoint` names it, as by
         `tf.train.Checkpoint.save()`; else as by `write()`.
       overwrite: whether a checkpoint of this prefix is replaced; else FileExistsError.
+      storage_options: how to reach the store of a URL, as in cairn.open().
       progress: is called with the bytes that are done, and those in total.
 
     Raises ValueError for a leaf that TensorFlow cannot store, a callback of another type, and a
@@ -208,7 +214,9 @@ def save(
             )
         adapter = _Adapter(sharding_callback, dict(_cairn.tensorflow_leaves(tree)))
         callback = (sharding_callback.description, adapter)
-    return _cairn.tensorflow_save(prefix, tree, latest, object_graph, overwrite, callback, progress)
+    return _cairn.tensorflow_save(
+        prefix, tree, latest, object_graph, overwrite, callback, progress, storage_options
+    )
 
 
 class _Adapter:

@@ -55,6 +55,8 @@ const Setters<Conversion>& reading_options() {
                                nb::handle v) { o.open.allow_uncommitted = bool_option(n, v); }},
       {"allow_missing", [](Conversion& o, const std::string& n,
                            nb::handle v) { o.open.allow_missing = bool_option(n, v); }},
+      {"storage_options", [](Conversion& o, const std::string& /*n*/,
+                             nb::handle v) { o.open.store = store_options(v); }},
       {"metadata_key", [](Conversion& o, const std::string& n,
                           nb::handle v) { o.open.metadata_key = text_option(n, v); }},
       {"generation",
@@ -91,6 +93,8 @@ const Setters<Conversion>& writing_options() {
        }},
       {"dry_run", [](Conversion& o, const std::string& n,
                      nb::handle v) { o.convert.dry_run = bool_option(n, v); }},
+      {"target_storage_options", [](Conversion& o, const std::string& /*n*/,
+                                    nb::handle v) { o.target_store = store_options(v); }},
       {"compression",
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.convert.orbax.compression = parse_compression(text_option(n, v));
@@ -160,10 +164,6 @@ const Setters<Conversion>& convert_options() {
                           nb::handle v) { o.convert.tensorflow.plain_names = !bool_option(n, v); }},
       {"latest", [](Conversion& o, const std::string& n,
                     nb::handle v) { o.convert.tensorflow.name_latest = bool_option(n, v); }},
-      {"storage_options", [](Conversion& o, const std::string& /*n*/,
-                             nb::handle v) { o.open.store = store_options(v); }},
-      {"target_storage_options", [](Conversion& o, const std::string& /*n*/,
-                                    nb::handle v) { o.target_store = store_options(v); }},
       {"skip_unsupported", [](Conversion& o, const std::string& n,
                               nb::handle v) { o.convert.skip_unsupported = bool_option(n, v); }},
   };
@@ -236,13 +236,14 @@ std::string reshard_to_json(const PathText& source, const PathText& target, nb::
                             nb::handle progress) {
   Conversion chosen;
   set_options(options, {&reading_options(), &writing_options(), &reshard_options()}, chosen);
-  const std::string from = source.local(), to = target.local();
+  const std::string from = source.place(), to = target.place();
   complete(chosen, to);
   ReshardOptions reshard{.mesh = chosen.mesh,
                          .specs = chosen.specs,
                          .format = chosen.convert.format,
                          .orbax = chosen.convert.orbax,
                          .if_exists = chosen.convert.if_exists,
+                         .store = chosen.convert.store,
                          .dry_run = chosen.convert.dry_run,
                          .resources = chosen.convert.resources};
   std::string json;

@@ -8,6 +8,7 @@
 
 #include "calls.h"
 #include "gil.h"
+#include "store_options.h"
 #include "values/arrays.h"
 #include "values/text.h"
 #include "values/trees.h"
@@ -181,17 +182,18 @@ nb::list tensorflow_leaves(nb::handle tree) {
 // Returns the paths of the files. `callback`: (description, function), or None.
 std::vector<std::string> save_tensorflow(const PathText& prefix, nb::handle tree, bool is_latest,
                                          bool object_graph, bool replace, nb::handle callback,
-                                         nb::handle progress) {
+                                         nb::handle progress, nb::handle storage_options) {
   const Tree read = gathered_tree(tree_from(tree));
   TensorFlowWriteOptions options;
   options.like =
       is_latest ? TensorFlowWriteOptions::Like::kSave : TensorFlowWriteOptions::Like::kWrite;
   options.object_graph = object_graph;
   options.if_exists = replace ? IfExists::kReplace : IfExists::kFail;
+  options.store = store_options(storage_options);
   if (!callback.is_none())
     options.sharding_callback = std::make_shared<PythonCallback>(nb::cast<std::string>(callback[0]),
                                                                  nb::object(callback[1]));
-  const std::string target = prefix.local();
+  const std::string target = prefix.place();
   std::vector<std::string> files;
   run_long(progress, [&](const CallControl& call) {
     options.progress = [&](std::uint64_t done, std::uint64_t total) {
@@ -231,7 +233,8 @@ void define_tensorflow(nb::module_& module) {
   module.def("tensorflow_leaves", tensorflow_leaves, nb::arg("tree").none());
   module.def("tensorflow_save", save_tensorflow, nb::arg("prefix"), nb::arg("tree").none(),
              nb::arg("is_latest"), nb::arg("object_graph"), nb::arg("replace"),
-             nb::arg("callback").none(), nb::arg("progress").none() = nb::none());
+             nb::arg("callback").none(), nb::arg("progress").none() = nb::none(),
+             nb::arg("storage_options").none() = nb::none());
 }
 
 }  // namespace cairn::python

@@ -94,7 +94,7 @@ std::string clean(const PathText& path, bool dry_run, bool foreign, nb::handle s
                                     store));
 }
 
-std::string compact(const PathText& path, nb::dict options) {
+std::string compact(const PathText& path, nb::dict options, nb::handle storage_options) {
   static const Setters<CompactOptions> kSetters{
       {"step", [](CompactOptions& o, const std::string& n,
                   nb::handle v) { o.step = cast_option<std::int64_t>(n, v, "an int"); }},
@@ -105,8 +105,9 @@ std::string compact(const PathText& path, nb::dict options) {
   };
   CompactOptions chosen;
   set_options(options, {&kSetters}, chosen);
+  chosen.store = store_options(storage_options);
   const WithoutGil unlocked;
-  return compact_json(compact_databases(path.local(), chosen));
+  return compact_json(compact_databases(path.place(), chosen));
 }
 
 }  // namespace
@@ -121,7 +122,8 @@ void define_tools(nb::module_& module) {
              nb::arg("storage_options").none() = nb::none());
   module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"),
              nb::arg("storage_options").none() = nb::none());
-  module.def("compact_json", compact, nb::arg("path"), nb::arg("options"));
+  module.def("compact_json", compact, nb::arg("path"), nb::arg("options"),
+             nb::arg("storage_options").none() = nb::none());
   module.def(
       "steps_json",
       [](const PathText& path, nb::handle storage_options) {

@@ -11,7 +11,7 @@ import pytest
 
 from command import CAIRN, COMMANDS, FAILURE, USAGE, bad, good, run
 
-READING = ["ls", "info", "tree", "du", "cat", "stats", "diff", "verify", "convert", "reshard", "dump", "steps", "prune", "clean"]
+READING = ["ls", "info", "tree", "du", "cat", "stats", "diff", "verify", "convert", "reshard", "compact", "dump", "steps", "prune", "clean"]
 OPTIONS = ["--endpoint", "--region", "--profile", "--anonymous", "--ca-file", "--no-verify-tls"]
 SECRET = "zRnYqKc0yM1bTnSecretSecret"
 REFUSAL = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
@@ -19,9 +19,6 @@ REFUSAL = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
 # command line with URL for the place -> what to do instead
 LOCAL_ONLY = [
     (["convert", "a.safetensors", "x.npz", "--transform", "URL"], "local file"),
-    (["reshard", "a.safetensors", "URL"], "upload"),
-    (["cat", "a.safetensors", "odd", "--raw", "-o", "URL"], "pipe standard output"),
-    (["compact", "URL"], "download"),
     (["bench", "URL"], "cairn verify"),
     (["ls", "s3://b/k", "--ca-file", "URL"], "local file"),
 ]
@@ -86,6 +83,17 @@ def test_local_only(folder, args, says, url, monkeypatch):
     args = [arg.replace("URL", url) for arg in args]
     message = bad(USAGE, *args)
     assert url in message and says in message and f"cairn {args[0]} " in message
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("args", [["convert", "a.safetensors", "URL", "--to", "npz"], ["reshard", "a.safetensors", "URL", "--chunk-bytes", "8"],
+                                  ["cat", "a.safetensors", "odd", "--raw", "-o", "URL"], ["compact", "URL"]], ids=lambda args: args[0])
+@pytest.mark.parametrize("url", ["https://host/run", "hf://owner/name/run"])
+def test_what_can_only_be_read(folder, args, url, monkeypatch):
+    monkeypatch.chdir(folder)
+    before = sorted(folder.iterdir())
+    message = bad(FAILURE, *(url if arg == "URL" else arg for arg in args))
+    assert f"{url}: can only be read; Cairn writes to s3://, gs:// and local paths" in message
     assert sorted(folder.iterdir()) == before
 
 

@@ -3,7 +3,10 @@
 #include <cairn/ocdbt/write/compact.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -126,6 +129,50 @@ TEST(Compact, RefusesADamagedDatabase) {
   EXPECT_EQ(contents(*base), before);
   EXPECT_THAT([] { compact(make_memory_store(), {}); },
               FailsWith(Code::kNotFound, "no database to compact"));
+}
+
+// Of files that are not on this machine, no more is loaded at once than fits into memory, and little
+// besides the values that are kept.
+TEST(Compact, LoadsPartsOfTheFilesOfAStore) {
+  class Counting final : public testing::ForwardingStore {
+   public:
+    using ForwardingStore::ForwardingStore;
+    std::optional<SharedBytes> map(std::string_view key) const override {
+      ADD_FAILURE() << key << " is read as a whole";
+      return ForwardingStore::map(key);
+    }
+    bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+      largest = std::max<std::size_t>(largest, out.size());
+      total += out.size();
+      return ForwardingStore::read_into(key, offset, out);
+    }
+    mutable std::atomic<std::size_t> largest = 0;
+    mutable std::atomic<std::size_t> total = 0;
+  };
+  constexpr std::size_t kMiB = std::size_t{1} << 20U;
+  const StorePtr base = make_memory_store();
+  Items items;
+  for (int i = 0; i < 28; ++i)
+    items["k" + std::to_string(10 + i)] = std::string(3 * kMiB + static_cast<std::size_t>(i), 'v');
+  items["large"] = std::string(70 * kMiB, 'l');
+  commit(base, items);
+  Items fewer;
+  Writer writer(base, {});
+  std::size_t kept = 0;
+  for (const auto& [key, value] : items) {
+    if (key != "large" && key.back() % 2 == 0) {
+      writer.stream().remove(key);
+    } else {
+      fewer[key] = value;
+      kept += value.size();
+    }
+  }
+  writer.commit();
+  const auto store = std::make_shared<Counting>(base);
+  EXPECT_EQ(compact(store, {}).version.num_keys, fewer.size());
+  EXPECT_EQ(contents(*open_ocdbt(base)), fewer);
+  EXPECT_LE(store->largest, 4 * kMiB);
+  EXPECT_EQ(store->total, kept);
 }
 
 TEST(Compact, TakesInWhatOthersCommitMeanwhile) {

@@ -56,9 +56,10 @@ NAMES = {
         "orbax": "compression",
         "resources": "threads",
         "multiprocessing": None,  # the command, in a job of several processes
+        "store": "target_storage_options",
     },
     "PruneOptions": {"store": "storage_options"},
-    "CompactOptions": {},
+    "CompactOptions": {"store": "storage_options"},
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",

@@ -6,6 +6,7 @@ import traceback
 
 import cairn
 import cairn.orbax
+import cairn.tensorflow
 import loopback_s3
 import numpy as np
 import pytest
@@ -176,14 +177,14 @@ def test_what_is_local_refuses_urls(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     url = f"s3://bucket/{name}"
     cairn.save(tmp_path / "here", {"a": 1})
-    for call in (lambda: cairn.save(tmp_path / "new", {"a": 1}, reuse_from=url),
-                 lambda: cairn.reshard(url, tmp_path / "new", chunk_bytes=8), lambda: cairn.compact(url)):
-        with pytest.raises(NotImplementedError, match=r"a local path is needed here, not a URL; cairn.open, load, .* read URLs \(s3://, "):
-            call()
-    with pytest.raises(NotImplementedError, match="can only be read"):
-        cairn.save("hf://o/n/c", {"a": 1})
-    for call in (lambda: cairn.save("http://host/c.npz", {"a": 1}), lambda: cairn.convert(tmp_path / "here", "hf://o/n/c.npz")):
-        with pytest.raises(NotImplementedError, match="are read-only; write to s3://, gs:// or a local path"):
+    with pytest.raises(NotImplementedError, match=r"a local path is needed here, not a URL; cairn.open, load, .* read URLs \(s3://, "):
+        cairn.save(tmp_path / "new", {"a": 1}, reuse_from=url)
+    web = f"http://host/{name}"
+    for call in (lambda: cairn.save("hf://o/n/c", {"a": 1}), lambda: cairn.save(web, {"a": 1}),
+                 lambda: cairn.convert(tmp_path / "here", "hf://o/n/c.npz"),
+                 lambda: cairn.reshard(tmp_path / "here", web, chunk_bytes=8), lambda: cairn.compact(web),
+                 lambda: cairn.tensorflow.save(web, {"a": 1})):
+        with pytest.raises(NotImplementedError, match="can only be read; Cairn writes to s3://, gs:// and local paths"):
             call()
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
 

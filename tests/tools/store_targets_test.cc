@@ -47,7 +47,7 @@ TEST(StoreTargets, SaveWritesFilesByTheirExtension) {
   }
   EXPECT_EQ(keys_in(url).size(), 3U);
   EXPECT_THAT([&] { save("http://localhost/m.npz", small_tree(1)); },
-              FailsWith(Code::kUnimplemented, "read-only"));
+              FailsWith(Code::kUnimplemented, "can only be read"));
 }
 
 TEST(StoreTargets, ConvertWritesEveryFileFormat) {

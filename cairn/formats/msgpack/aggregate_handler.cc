@@ -1,5 +1,6 @@
 // aggregate_handler.cc -- a whole tree in one msgpack file.
 #include <cairn/io/file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/msgpack.h>
 #include <cairn/orbax/aggregate_handler.h>
 
@@ -19,13 +20,14 @@ void MsgpackHandler::serialize(const std::string& path, const Tree& item) const 
   write_msgpack(path, as_stored(item),
                 {.encoding = {.dialect = MsgpackDialect::kOrbax},
                  .if_exists = IfExists::kReplace,
+                 .store = options_.store,
                  .multiprocessing = options_.multiprocessing_options});
 }
 
 Tree MsgpackHandler::deserialize(const std::string& path) const {
-  if (!file_exists(path))
+  if (!is_store_url(path) && !file_exists(path))
     throw Error(Code::kNotFound, path + ": there is no such file with a tree");
-  return open_msgpack(path)->load();
+  return open_msgpack(path, {.store = options_.store})->load();
 }
 
 }  // namespace cairn::inline v0

@@ -12,10 +12,8 @@ namespace cairn::inline v0 {
 
 OutputPlace::OutputPlace(const std::string& where, const StoreOptions& options) : path_(where) {
   if (!is_store_url(where)) return;
+  check_can_write(where);
   const std::string scheme = url_scheme(where);
-  if (scheme != "s3" && scheme != "gs" && scheme != "memory")
-    throw Error(Code::kUnimplemented, where + ": URLs of scheme '" + scheme +
-                                          "' are read-only; write to s3://, gs:// or a local path");
   const std::string folder = parent_of(where);
   if (where.ends_with('/') || url_scheme(folder + "/").empty() ||
       folder.size() == scheme.size() + 2)

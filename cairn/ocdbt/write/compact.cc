@@ -2,6 +2,7 @@
 // any more.
 #include <cairn/ocdbt/write/compact.h>
 
+#include <cairn/base/executor.h>
 #include <cairn/base/text.h>
 #include <cairn/ocdbt/read/check.h>
 #include <cairn/ocdbt/read/scan.h>
@@ -9,7 +10,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 
@@ -17,6 +20,10 @@ namespace cairn::inline v0::ocdbt {
 namespace {
 
 constexpr int kMaxCompactAttempts = 100;
+// Of a data file that is not on this machine, that many bytes are in memory at once, or one value.
+constexpr std::uint64_t kMostLoaded = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kRequest = std::uint64_t{4} << 20U;  // bytes of one request
+constexpr std::uint64_t kMostGap = std::uint64_t{1} << 20U;  // unused bytes that are loaded, too
 constexpr std::size_t kIdDigits = 32;
 
 using Listing = std::map<std::string, std::uint64_t>;  // key to size
@@ -109,35 +116,71 @@ class Rewrite {
       }
     return edits;
   }
+  using Entries = std::vector<LeafEntry*>;
+  // The bytes of a data file from `begin` on, and the first entry that lies behind them.
+  struct Loaded {
+    SharedBytes bytes;
+    std::uint64_t begin = 0;
+    Entries::const_iterator end;
+  };
+
   // Copies values in stored order: reads go forward, and a value that several keys share is copied
   // once.
   void copy_values(Edits& edits) {
-    std::vector<LeafEntry*> entries;
+    Entries entries;
     for (auto& edit : edits.edits)
       if (!edit.entry.is_inline()) entries.push_back(&edit.entry);
     const auto place = [](const LeafEntry* e) { return std::tuple(e->file, e->offset, e->length); };
     std::ranges::sort(entries, {}, place);
-    SharedBytes source;
-    std::optional<std::uint32_t> source_file;
     std::optional<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> before;
     DataWriter::Place copied;
-    for (LeafEntry* e : entries) {
-      if (source_file != e->file) {
-        source = whole_file(e->file);
-        source_file = e->file;
+    for (auto at = entries.cbegin(); at != entries.cend();) {
+      const Loaded source = load(at, entries.cend());
+      for (; at != source.end; ++at) {
+        LeafEntry* const e = *at;
+        if (before != place(e))
+          copied = values_.append(source.bytes.bytes.subspan(e->offset - source.begin, e->length));
+        before = place(e);
+        e->file = copied.file;
+        e->offset = copied.offset;
       }
-      if (before != place(e)) copied = values_.append(source.bytes.subspan(e->offset, e->length));
-      before = place(e);
-      e->file = copied.file;
-      e->offset = copied.offset;
     }
   }
-  // The check has verified that the values lie inside the file.
-  [[nodiscard]] SharedBytes whole_file(std::uint32_t number) const {
-    const std::string path = resolve_file(files_[number], {}).path;
-    auto bytes = base_->map(path);
-    if (!bytes) throw Error(Code::kDataLoss, base_->describe(path) + ": the data file is missing");
-    return *std::move(bytes);
+  // Loads the first value, and those behind it in the same file. The check has verified that they
+  // lie inside the file.
+  [[nodiscard]] Loaded load(Entries::const_iterator first, Entries::const_iterator last) const {
+    const std::string path = resolve_file(files_[(*first)->file], {}).path;
+    const std::uint64_t begin = (*first)->offset;
+    const auto is_elsewhere = [&](const LeafEntry* e) { return e->file != (*first)->file; };
+    const auto end_of_file = std::find_if(first, last, is_elsewhere);
+    if (base_->locate(path)) {
+      if (auto bytes = base_->map(path)) return {*std::move(bytes), 0, end_of_file};
+      fail_missing(path);
+    }
+    std::uint64_t end = begin + (*first)->length;
+    auto at = std::next(first);
+    for (; at != end_of_file; ++at) {
+      const std::uint64_t needed = std::max(end, (*at)->offset + (*at)->length);
+      if ((*at)->offset > end + kMostGap || needed - begin > kMostLoaded) break;
+      end = needed;
+    }
+    return {fetch(path, begin, end - begin), begin, at};
+  }
+  [[nodiscard]] SharedBytes fetch(const std::string& path, std::uint64_t begin,
+                                  std::uint64_t length) const {
+    const auto bytes = std::make_shared<Bytes>(length);
+    const MutableByteView all(*bytes);
+    Workers(options_.threads)
+        .executor()
+        .for_each((length + kRequest - 1) / kRequest, [&](std::size_t i) {
+          const std::uint64_t from = i * kRequest;
+          const MutableByteView part = all.subspan(from, std::min(kRequest, length - from));
+          if (!base_->read_into(path, begin + from, part)) fail_missing(path);
+        });
+    return {bytes, *bytes};
+  }
+  [[noreturn]] void fail_missing(const std::string& path) const {
+    throw Error(Code::kDataLoss, base_->describe(path) + ": the data file is missing");
   }
 
   StorePtr base_;
@@ -186,8 +229,8 @@ class Removal {
   // Removes manifests before the data they refer to: a missing database is better than a damaged
   // one.
   void run() {
-    for (const auto& key : first_) base_->remove(key);
-    for (const auto& key : then_) base_->remove(key);
+    base_->remove_all({first_.begin(), first_.end()});
+    base_->remove_all({then_.begin(), then_.end()});
   }
   // `before` is the listing before compaction.
   void report(const Listing& before, Compacted& result) const {

@@ -332,10 +332,11 @@ std::unique_ptr<Checkpoint> open_remains(Layout layout, const OpenOptions& optio
 
 namespace cairn::inline v0 {
 
-bool is_orbax(const std::string& path) {
+bool is_orbax(const std::string& path, const StoreOptions& store) {
   if (!is_store_url(path) && !directory_exists(path)) return false;
   OpenOptions options;
   options.allow_uncommitted = true;
+  options.store = store;
   const auto layout = try_call([&] { return orbax::try_find_layout(path, options); });
   // A folder that cannot be listed could be any kind.
   if (!layout.ok() && layout.error().code() == Code::kIo) throw Error(layout.error());
@@ -344,11 +345,11 @@ bool is_orbax(const std::string& path) {
   return layout.error().code() == Code::kFailedPrecondition;
 }
 
-bool is_ocdbt_checkpoint(const std::string& path) {
+bool is_ocdbt_checkpoint(const std::string& path, const StoreOptions& store) {
   if (path.find('\0') != std::string::npos) return false;
   if (is_store_url(path)) {
     const std::string url = normal_path(path);
-    const auto folder = try_call([&] { return open_folder(url, {}); });
+    const auto folder = try_call([&] { return open_folder(url, store); });
     if (!folder.ok() && folder.error().code() == Code::kNotFound) return false;
     return folder.value()->exists(orbax::join(url, orbax::kManifestFile));
   }

@@ -268,6 +268,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   const bool has_files_beside =
       format == TargetFormat::kTensorFlow ||
       (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
+  if (is_store_url(target)) check_can_write(target);
   const Written written = has_files_beside                                  ? Written::kFilesBeside
                           : is_store_url(target) && is_orbax_format(format) ? Written::kFolder
                                                                             : Written::kPath;

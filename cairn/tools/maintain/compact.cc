@@ -6,6 +6,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/output_file.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/ocdbt/write/compact.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -16,10 +17,15 @@
 namespace cairn::inline v0 {
 namespace {
 
+bool has_manifest(const FolderHandle& checkpoint, const std::string& item) {
+  const std::string manifest = orbax::join(item, orbax::kManifestFile);
+  return checkpoint.is_local() ? file_exists(manifest) : checkpoint.exists(manifest);
+}
+
 // The folders of the databases of one item, or of all items.
 std::vector<std::string> database_folders(const std::string& path, const CompactOptions& options) {
-  const orbax::Layout layout =
-      orbax::find_layout(path, {.step = options.step, .item = options.item});
+  const orbax::Layout layout = orbax::find_layout(
+      path, {.step = options.step, .item = options.item, .store = options.store});
   if (!layout.is_marked && !options.item)
     throw Error(Code::kFailedPrecondition,
                 layout.path + ": has no " + std::string(orbax::kCheckpointMetadataFile) +
@@ -30,7 +36,7 @@ std::vector<std::string> database_folders(const std::string& path, const Compact
   for (const auto& item : layout.items) {
     if (options.item && item.name != *options.item) continue;
     found_item = true;
-    if (file_exists(orbax::join(item.path, orbax::kManifestFile))) folders.push_back(item.path);
+    if (has_manifest(*layout.folder, item.path)) folders.push_back(item.path);
   }
   if (!found_item)
     throw Error(Code::kNotFound, path + ": there is no item \"" + *options.item + "\"");
@@ -66,14 +72,17 @@ void check_links(const std::string& path, const std::string& database) {
 
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options) {
-  refuse_url(path);
+  const bool is_remote = is_store_url(path);
+  if (is_remote) check_can_write(path);
   const std::vector<std::string> folders = database_folders(path, options);
-  for (const auto& folder : folders) check_links(path, folder);
+  if (!is_remote)
+    for (const auto& folder : folders) check_links(path, folder);
   std::vector<CompactedDatabase> done;
   for (const auto& folder : folders) {
     const ocdbt::CompactOptions how{.orphans = options.remove_orphans ? ocdbt::Orphans::kRemove
                                                                       : ocdbt::Orphans::kKeep};
-    const ocdbt::Compacted result = ocdbt::compact(open_file_store(folder), how);
+    const StorePtr files = is_remote ? open_store(folder, options.store) : open_file_store(folder);
+    const ocdbt::Compacted result = ocdbt::compact(files, how);
     done.push_back({.path = folder,
                     .keys = result.version.num_keys,
                     .files_before = result.files_before,

@@ -4,6 +4,7 @@
 #include <cairn/inspect.h>
 
 #include <cairn/io/directory.h>
+#include <cairn/kvstore/folders/resolve.h>
 #include <cairn/tools/convert/kept_items.h>
 #include <cairn/tools/convert/plan.h>
 #include <cairn/tools/convert/target_format.h>
@@ -148,6 +149,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
   ConvertOptions convert;
   convert.orbax = options.orbax;
   convert.if_exists = options.if_exists;
+  convert.store = options.store;
   convert.resources = options.resources;
   convert.progress = options.progress;
   convert.multiprocessing = options.multiprocessing;
@@ -164,7 +166,8 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
       [&](ToolConsistencyCheck& check) {
-        check.options.add("the target", absolute_path(target));
+        check.options.add("the target",
+                          is_store_url(target) ? normal_path(target) : absolute_path(target));
         check.options.add("format", format_text(plan.report.format));
         add_options(options, check.options);
         add_orbax_options(options.orbax, check.options);

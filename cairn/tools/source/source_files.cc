@@ -75,10 +75,28 @@ std::vector<std::string> tensorflow_files(const std::string& prefix) {
   return files;
 }
 
+// The file by which a checkpoint is opened.
+std::string entry_file(const CheckpointInfo& info) {
+  return info.format == "tensorflow" ? bundle_index_path(info.path) : info.path;
+}
+
+// As role_of_file(), for URLs, which are compared as texts.
+FileRole role_in_store(const CheckpointInfo& info, const std::string& url) {
+  const std::string from = entry_file(info);
+  const bool is_set = is_set_index(from);
+  if (url == from) return is_set ? FileRole::kPart : FileRole::kWhole;
+  const bool is_state = info.format == "tensorflow" && url == parent_of(from) + "/checkpoint";
+  const bool is_of_set = is_set && save_lock_path(url) == save_lock_path(from);
+  return is_state || is_of_set || url.starts_with(info.path + "/") ? FileRole::kPart
+                                                                   : FileRole::kNone;
+}
+
 }  // namespace
 
 FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path) {
   const CheckpointInfo& info = checkpoint.info();
+  if (is_store_url(path))
+    return is_store_url(info.path) ? role_in_store(info, path) : FileRole::kNone;
   if (is_store_url(info.path) || !file_exists(path)) return FileRole::kNone;
   if (directory_exists(info.path) && info.format != "tensorflow")
     return holds(info.path, path) ? FileRole::kPart : FileRole::kNone;
@@ -114,7 +132,7 @@ void check_apart_in_store(const Checkpoint& checkpoint, const std::string& path,
     throw Error(Code::kAlreadyExists,
                 path + ": holds the source checkpoint " + info.path +
                     ", which would be replaced before all of it is read; choose another name");
-  const std::string from = info.format == "tensorflow" ? bundle_index_path(info.path) : info.path;
+  const std::string from = entry_file(info);
   const bool is_safetensors = info.format == "safetensors";
   const std::string to =
       save_lock_path(written == Written::kPath ? path

@@ -15,7 +15,8 @@ enum class FileRole : std::uint8_t {
   kWhole,  // the whole checkpoint
   kPart,   // one of several files, or a file in the checkpoint's directory
 };
-// Returns the relation; follows links, because two names may be one file.
+// Returns the relation; follows links, because two names may be one file. URLs are compared as
+// texts.
 FileRole role_of_file(const Checkpoint& checkpoint, const std::string& path);
 
 // Throws invalid_argument if a new file or folder `path` would lie in the checkpoint's directory,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cairn/distributed.h>
+#include <cairn/storage/store_options.h>
 #include <cairn/tree.h>
 
 #include <string>
@@ -28,7 +29,7 @@ class AggregateHandler {
 };
 
 // Stores the tree as msgpack. Tuples become lists and named tuples dicts, as in `_METADATA`; dicts
-// are sorted. The file appears complete or not at all. Throws as msgpack_serialize and
+// are sorted. The file, at a path or a URL, appears complete or not at all. Throws as msgpack_serialize and
 // msgpack_restore (cairn/msgpack.h).
 class MsgpackHandler : public AggregateHandler {
  public:
@@ -38,6 +39,7 @@ class MsgpackHandler : public AggregateHandler {
     MultiprocessingOptions multiprocessing_options = {};
     // Unimplemented, as in Orbax: serialize then throws.
     bool support_rich_types = false;
+    StoreOptions store = {};  // how to reach the store, if the path is a URL
   };
   MsgpackHandler();
   explicit MsgpackHandler(Options options);

@@ -12,21 +12,21 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-// Whether `path` is a directory that looks like an Orbax checkpoint, a step root, an item or a bare
-// OCDBT database.
-bool is_orbax(const std::string& path);
+// Whether `path` is a directory, or a URL of a store, that looks like an Orbax checkpoint, a step
+// root, an item or a bare OCDBT database.
+bool is_orbax(const std::string& path, const StoreOptions& store = {});
 
-// Whether the folder of an item holds an OCDBT database: it has a file manifest.ocdbt. Orbax's
-// is_ocdbt_checkpoint. Throws io if the system cannot tell.
-bool is_ocdbt_checkpoint(const std::string& path);
+// Whether the folder of an item, or its URL, holds an OCDBT database: it has a file manifest.ocdbt.
+// Orbax's is_ocdbt_checkpoint. Throws io if the system or the store cannot tell.
+bool is_ocdbt_checkpoint(const std::string& path, const StoreOptions& store = {});
 
 // Opens an Orbax checkpoint of any layout. Throws as cairn::open, but also opens a checkpoint of
 // which nothing is left, so that its info() and verify() can say so.
 std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOptions& options = {});
 
-// Saves a tree as an Orbax checkpoint at a local path. The data is written to
+// Saves a tree as an Orbax checkpoint. At a local path, the data is written to
 // <path>.orbax-checkpoint-tmp, synced and renamed, so that a reader finds the whole checkpoint or
-// nothing. The leaves go to the handlers of default_type_handler_registry(): Array becomes
+// nothing. At a URL it is written in place, and the commit marker last. The leaves go to the handlers of default_type_handler_registry(): Array becomes
 // "np.ndarray", ShardedArray "jax.Array", a number "scalar". Every value carries a checksum that
 // all readers check, unless the compression is kNone or kBlosc.
 //

@@ -47,6 +47,7 @@ UNCHECKED = {
     ("docs/object-stores.md", "cairn ls s3://"): "needs a store: tests/interop/stores/test_commands.py has one",
     ("docs/object-stores.md", "import cairn\n\ncairn.save("): "needs a store: tests/interop/stores/test_store_saves.py has one",
     ("docs/object-stores.md", "cairn convert ckpt s3://"): "needs a store: tests/interop/stores/test_write_formats.py has one",
+    ("docs/object-stores.md", "cairn compact s3://"): "needs a store: tests/interop/stores/test_more_doors.py has one",
     ("docs/formats/ocdbt.md", "0         4"): "a drawing",
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
     ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",

@@ -196,11 +196,11 @@ std::optional<BundlePlace> locate_bundle(const FileTree& tree, const std::string
   return std::nullopt;
 }
 
-bool is_tensorflow(const std::string& path) {
+bool is_tensorflow(const std::string& path, const StoreOptions& store) {
   std::string place;
   const auto tree = try_call([&] {
     place = normal_path(path);
-    return tree_around(place, {});
+    return tree_around(place, store);
   });
   if (!tree.ok() && tree.error().code() == Code::kIo) throw Error(tree.error());
   return tree.ok() && is_tensorflow(tree.value(), place);
