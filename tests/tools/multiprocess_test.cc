@@ -9,6 +9,7 @@
 #include <cairn/io/temporary_name.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/sharding.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tree.h>
 #include <gmock/gmock.h>
 
@@ -137,6 +138,45 @@ TEST_P(Multiprocess, FilesAreThoseOfOneProcess) {
       EXPECT_TRUE(read_file(alone.files[i]) == wanted[i]) << alone.files[i];
   }
   for (const std::string& name : names_in_folder()) EXPECT_FALSE(is_temporary_name(name)) << name;
+}
+
+TEST_P(Multiprocess, AStoreGetsTheFilesOfOneProcess) {
+  SCOPED_TRACE(trace());
+  const std::string source = make_source("source", false);
+  const std::string url = "memory://multiprocess_" + std::to_string(GetParam()) + "/";
+  for (const std::string& name : std::vector<std::string>{"x.safetensors", "s.safetensors", "x.npz",
+                                                          "x.msgpack", "x.index", "orbax"}) {
+    SCOPED_TRACE(name);
+    ConvertOptions options;
+    if (name == "orbax") options.format = TargetFormat::kOrbax;
+    if (name == "s.safetensors") options.safetensors.max_shard_bytes = 1'000'000;
+    const ConvertReport alone = convert(*open(source), path(name), options);
+    for (const IfExists if_exists : {IfExists::kFail, IfExists::kReplace}) {
+      options.if_exists = if_exists;
+      const auto errors = together([&](const MultiprocessingOptions& job) {
+        ConvertOptions mine = options;
+        mine.multiprocessing = job;
+        EXPECT_EQ(convert(*open(source), url + name, mine).files.size(), alone.files.size());
+      });
+      expect_all_well(errors);
+    }
+    EXPECT_TRUE(diff(*open(path(name)), *open(url + name), {.strict = true}).equal());
+    if (name == "orbax") continue;
+    for (const std::string& file : alone.files) {
+      const std::string key = file.substr(path("").size());
+      EXPECT_EQ(open_store(url)->read(key, {}), read_file(file)) << key;
+    }
+    const auto refused = together([&](const MultiprocessingOptions& job) {
+      ConvertOptions mine = options;
+      mine.if_exists = IfExists::kFail;
+      mine.multiprocessing = job;
+      convert(*open(source), url + name, mine);
+    });
+    for (const auto& error : refused) {
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->code(), Code::kAlreadyExists);
+    }
+  }
 }
 
 TEST_P(Multiprocess, CheckpointsHoldTheSame) {

@@ -57,7 +57,7 @@ void write_fetched(const MsgpackPlan& plan, std::span<const TensorSource> source
     }
     at += run.size;
   }
-  write_pieces(placements_of(placements, files.share()), fetch,
+  write_pieces(files.share_of(placements), fetch,
                {.executor = &workers.executor(),
                 .memory = options.resources.memory,
                 .progress = options.progress,

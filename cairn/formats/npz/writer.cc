@@ -255,7 +255,7 @@ void write_npz(const OutputPlace& place, const std::vector<TensorSource>& tensor
   SharedFiles& files = output.files();
   const std::vector<Bytes> checksums = files.write([&] {
     if (files.is_local()) return members.write(files[0], files.share(), options.progress);
-    write_front_to_back(members, files[0], options.progress);
+    if (files.is_primary()) write_front_to_back(members, files[0], options.progress);
     return Bytes();
   });
   files.commit([&] {

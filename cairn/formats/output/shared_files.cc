@@ -57,10 +57,7 @@ SharedFiles::SharedFiles(const distributed::ProcessGroup& group, StoreOutput& ou
                          std::size_t first, const std::function<void()>& allowed)
     : group_(group), output_(&output), first_(first) {
   group_.step("write: begin", StepKind::kIo, [&] {
-    if (!group_.is_single())
-      throw Error(Code::kUnimplemented,
-                  "several processes cannot write a file of a store together; start one process");
-    allowed();
+    if (group_.is_primary()) allowed();
   });
 }
 
@@ -82,6 +79,11 @@ void SharedFiles::commit(const std::function<void()>& work) {
 ByteTarget& SharedFiles::operator[](std::size_t i) {
   if (output_ != nullptr) return (*output_)[first_ + i];
   return files_[i];
+}
+
+std::vector<Placement> SharedFiles::share_of(std::span<const Placement> placements) const {
+  if (!is_local() && !is_primary()) return {};
+  return placements_of(placements, share());
 }
 
 std::vector<Placement> placements_of(std::span<const Placement> placements, WorkShare share) {

@@ -26,8 +26,9 @@ class SharedFiles {
   SharedFiles(const distributed::ProcessGroup& group, const std::vector<std::string>& paths,
               const std::function<void()>& allowed);
 
-  // The files of a save to a store, from number `first` on. `allowed` is called before. Throws
-  // unimplemented for several processes. The group and the output must outlive this object.
+  // The files of a save to a store, from number `first` on. They are uploads, which processes cannot
+  // share: the primary writes all of them. It calls `allowed` before. The group and the output must
+  // outlive this object.
   SharedFiles(const distributed::ProcessGroup& group, StoreOutput& output, std::size_t first,
               const std::function<void()>& allowed);
 
@@ -36,7 +37,11 @@ class SharedFiles {
   [[nodiscard]] bool is_local() const { return output_ == nullptr; }
   // The temporary files; none for a store.
   [[nodiscard]] std::deque<AtomicFile>& temporaries() { return files_; }
-  [[nodiscard]] WorkShare share() const { return {group_.index(), group_.count()}; }
+  [[nodiscard]] WorkShare share() const {
+    return is_local() ? WorkShare{group_.index(), group_.count()} : WorkShare();
+  }
+  // What this process writes of the placements. In a store, the primary writes all of them.
+  [[nodiscard]] std::vector<Placement> share_of(std::span<const Placement> placements) const;
   [[nodiscard]] bool is_primary() const { return group_.is_primary(); }
 
   // Runs `work` in each process and returns the message of every process. All bytes that the other

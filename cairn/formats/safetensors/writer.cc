@@ -402,7 +402,7 @@ std::vector<std::string> write_safetensors(const OutputPlace& place,
       place_shard(shards[i], heads[i], tensors, files[i], placements);
       if (files.is_primary()) files[i].write_at(0, heads[i].bytes);
     }
-    write_pieces(placements_of(placements, files.share()), fetch,
+    write_pieces(files.share_of(placements), fetch,
                  {.executor = &workers.executor(),
                   .memory = options.resources.memory,
                   .progress = options.progress,

@@ -220,7 +220,7 @@ class BundleWriter {
     for (std::size_t i = begin; i < end; ++i)
       if (!is_string(stored_[i]))
         placements.push_back(placement_of(i, files[stored_[i].file - first]));
-    const std::vector<Placement> mine = placements_of(placements, files.share());
+    const std::vector<Placement> mine = files.share_of(placements);
     write_strings_of(files, first, count);
     std::deque<PartChecksums> parts;
     for (std::size_t i = begin; i < end; ++i) parts.emplace_back(kCrc32c);
