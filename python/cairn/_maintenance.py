@@ -110,7 +110,7 @@ def convert(
     if metadata is not None:
         chosen["metadata"] = [(str(key), str(value)) for key, value in _pairs("metadata", metadata)]
     with shown(progress, "convert") as callback:
-        text = _cairn.convert_json(source, target, chosen, callback)
+        text = _cairn.convert_json(os.fspath(source), os.fspath(target), chosen, callback)
     return dict(parsed(text))
 
 
@@ -173,7 +173,7 @@ def reshard(
         **options,
     }
     with shown(progress, "reshard") as callback:
-        text = _cairn.reshard_json(source, target, chosen, callback)
+        text = _cairn.reshard_json(os.fspath(source), os.fspath(target), chosen, callback)
     return dict(parsed(text))
 
 
@@ -220,7 +220,7 @@ def prune(
         "best_mode": best_mode,
         "dry_run": dry_run,
     }
-    return list(parsed(_cairn.prune_json(directory, chosen, storage_options)))
+    return list(parsed(_cairn.prune_json(os.fspath(directory), chosen, storage_options)))
 
 
 def clean(
@@ -250,7 +250,8 @@ def clean(
       FileNotFoundError: neither the directory nor a leftover of it is there.
     """
     check_flag("dry_run", dry_run)
-    return list(parsed(_cairn.clean_json(directory, bool(dry_run), False, storage_options)))
+    path = os.fspath(directory)
+    return list(parsed(_cairn.clean_json(path, bool(dry_run), False, storage_options)))
 
 
 def compact(
@@ -285,7 +286,7 @@ def compact(
       RuntimeError: the checkpoint has no OCDBT database. Others as open().
     """
     chosen = {"step": step, "item": item, "remove_orphans": remove_orphans}
-    return list(parsed(_cairn.compact_json(path, chosen, storage_options)))
+    return list(parsed(_cairn.compact_json(os.fspath(path), chosen, storage_options)))
 
 
 def _rules(transform: Any) -> dict[str, Any]:

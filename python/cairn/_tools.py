@@ -181,7 +181,7 @@ def steps(
 
     Returns what `cairn steps --json` shows. storage_options: as in cairn.open.
     """
-    return list(parsed(_cairn.steps_json(directory, storage_options)))
+    return list(parsed(_cairn.steps_json(os.fspath(directory), storage_options)))
 
 
 def parsed(text: str) -> Any:

@@ -25,7 +25,10 @@ T cast_option(const std::string& name, nanobind::handle value, const char* expec
                                             nanobind::cast<std::string>(nanobind::repr(value)));
   return result;
 }
+// NumPy's bool_ counts as a bool, as in check_flag() of the package.
 inline bool bool_option(const std::string& name, nanobind::handle value) {
+  const std::string_view type = Py_TYPE(value.ptr())->tp_name;
+  if (type == "numpy.bool" || type == "numpy.bool_") return PyObject_IsTrue(value.ptr()) == 1;
   return cast_option<bool>(name, value, "True or False");
 }
 inline std::string text_option(const std::string& name, nanobind::handle value) {

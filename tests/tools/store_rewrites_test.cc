@@ -99,7 +99,7 @@ TEST(StoreRewrites, ReshardDoesNotReplaceItsSource) {
 void fail_at_every_request(const std::function<void(const std::string& url)>& prepare,
                            const std::function<void(const std::string& url)>& rewrite,
                            const std::function<void(const std::string& url, bool ok)>& check) {
-  constexpr int kMostRequests = 300;
+  constexpr int kMostRequests = 1000;
   for (const bool happens : {false, true}) {
     for (int operation = 0;; ++operation) {
       SCOPED_TRACE(std::to_string(operation) + (happens ? " happens" : ""));
@@ -153,7 +153,7 @@ TEST(StoreRewrites, AFaultOfACompactionLeavesTheCheckpoint) {
                         });
 }
 
-TEST(StoreRewrites, AFaultOfAnExportLeavesTheOldFile) {
+TEST(StoreRewrites, AFaultOfAnExportLeavesNoPartOfAFile) {
   const TempDir dir;
   save(dir / "source", matrix_tree(1));
   const auto source = open(dir / "source");
@@ -162,8 +162,9 @@ TEST(StoreRewrites, AFaultOfAnExportLeavesTheOldFile) {
       [](const std::string& url) { open_store(url)->write("m", as_bytes("old")); },
       [&](const std::string& url) { (void)export_leaf(*source, m, {}, url + "/m"); },
       [](const std::string& url, bool ok) {
-        const std::uint64_t size = *open_store(url)->size("m");
-        EXPECT_THAT(size, AnyOf(std::uint64_t{ok ? 96 : 3}, std::uint64_t{96}));
+        // Removed, if the store has taken it but could not be asked for its size.
+        const std::uint64_t size = open_store(url)->size("m").value_or(0);
+        EXPECT_TRUE(size == 96 || (!ok && (size == 3 || size == 0))) << size;
       });
 }
 

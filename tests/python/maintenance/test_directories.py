@@ -103,6 +103,15 @@ def test_where_prune_does_nothing(run, tmp_path):
     assert files(tmp_path) == before
 
 
+def test_a_flag_of_numpy_and_a_path_of_another_type(run, tmp_path):
+    assert cairn.prune(run, keep_last=1, dry_run=np.True_) == cairn.prune(run, keep_last=1, dry_run=True)
+    assert [row["outcome"] for row in cairn.prune(run, keep_last=99, dry_run=np.bool_(False))] == ["kept"] * len(cairn.steps(run))
+    for call in (lambda: cairn.prune(None, keep_last=1), lambda: cairn.clean(None), lambda: cairn.compact(None), lambda: cairn.steps(None),
+                 lambda: cairn.convert(run, None), lambda: cairn.reshard(None, tmp_path / "new", chunk_bytes=8)):
+        with pytest.raises(TypeError, match="^expected str, bytes or os.PathLike object, not NoneType$"):
+            call()
+
+
 def test_the_databases_of_processes_are_not_steps(tmp_path):
     """Orbax writes them below the checkpoint; a merged one needs them."""
     save_with_orbax(tmp_path / "c")
