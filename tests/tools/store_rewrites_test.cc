@@ -149,7 +149,9 @@ TEST(StoreRewrites, AFaultOfACompactionLeavesTheCheckpoint) {
                           EXPECT_EQ(load(url + "/run"), demo);
                           const VerifyReport report = verify(url + "/run");
                           EXPECT_FALSE(report.damaged());
-                          if (ok) EXPECT_EQ(report.verdict(), Verdict::kGood);
+                          if (ok) {
+                            EXPECT_EQ(report.verdict(), Verdict::kGood);
+                          }
                         });
 }
 
