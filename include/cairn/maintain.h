@@ -76,8 +76,8 @@ struct CompactedDatabase {
 };
 // Rewrites the OCDBT databases of a checkpoint into few files that hold only the newest version.
 // Each database is replaced completely or stays unchanged. Older versions are lost, also for
-// readers that have them open. In a store (`path` is a URL), about 64 MiB of values are in memory at
-// once; compact only while nobody replaces the checkpoint. Throws not_found for an unknown item,
+// readers that have them open. In a store (`path` is a URL), about 64 MiB of values are in memory
+// at once; compact only while nobody replaces the checkpoint. Throws not_found for an unknown item,
 // failed_precondition if the checkpoint has no OCDBT database, else as cairn::open.
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options = {});

@@ -311,8 +311,9 @@ struct TensorFlowWriteOptions {
   MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions
 };
 // Writes `<prefix>.index` and `<prefix>.data-00000-of-00001` (or more data files); the prefix is a
-// path or a URL of a bucket. They appear together or not at all; a missing folder is created. Values are stored in the order of the
-// sources, the object graph last. Returns the paths of the files: data files first, then the index.
+// path or a URL of a bucket. They appear together or not at all; a missing folder is created.
+// Values are stored in the order of the sources, the object graph last. Returns the paths of the
+// files: data files first, then the index.
 //
 // Throws invalid_argument, naming the tensor, for a type that TensorFlow cannot hold and for a
 // duplicate key; failed_precondition for invalid shards (validate_shards) and if the file

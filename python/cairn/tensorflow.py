@@ -215,7 +215,14 @@ def save(
         adapter = _Adapter(sharding_callback, dict(_cairn.tensorflow_leaves(tree)))
         callback = (sharding_callback.description, adapter)
     return _cairn.tensorflow_save(
-        os.fspath(prefix), tree, latest, object_graph, overwrite, callback, progress, storage_options
+        os.fspath(prefix),
+        tree,
+        latest,
+        object_graph,
+        overwrite,
+        callback,
+        progress,
+        storage_options,
     )
 
 

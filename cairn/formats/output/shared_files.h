@@ -26,9 +26,9 @@ class SharedFiles {
   SharedFiles(const distributed::ProcessGroup& group, const std::vector<std::string>& paths,
               const std::function<void()>& allowed);
 
-  // The files of a save to a store, from number `first` on. They are uploads, which processes cannot
-  // share: the primary writes all of them. It calls `allowed` before. The group and the output must
-  // outlive this object.
+  // The files of a save to a store, from number `first` on. They are uploads, which processes
+  // cannot share: the primary writes all of them. It calls `allowed` before. The group and the
+  // output must outlive this object.
   SharedFiles(const distributed::ProcessGroup& group, StoreOutput& output, std::size_t first,
               const std::function<void()>& allowed);
 

@@ -29,8 +29,8 @@ class AggregateHandler {
 };
 
 // Stores the tree as msgpack. Tuples become lists and named tuples dicts, as in `_METADATA`; dicts
-// are sorted. The file, at a path or a URL, appears complete or not at all. Throws as msgpack_serialize and
-// msgpack_restore (cairn/msgpack.h).
+// are sorted. The file, at a path or a URL, appears complete or not at all. Throws as
+// msgpack_serialize and msgpack_restore (cairn/msgpack.h).
 class MsgpackHandler : public AggregateHandler {
  public:
   // Options of MsgpackHandler.

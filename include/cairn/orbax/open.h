@@ -26,9 +26,10 @@ std::unique_ptr<Checkpoint> open_orbax(const std::string& path, const OpenOption
 
 // Saves a tree as an Orbax checkpoint. At a local path, the data is written to
 // <path>.orbax-checkpoint-tmp, synced and renamed, so that a reader finds the whole checkpoint or
-// nothing. At a URL it is written in place, and the commit marker last. The leaves go to the handlers of default_type_handler_registry(): Array becomes
-// "np.ndarray", ShardedArray "jax.Array", a number "scalar". Every value carries a checksum that
-// all readers check, unless the compression is kNone or kBlosc.
+// nothing. At a URL it is written in place, and the commit marker last. The leaves go to the
+// handlers of default_type_handler_registry(): Array becomes "np.ndarray", ShardedArray
+// "jax.Array", a number "scalar". Every value carries a checksum that all readers check, unless the
+// compression is kNone or kBlosc.
 //
 // Throws already_exists if the target exists and may not be replaced, invalid_argument (naming the
 // leaf) for a leaf that the format cannot hold, and io if the operating system refuses.

@@ -1,4 +1,4 @@
-"""reshard, compact, cat -o and tensorflow.save to real object stores, from stores and from files; what the real packages read."""
+"""reshard, compact, cat -o and tensorflow.save at real object stores, and what others read."""
 
 import io
 import json
