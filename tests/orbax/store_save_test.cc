@@ -295,7 +295,8 @@ TEST(StoreSave, RemovesTheMarkerFirstAndTheRecordLast) {
   const auto store = std::make_shared<WatchedStore>(make_memory_store());
   name_memory_store(name, store);
   save_orbax("memory://" + name + "/run/1", run_tree(1), {.item = "state"});
-  remove_in_store(*store, "run/1/");
+  remove_in_store(*store, "run/1/",
+                  *StoreFolder::open(prefix_store(store, "run/1/"), "memory://" + name + "/run/1"));
   EXPECT_EQ(store->removed.front(), "run/1/commit_success.txt");
   EXPECT_EQ(store->removed.back(), "run/1/_CHECKPOINT_METADATA");
   EXPECT_TRUE(store->list("").empty());

@@ -10,7 +10,8 @@ namespace cairn::inline v0 {
 namespace {
 
 // A value of up to kSmallValue is stored with one conditional write. A larger one is passed on as
-// it comes, to a name that nobody else uses: a data file, or a chunk.
+// it comes. No store has a condition for its end, so the key is looked up just before: the name of
+// a chunk, unlike that of a data file, is also the name of the other save's chunk.
 class ClaimedAppender final : public Appender {
  public:
   ClaimedAppender(ClaimedStore& store, KvStore& base, std::string key)
@@ -34,6 +35,7 @@ class ClaimedAppender final : public Appender {
   [[nodiscard]] std::uint64_t size() const override { return size_; }
   void commit() override {
     if (!large_) return store_.write(key_, small_);
+    store_.check_absent(key_);
     large_->commit();
     store_.note(key_, size_);
   }
@@ -54,6 +56,10 @@ class ClaimedAppender final : public Appender {
 void ClaimedStore::refuse(std::string_view key, std::string_view why) const {
   throw Error(Code::kUnavailable, base_->describe(key) + ": " + std::string(why) +
                                       "; another save writes to the same place");
+}
+
+void ClaimedStore::check_absent(std::string_view key) const {
+  if (base_->size(key)) refuse(key, is_own(key) ? "is written twice" : "is there already");
 }
 
 void ClaimedStore::note(std::string_view key, std::uint64_t size) {

@@ -17,7 +17,7 @@
 namespace cairn::inline v0 {
 
 // What write() stores must not be there yet: throws unavailable if it is, because another save has
-// stored it. Only large values are stored without this condition, which no store has for them.
+// stored it. No store has this condition for large values: their keys are looked up just before.
 // Safe to use from many threads.
 class ClaimedStore final : public RoutingStore {
  public:
@@ -33,6 +33,8 @@ class ClaimedStore final : public RoutingStore {
   void check_stored() const;
   // Removes the values that were written here, all but one.
   void remove_written(std::string_view but);
+  // Throws unavailable if the value is there.
+  void check_absent(std::string_view key) const;
   // Notes a value that was written here.
   void note(std::string_view key, std::uint64_t size);
 

@@ -7,7 +7,6 @@
 #include <cairn/orbax/layout/metadata.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -15,13 +14,32 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
-// Makes readers that do not ask for the marker take the checkpoint for unfinished.
-void forget_stored_commit(KvStore& store, const std::string& record) {
-  const auto text = store.read_at_most(record, kMaxMetadataFile);
-  if (!text) return;
-  const auto without =
-      uncommitted_text(try_call([&] { return parse_checkpoint_metadata(as_text(*text)); }));
-  if (without) store.write(record, as_bytes(*without));
+// The record of a save that begins now.
+std::string begun_record() {
+  CheckpointMetadata begun;
+  begun.init_time_ns = now_ns();
+  return checkpoint_metadata_text(begun);
+}
+
+// The record as the folder shows it; nullopt: it has none.
+std::optional<Buffer> seen_record(const FolderHandle& seen) {
+  const std::string record = join(seen.path(), kCheckpointMetadataFile);
+  if (!seen.file_size(record)) return std::nullopt;
+  return seen.read_text(record, kMaxMetadataFile);
+}
+
+std::optional<ByteView> view_of(const std::optional<Buffer>& record) {
+  return record ? std::optional<ByteView>(*record) : std::nullopt;
+}
+
+bool is_stored(const KvStore& store, const std::string& key, std::optional<ByteView> value) {
+  const auto stored = store.read_at_most(key, kMaxMetadataFile);
+  return stored && value ? as_text(*stored) == as_text(*value) : !stored && !value;
+}
+
+[[noreturn]] void throw_taken(const KvStore& store, const std::string& record) {
+  throw Error(Code::kUnavailable, store.describe(record) +
+                                      ": has been replaced; another save writes to the same place");
 }
 
 }  // namespace
@@ -38,37 +56,41 @@ bool is_unfinished(const FolderHandle& folder) {
 }
 
 std::string claim_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen) {
-  CheckpointMetadata begun;
-  begun.init_time_ns = now_ns();
-  std::string text = checkpoint_metadata_text(begun);
-  const std::string record = join(seen.path(), kCheckpointMetadataFile);
-  std::optional<Buffer> before;
-  if (seen.file_size(record)) before = seen.read_text(record, kMaxMetadataFile);
-  const auto expected = before ? std::optional<ByteView>(*before) : std::nullopt;
-  if (store.replace_if(folder + std::string(kCheckpointMetadataFile), expected, as_bytes(text)))
-    return text;
-  throw Error(Code::kUnavailable,
-              record + ": has been replaced; another save writes to the same place");
+  std::string text = begun_record();
+  const std::optional<Buffer> before = seen_record(seen);
+  const std::string record = folder + std::string(kCheckpointMetadataFile);
+  if (!store.replace_if(record, view_of(before), as_bytes(text))) throw_taken(store, record);
+  return text;
 }
 
-void remove_in_store(KvStore& store, const std::string& folder) {
+void remove_claimed_in_store(KvStore& store, const std::string& folder, const std::string& record) {
+  const std::string key = folder + std::string(kCheckpointMetadataFile);
+  const auto check_claim = [&] {
+    if (!is_stored(store, key, as_bytes(record))) throw_taken(store, key);
+  };
   const std::vector<ListEntry> stored = store.list(folder);
-  const std::string record = folder + std::string(kCheckpointMetadataFile);
-  const std::vector<std::string> markers = {folder + std::string(kCommitFile),
-                                            folder + std::string(kV1Marker)};
+  check_claim();
   std::vector<std::string> rest;
-  bool has_record = false;
-  for (const ListEntry& entry : stored) {
-    if (std::ranges::find(markers, entry.key) != markers.end())
-      store.remove(entry.key);
-    else if (entry.key == record)
-      has_record = true;
-    else
-      rest.push_back(entry.key);
-  }
-  if (has_record) forget_stored_commit(store, record);
+  rest.reserve(stored.size());
+  for (const ListEntry& entry : stored)
+    if (entry.key != key) rest.push_back(entry.key);
   store.remove_all(rest);
-  if (has_record) store.remove(record);
+  check_claim();
+  store.remove(key);
+}
+
+void remove_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen) {
+  const std::string record = folder + std::string(kCheckpointMetadataFile);
+  const std::optional<Buffer> before = seen_record(seen);
+  for (const std::string_view marker : {kCommitFile, kV1Marker}) {
+    if (!seen.exists(join(seen.path(), marker))) continue;
+    // A store cannot remove on a condition. This is the last moment to see another checkpoint.
+    if (!is_stored(store, record, view_of(before))) throw_taken(store, record);
+    store.remove(folder + std::string(marker));
+  }
+  const std::string claim = begun_record();
+  if (!store.replace_if(record, view_of(before), as_bytes(claim))) throw_taken(store, record);
+  remove_claimed_in_store(store, folder, claim);
 }
 
 }  // namespace cairn::inline v0::orbax

@@ -18,9 +18,14 @@ bool is_unfinished(const FolderHandle& folder);
 // `seen`.
 std::string claim_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen);
 
-// Removes the values of a checkpoint: all keys that begin with `folder`, which is "" or ends in
-// '/'. The marker goes first and the record last, so that a kill leaves something unfinished.
-// Succeeds if there are none.
-void remove_in_store(KvStore& store, const std::string& folder);
+// Removes a leftover that claim_in_store() has claimed with this record: all keys that begin with
+// `folder`, which is "" or ends in '/'. The record goes last, so that a kill leaves something
+// unfinished. Throws unavailable if another save or removal has claimed the place meanwhile.
+void remove_claimed_in_store(KvStore& store, const std::string& folder, const std::string& record);
+
+// Removes the checkpoint that `seen` shows: its marker, then the commit time of its record, which
+// claims the rest, then everything else, and the record last. Throws unavailable if another save or
+// removal has taken the place meanwhile, which then decides about the rest.
+void remove_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen);
 
 }  // namespace cairn::inline v0::orbax

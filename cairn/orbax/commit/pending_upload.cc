@@ -75,13 +75,15 @@ void PendingUpload::claim(const FolderHandle& old) {
 
 // Removes everything but the record, the markers first.
 void PendingUpload::remove_others() const {
-  std::vector<std::string> others;
+  std::vector<std::string> markers, others;
   for (ListEntry& entry : base_->list("")) {
-    if (entry.key == kCommitFile || entry.key == kV1Marker)
-      base_->remove(entry.key);
-    else if (entry.key != kCheckpointMetadataFile)
-      others.push_back(std::move(entry.key));
+    const bool is_marker = entry.key == kCommitFile || entry.key == kV1Marker;
+    if (entry.key != kCheckpointMetadataFile)
+      (is_marker ? markers : others).push_back(std::move(entry.key));
   }
+  // What is listed may be of a save that has claimed the place since, and has ended.
+  if (!has_own_records()) throw Error(Code::kUnavailable, "another save writes to the same place");
+  for (const std::string& marker : markers) base_->remove(marker);
   base_->remove_all(others);
 }
 
@@ -126,15 +128,24 @@ bool PendingUpload::is_taken() {
   return *is_taken_;
 }
 
+// Also removes what the other processes have written.
+void PendingUpload::remove_shared() const {
+  if (const auto record = records_.find(kCheckpointMetadataFile); record != records_.end())
+    remove_claimed_in_store(*base_, "", record->second);
+}
+
 PendingUpload::~PendingUpload() {
   if (committed_ || leave_ || records_.empty() || is_taken() || leave_) return;
   const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
   // The error that prevented the commit is more informative.
   (void)try_call([&] {
-    if (is_shared_) return remove_in_store(*base_, ""), true;
     // Another save may have claimed the place since it was asked.
+    if (!has_own_records()) return false;
+    if (is_shared_) return remove_shared(), true;
     store_->remove_written(kCheckpointMetadataFile);
-    if (has_own_records()) base_->remove(kCheckpointMetadataFile);
+    if (!has_own_records()) return false;
+    base_->remove(kCommitFile);  // of a save that was killed in its last moment
+    base_->remove(kCheckpointMetadataFile);
     return true;
   });
 }

@@ -63,6 +63,7 @@ class PendingUpload final : public PendingPlace {
   // Makes this save the only one that may commit.
   void claim(const FolderHandle& old);
   void remove_others() const;
+  void remove_shared() const;
   [[nodiscard]] bool has_own_records() const;
 
   std::string url_;

@@ -7,9 +7,15 @@
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/layout/retry.h>
+
+#include <optional>
+#include <utility>
 
 namespace cairn::inline v0::orbax {
 namespace {
+
+constexpr int kMostLooks = 3;
 
 // Whether the records say that a commit had begun, and nothing else is missing.
 bool may_be_whole(const FolderPtr& folder) {
@@ -21,6 +27,13 @@ bool may_be_whole(const FolderPtr& folder) {
   return layout && find_missing(*layout).empty();
 }
 
+// "" if there is no record.
+std::string record_text(const FolderHandle& folder) {
+  const std::string record = join(folder.path(), kCheckpointMetadataFile);
+  if (!folder.file_size(record)) return "";
+  return std::string(as_text(folder.read_text(record, kMaxMetadataFile)));
+}
+
 }  // namespace
 
 void check_removable_in_store(const FolderPtr& folder, ForeignFiles foreign) {
@@ -29,12 +42,21 @@ void check_removable_in_store(const FolderPtr& folder, ForeignFiles foreign) {
 
 void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder,
                                 const std::string& path, ForeignFiles foreign) {
-  const auto opened =
-      try_call([&] { return StoreFolder::open(prefix_store(store, folder), path); });
-  if (!opened && opened.error().code() == Code::kNotFound) return;
-  if (!opened) throw Error(opened.error());
-  check_removable_in_store(opened.value(), foreign);
-  remove_in_store(*store, folder);
+  std::optional<std::string> first;  // the record at the first look
+  retry_if_unavailable(kMostLooks, [&] {
+    const auto opened =
+        try_call([&] { return StoreFolder::open(prefix_store(store, folder), path); });
+    if (!opened && opened.error().code() == Code::kNotFound) return;
+    if (!opened) throw Error(opened.error());
+    const FolderHandle& seen = *opened.value();
+    std::string record = record_text(seen);
+    if (!first)
+      first = std::move(record);
+    else if (*first != record)
+      return;  // another removal or save has taken the place
+    check_removable_in_store(opened.value(), foreign);
+    remove_in_store(*store, folder, seen);
+  });
 }
 
 void check_leftover_in_store(const FolderPtr& folder, ForeignFiles foreign) {

@@ -15,7 +15,8 @@ namespace cairn::inline v0::orbax {
 void check_removable_in_store(const FolderPtr& folder, ForeignFiles foreign);
 
 // Removes the checkpoint `folder`, which has a final '/'. Throws as check_removable_in_store().
-// `path` is its URL. Does nothing if nothing is there.
+// `path` is its URL. Does nothing if nothing is there, or if another removal or save takes it
+// meanwhile.
 void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder,
                                 const std::string& path,
                                 ForeignFiles foreign = ForeignFiles::kRefuse);

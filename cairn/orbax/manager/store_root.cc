@@ -134,8 +134,8 @@ class StoreRoot final : public RunRoot {
           return false;
         const FolderPtr step = open_step(name);
         check_leftover_in_store(step);
-        (void)claim_in_store(*store_, name + "/", *step);  // its save may end only now
-        remove_in_store(*store_, name + "/");
+        // Its save may end only now.
+        remove_claimed_in_store(*store_, name + "/", claim_in_store(*store_, name + "/", *step));
         return true;
       });
       if (!removed && removed.error().code() != Code::kNotFound) left(removed.error());

@@ -66,8 +66,8 @@ CleanedPath clean_folder(const std::string& url, CleanMode mode, ForeignFiles fo
     const FolderPtr folder = StoreFolder::open(store, url);
     orbax::check_leftover_in_store(folder, foreign);
     if (mode == CleanMode::kShow) return true;
-    (void)orbax::claim_in_store(*store, "", *folder);  // its save may end only now
-    orbax::remove_in_store(*store, "");
+    // Its save may end only now.
+    orbax::remove_claimed_in_store(*store, "", orbax::claim_in_store(*store, "", *folder));
     return true;
   });
   if (!removed) set_refused(done, removed.error());
