@@ -76,6 +76,10 @@ void remove_claimed_in_store(KvStore& store, const std::string& folder, const st
     if (entry.key != key) rest.push_back(entry.key);
   store.remove_all(rest);
   check_claim();
+  // A save that was pushed aside may still write. Without a record, its files could pass for an old
+  // checkpoint.
+  for (const ListEntry& entry : store.list(folder))
+    if (entry.key != key) throw_taken(store, entry.key);
   store.remove(key);
 }
 

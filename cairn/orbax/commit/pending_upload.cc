@@ -46,7 +46,7 @@ PendingUpload::PendingUpload(const std::string& url, IfExists if_exists,
 void PendingUpload::clear_target(IfExists if_exists, ForeignFiles foreign) {
   const FolderPtr old = OutputFolder(base_, url_).try_open();
   if (old == nullptr) return;
-  const bool unfinished = is_unfinished(*old);
+  const bool unfinished = was_unfinished_ = is_unfinished(*old);
   if (!unfinished && if_exists == IfExists::kFail)
     throw Error(Code::kAlreadyExists, url_ +
                                           ": already exists; choose another path, or allow "
@@ -128,26 +128,25 @@ bool PendingUpload::is_taken() {
   return *is_taken_;
 }
 
-// Also removes what the other processes have written.
-void PendingUpload::remove_shared() const {
-  if (const auto record = records_.find(kCheckpointMetadataFile); record != records_.end())
-    remove_claimed_in_store(*base_, "", record->second);
+// What another save finds when it has claimed the place, it removes itself.
+void PendingUpload::remove_own() {
+  const std::string& own = records_.at(std::string(kCheckpointMetadataFile));
+  const auto stored = base_->read_at_most(kCheckpointMetadataFile, kMaxMetadataFile);
+  const bool is_own = stored && as_text(*stored) == own;
+  if (stored && !is_own) return;
+  // Also what the other processes have written.
+  if (is_shared_ && is_own) return remove_claimed_in_store(*base_, "", own);
+  store_->remove_written(kCheckpointMetadataFile);
+  // The save that this one has pushed aside may still write. Without a record, its files could pass
+  // for an old checkpoint.
+  if (is_own && !was_unfinished_) remove_claimed_in_store(*base_, "", own);
 }
 
 PendingUpload::~PendingUpload() {
-  if (committed_ || leave_ || records_.empty() || is_taken() || leave_) return;
+  if (committed_ || leave_ || !records_.contains(kCheckpointMetadataFile)) return;
   const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
   // The error that prevented the commit is more informative.
-  (void)try_call([&] {
-    // Another save may have claimed the place since it was asked.
-    if (!has_own_records()) return false;
-    if (is_shared_) return remove_shared(), true;
-    store_->remove_written(kCheckpointMetadataFile);
-    if (!has_own_records()) return false;
-    base_->remove(kCommitFile);  // of a save that was killed in its last moment
-    base_->remove(kCheckpointMetadataFile);
-    return true;
-  });
+  (void)try_call([&] { return remove_own(), true; });
 }
 
 }  // namespace cairn::inline v0::orbax

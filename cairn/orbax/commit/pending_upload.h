@@ -39,7 +39,7 @@ class PendingUpload final : public PendingPlace {
   // beside the record of an unfinished one: handlers of the program's own may have written it.
   PendingUpload(const std::string& url, IfExists if_exists, const StoreOptions& options,
                 ForeignFiles foreign = ForeignFiles::kRefuse);
-  // Gives up removing after ten seconds.
+  // Gives up removing after ten seconds. After a save that was pushed aside, leaves the record.
   ~PendingUpload() override;
 
   // Returns the URL without a final '/'. Throws as the constructor does for an invalid URL.
@@ -63,7 +63,7 @@ class PendingUpload final : public PendingPlace {
   // Makes this save the only one that may commit.
   void claim(const FolderHandle& old);
   void remove_others() const;
-  void remove_shared() const;
+  void remove_own();
   [[nodiscard]] bool has_own_records() const;
 
   std::string url_;
@@ -74,6 +74,7 @@ class PendingUpload final : public PendingPlace {
   bool leave_ = false;
   bool is_shared_ = false;        // other processes have written, too
   std::optional<bool> is_taken_;  // nullopt: not asked yet
+  bool was_unfinished_ = false;   // a save that may still live was pushed aside
 };
 
 }  // namespace cairn::inline v0::orbax

@@ -3,6 +3,8 @@
 #include <cairn/cairn.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/kvstore/memory_names.h>
+#include <cairn/orbax/checkpointer.h>
+#include <cairn/orbax/open.h>
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -173,6 +175,14 @@ void check_afterwards(const NamedStore& store) {
   EXPECT_EQ(value_of(store), 9);
 }
 
+std::string text_of(const std::optional<Error>& error) { return error ? error->what() : "done"; }
+
+std::string keys_of(const KvStore& store) {
+  std::string text;
+  for (const ListEntry& entry : store.list("run/2/")) text += " " + entry.key;
+  return text;
+}
+
 void take_turns(Before before, const Work& first, int first_stop, const Work& second,
                 int second_stop) {
   SCOPED_TRACE(first.name + " stops at " + std::to_string(first_stop) + ", " + second.name +
@@ -183,6 +193,8 @@ void take_turns(Before before, const Work& first, int first_stop, const Work& se
   const std::optional<Error>& first_error = one.finish();
   const std::optional<Error>& second_error = two.finish();
   const NamedStore store(base);
+  SCOPED_TRACE("first: " + text_of(first_error) + "; second: " + text_of(second_error) + "; left:" +
+               keys_of(*base));
   check(before, first, first_error, second, second_error, store);
   check_afterwards(store);
 }

@@ -7,6 +7,7 @@
 #include <cairn/kvstore/object/gcs/gcs_upload.h>
 #include <cairn/kvstore/object/object_source.h>
 #include <cairn/kvstore/object/object_store.h>
+#include <cairn/kvstore/object/request/listing_limits.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/range.h>
 
@@ -224,11 +225,13 @@ class GcsStore : public ObjectStore {
     with_context([&] { return describe(prefix); },
                  [&] {
                    std::string token;
+                   ListingLimits limits;
                    do {
                      query.page_token = token;
                      query.most = kKeysOfPage;
                      GcsPage page = client_->list(query);
                      add_page(page, prefix, listing);
+                     limits.check(listing.values.size() + listing.folders.size());
                      if (!page.next_page_token.empty() && page.next_page_token == token)
                        data_loss("the store's listing does not end");
                      token = std::move(page.next_page_token);

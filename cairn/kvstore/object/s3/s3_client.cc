@@ -4,6 +4,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/kvstore/object/object_source.h>
 #include <cairn/kvstore/object/request/content_range.h>
+#include <cairn/kvstore/object/request/listing_limits.h>
 #include <cairn/kvstore/object/request/percent.h>
 #include <cairn/kvstore/object/request/store_error.h>
 #include <cairn/kvstore/object/request/store_time.h>
@@ -271,6 +272,7 @@ bool S3Client::copy(std::string_view from, std::string_view to) {
 std::vector<OpenUpload> S3Client::uploads(std::string_view prefix) {
   std::vector<OpenUpload> all;
   UploadPage page;
+  ListingLimits limits;
   do {
     const Make make = [&] {
       Query query = {{"uploads", ""}, {"encoding-type", "url"}};
@@ -288,6 +290,7 @@ std::vector<OpenUpload> S3Client::uploads(std::string_view prefix) {
       data_loss(place_of(make()) + ": the pages of the listing repeat");
     page = std::move(next);
     std::move(page.uploads.begin(), page.uploads.end(), std::back_inserter(all));
+    limits.check(all.size());
   } while (!page.next_key.empty());
   return all;
 }

@@ -2,6 +2,7 @@
 #include <cairn/kvstore/object/s3/s3_store.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/kvstore/object/request/listing_limits.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/object/s3/s3_source.h>
 #include <cairn/kvstore/object/s3/s3_upload.h>
@@ -131,11 +132,15 @@ StoreListing S3Store::list_pages(std::string_view prefix, std::string_view delim
   const std::string full = prefix_ + std::string(prefix);
   if (!may_begin_object_keys(full)) return listing;
   std::string next;
+  ListingLimits limits;
   do {
-    ListPage page = with_context([&] { return describe(prefix); },
-                                 [&] { return client_->list(full, delimiter, next); });
-    next = page.next;
-    add_page(std::move(page), full, listing);
+    with_context([&] { return describe(prefix); },
+                 [&] {
+                   ListPage page = client_->list(full, delimiter, next);
+                   next = page.next;
+                   add_page(std::move(page), full, listing);
+                   limits.check(listing.values.size() + listing.folders.size());
+                 });
   } while (!next.empty() && listing.values.size() <= most);
   // Not every server lists in the order of bytes.
   std::sort(listing.values.begin(), listing.values.end(),
