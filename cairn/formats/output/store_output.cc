@@ -99,7 +99,15 @@ void StoreOutput::check_sizes() const {
 
 void StoreOutput::commit(ByteView index) {
   for (StoreFile& file : files_) file.commit();
-  check_sizes();
+  // A single file is in place, and has replaced an older one. If the store does not answer any more,
+  // it stays.
+  is_committed_ = index_.empty();
+  try {
+    check_sizes();
+  } catch (const Error& e) {
+    if (e.code() == Code::kDataLoss) is_committed_ = false;
+    throw;
+  }
   if (claim_) {
     const CommitSection section;
     claim_->replace_by(index);

@@ -48,7 +48,8 @@ class StoreOutput {
   void begin(const std::vector<std::string>& beside = {});
   [[nodiscard]] StoreFile& operator[](std::size_t i) { return files_[i]; }
   // Stores the files that are not stored yet, compares what the store lists with what was written,
-  // and stores the index. Throws data_loss, naming the URL, for a difference.
+  // and stores the index. Throws data_loss, naming the URL, for a difference. A single file stays
+  // in place if the store does not answer after it has stored the file.
   void commit(ByteView index = {});
   // Removes values of the save before, if there are any. Call it after the commit.
   void remove_old(const std::vector<std::string>& urls);

@@ -96,10 +96,19 @@ bool has_metrics(const FolderHandle& step) {
   });
 }
 
+// Returns the message. Throws the error if the store did not answer: then nobody knows about the
+// step.
+std::string reason_of(const Error& error, const std::string& path) {
+  const bool says_nothing = error.code() == Code::kIo || error.code() == Code::kCancelled ||
+                            error.code() == Code::kDeadlineExceeded;
+  if (says_nothing && is_store_url(path)) throw Error(error);
+  return error.message();
+}
+
 // What the records of the step name and the step lacks; "" if nothing.
-std::string lacking(const orbax::Layout& layout) {
+std::string lacking(const orbax::Layout& layout, const std::string& path) {
   auto missing = try_call([&] { return orbax::find_missing(layout); });
-  return missing ? std::move(missing).value() : missing.error().message();
+  return missing ? std::move(missing).value() : reason_of(missing.error(), path);
 }
 
 void describe(StepRecord& record, const std::string& name, const FolderPtr& step) {
@@ -110,11 +119,12 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
   auto layout = try_call(
       [&] { return orbax::try_find_layout(step, record.path, {.allow_uncommitted = true}); });
   if (!layout || !layout.value()) {
-    record.reason = layout ? "the folder holds no checkpoint" : layout.error().message();
+    record.reason =
+        layout ? "the folder holds no checkpoint" : reason_of(layout.error(), record.path);
     return;
   }
   record.reason = layout.value()->uncommitted;
-  if (record.reason.empty()) record.reason = lacking(*layout.value());
+  if (record.reason.empty()) record.reason = lacking(*layout.value(), record.path);
   record.complete = record.reason.empty();
   for (const orbax::Item& item : layout.value()->items)
     if (!item.name.empty()) record.items.push_back(item.name);
@@ -123,10 +133,16 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
     return orbax::read_checkpoint_metadata(*step,
                                            join(record.path, orbax::kCheckpointMetadataFile));
   });
-  if (metadata) record.committed_at_ns = metadata.value().commit_time_ns;
+  if (metadata)
+    record.committed_at_ns = metadata.value().commit_time_ns;
+  else
+    (void)reason_of(metadata.error(), record.path);
   if (!has_metrics(*step)) return;
   auto metrics = try_call([&] { return orbax::read_metrics(*step); });
-  if (metrics) record.metrics = std::move(metrics).value();
+  if (metrics)
+    record.metrics = std::move(metrics).value();
+  else
+    (void)reason_of(metrics.error(), record.path);
 }
 
 // Describes a step that may be a symbolic link. Takes its path away if it has disappeared.
@@ -139,7 +155,7 @@ void read_step(const orbax::RunRoot& root, const std::string& name, StepRecord& 
     add_files(*step.value(), "", files);
     drop_doubles(files);
   } else {
-    record.reason = step.error().message();
+    record.reason = reason_of(step.error(), record.path);
   }
   if (!root.exists(name)) record.path.clear();
   files.is_linked = root.is_link(name);
