@@ -1,0 +1,129 @@
+"""Several real processes that save one checkpoint to a store together: with the coordinators of
+jax.distributed and torch.distributed, beside the real Orbax in two processes."""
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+import store_clients
+from test_python import options_of
+
+import cairn
+
+sys.path.append(str(store_clients.ROOT / "tests/python"))
+import processes
+
+LAYOUTS = [{}, {"use_ocdbt": False}, {"use_zarr3": True, "compression": "none"}]
+ROWS, COLUMNS = 12, 8
+
+
+def values(step):
+    return np.arange(ROWS * COLUMNS, dtype=np.float32).reshape(ROWS, COLUMNS) + step
+
+
+def reach(store):
+    return {"storage_options": options_of(store)}
+
+
+def step_is(store, name, step, **options):
+    found = cairn.load(f"{store.url}/{name}", **reach(store), **options)
+    assert found["step"] == step and found["w"].tobytes() == values(step).tobytes()
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    """Two and three processes. The real Orbax finds the emulator of Google by the environment."""
+    emulator = store_clients.gcs("").variables()
+    before = dict(os.environ)
+    os.environ.update(emulator)
+    try:
+        started = processes.start("process_cases_stores", 2, 3)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    yield dict(zip((2, 3), started, strict=True))
+    for job in started:
+        job.close()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: "-".join(layout) or "default")
+@pytest.mark.parametrize("count", [2, 3])
+def test_processes_save_what_they_save_locally(store, jobs, tmp_path, count, layout):
+    options, layout = json.dumps(reach(store)), json.dumps(layout)
+    jobs[count].run("save_once", f"{store.url}/c", options, layout)
+    jobs[count].run("save_once", tmp_path / "c", json.dumps({}), layout)
+    step_is(store, "c", 5)
+    assert cairn.verify(f"{store.url}/c", strict=True, **reach(store))
+    assert cairn.diff(f"{store.url}/c", tmp_path / "c", **reach(store)).equal
+    jobs[count].run("load_with_cairn", f"{store.url}/c", options)
+
+
+def test_a_manager_of_all_processes(store, jobs):
+    for count, steps in ((2, (1, 2, 3)), (3, (4,))):
+        found = jobs[count].run(
+            "save_with_cairn", f"{store.url}/run", json.dumps(options_of(store)), *steps
+        )
+        assert found == [[steps[-1] - 1, steps[-1]]] * count
+    for step in (3, 4):
+        step_is(store, f"run/{step}", step, item="default")
+    assert cairn.clean(f"{store.url}/run", **reach(store)) == []
+
+
+def test_two_processes_of_orbax_and_of_cairn_continue_each_other(gcs, jobs):
+    url, options = f"{gcs.url}/run", json.dumps(options_of(gcs))
+    job = jobs[2]
+    assert job.run("save_with_orbax", url, 1, 2) == [[1, 2]] * 2
+    assert job.run("save_with_cairn", url, options, 3) == [[2, 3]] * 2
+    assert job.run("restore_with_orbax", url) == [3, 3]
+    assert job.run("save_with_orbax", url, 4) == [[3, 4]] * 2
+    for step in (3, 4):
+        step_is(gcs, f"run/{step}", step, item="default")
+    assert job.run("save_with_cairn", url, options, 5) == [[4, 5]] * 2
+    assert cairn.clean(url, **reach(gcs)) == []
+
+
+@pytest.fixture
+def torch_job():
+    made = []
+
+    def start():
+        (job,) = processes.start("process_cases_stores_torch", 3)
+        made.append(job)
+        return job
+
+    yield start
+    for job in made:
+        job.close()
+
+
+def test_a_process_that_is_killed(store, torch_job):
+    """What the others leave is unfinished or whole, and the next job saves there."""
+    rng = np.random.default_rng(int(os.environ["CAIRN_SEED"]))
+    url, options = f"{store.url}/c", json.dumps(options_of(store))
+    job = torch_job()
+    job.run("save", url, options, 1)
+    victim, seconds = int(rng.integers(1, 3)), float(rng.random() * 0.2)
+    for index in range(3):
+        job.ask(index, "save_and_die", url, options, "2", str(victim), str(seconds))
+    answers = {index: job.answer(index) for index in range(3) if index != victim}
+    told = {tuple(answer[1])[0] for answer in answers.values()}
+    assert all(answer[0] == "returned" for answer in answers.values()), answers
+    number = look(store)
+    assert number in (None, 2) or told == {"OSError"}, (told, number)
+    if told == {"nothing"}:
+        assert number == 2
+    torch_job().run("save", url, options, 3)
+    assert look(store) == 3
+
+
+def look(store):
+    try:
+        found = cairn.load(f"{store.url}/c", **reach(store))["w"]
+    except (FileNotFoundError, RuntimeError, ValueError):
+        return None
+    number = int(found[0, 1])
+    whole = np.arange(60, dtype=np.float32).reshape(6, 10) * number
+    assert np.asarray(found).tobytes() == whole.tobytes()
+    return number
