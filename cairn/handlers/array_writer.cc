@@ -276,12 +276,12 @@ void ArrayWriter::add_dealt(std::size_t number, WorkPartition& line) {
 }
 
 // Works in parallel: if parameters are folders, each metadata is a file of its own and waits for
-// the directory on disk.
+// the directory on disk, or for an object store.
 void ArrayWriter::write_metadata(ValueSink& sink) const {
   Executor& executor = options_.executor != nullptr ? *options_.executor : default_executor();
-  const std::size_t blocks = (opened_.size() + kBlock - 1) / kBlock;
-  executor.for_each(blocks, [&](std::size_t block) {
-    for (std::size_t i = block * kBlock; i < std::min(opened_.size(), (block + 1) * kBlock); ++i) {
+  const std::size_t size = sink.waits() ? 1 : kBlock;
+  executor.for_each((opened_.size() + size - 1) / size, [&](std::size_t block) {
+    for (std::size_t i = block * size; i < std::min(opened_.size(), (block + 1) * size); ++i) {
       const ByteView text = as_bytes(described_[i]->text);
       sink.write(metadata_key(i), std::span(&text, 1));
     }
@@ -488,7 +488,7 @@ void ArrayWriter::use_batch(std::span<const Portion> batch, const FetchBoxesFn& 
   fill(std::move(requests), fetch);
   for (const Portion& portion : batch)
     if (announces && portion.is_last) tell(portion.array, &StoreArray::on_copied);
-  ByteBudget budget(options_.memory / kShares);
+  ByteBudget budget(options_.memory / kShares - options_.upload_memory);
   use(writes, {.executor = options_.executor,
                .budget = &budget,
                .progress = options_.progress,

@@ -55,8 +55,10 @@ struct ArrayWriteOptions {
   // size of a database's data files; 0: no limit. No chunk is larger.
   std::optional<std::int64_t> file_bytes;
   std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes in addition to the arrays
-  DeviceCopies copies = {};                        // instead of a share of `memory`
-  Executor* executor = nullptr;                    // null: the default one of the process
+  // Of these: what values on their way to an object store may take; less than half of them.
+  std::uint64_t upload_memory = 0;
+  DeviceCopies copies = {};      // instead of a share of `memory`
+  Executor* executor = nullptr;  // null: the default one of the process
   // Counts the bytes of the elements of this process: in total on construction, done when they are
   // written. Null: nothing is counted.
   Progress* progress = nullptr;

@@ -1,6 +1,7 @@
 // value_sink.h -- the interface through which array writers store encoded values.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/bytes.h>
 #include <cairn/storage/kvstore.h>
 
@@ -29,6 +30,9 @@ class ValueSink {
   }
   // Removes a value that is no longer needed. The value may be absent.
   virtual void remove(std::string_view key) = 0;
+  // Whether writes wait for a network. Then more threads write than there are workers, and take
+  // turns to encode (Executor::Turn).
+  [[nodiscard]] virtual bool waits() const { return false; }
 };
 
 // Passes values on and counts their bytes.
@@ -45,6 +49,7 @@ class CountingSink : public ValueSink {
     sink_.write_before_end(key, pieces, end);
   }
   void remove(std::string_view key) override { sink_.remove(key); }
+  [[nodiscard]] bool waits() const override { return sink_.waits(); }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
@@ -61,12 +66,18 @@ class CountingSink : public ValueSink {
 // Writes each value directly to a store.
 class StoreSink : public ValueSink {
  public:
-  explicit StoreSink(StorePtr store) : store_(std::move(store)) {}
+  // `upload_memory`: of an object store, the bytes that values on their way may take together, 32
+  // MiB at least. 0: the store is on this machine, and writes do not wait.
+  explicit StoreSink(StorePtr store, std::uint64_t upload_memory = 0);
   void write(std::string_view key, std::span<const ByteView> pieces) override;
   void remove(std::string_view key) override { store_->remove(key); }
+  [[nodiscard]] bool waits() const override { return sending_.limit() > 0; }
 
  private:
+  void send(std::string_view key, std::span<const ByteView> pieces);
+
   StorePtr store_;
+  ByteBudget sending_;
 };
 
 }  // namespace cairn::inline v0

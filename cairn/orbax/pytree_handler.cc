@@ -270,14 +270,17 @@ struct PyTreeCheckpointHandler::State {
     return known ? std::shared_ptr<SyncedFiles>(known, &known->files()) : nullptr;
   }
 
-  // Completes the item after all processes have written. Does not make it durable.
-  void finalize(const OutputFolder& directory) const {
+  // Completes the item after all processes have written. Does not make it durable. `is_alone`: no
+  // other process has, so that nothing is to be merged.
+  void finalize(const OutputFolder& directory, bool is_alone) const {
     // Processes that write separately have their own folders on their own disks, and each knows
     // only its own data.
     orbax::finalize_item(directory,
                          {.validator = options.array_metadata_validator,
                           .processes = group.is_single() ? 0 : group.count(),
-                          .compares = !group.writes_separately(),
+                          .compares = !group.writes_separately() &&
+                                      (!is_alone || options.array_metadata_validator != nullptr),
+                          .merges = !is_alone,
                           .validates = !options.use_zarr3 && options.enable_post_merge_validation,
                           .threads = options.resources.threads,
                           .registry = &registry(),
@@ -349,7 +352,7 @@ void PyTreeCheckpointHandler::finalize(const std::string& directory) const {
   const OutputFolder folder = state_->writable(directory);
   if (folder.try_open() == nullptr)
     throw Error(Code::kNotFound, folder.path() + ": there is no such folder to finalize");
-  state_->finalize(folder);
+  state_->finalize(folder, false);
   if (folder.is_local() && state_->options.durability != Durability::kUnsynced)
     sync_tree(folder.path());
 }
@@ -398,7 +401,9 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
            },
        .finalize =
            [state, trees, files = args.files](const OutputFolder& folder) {
-             for (const std::string& tree : trees) state->finalize(folder.child(tree));
+             // To look for the files of others in a store would take requests.
+             const bool is_alone = state->group.is_single() && !folder.is_local();
+             for (const std::string& tree : trees) state->finalize(folder.child(tree), is_alone);
              for (const orbax::CompositeFiles& one : files) one.write(folder.child(one.folder));
            },
        .synced = state->synced_files()});

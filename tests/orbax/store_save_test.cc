@@ -11,9 +11,15 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/faulty_store.h"
@@ -76,17 +82,23 @@ class WatchedStore final : public ForwardingStore {
 
   void write(std::string_view key, ByteView value) override {
     ForwardingStore::write(key, value);
+    const std::scoped_lock lock(mutex_);
     written.emplace_back(key);
   }
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
     const bool done = ForwardingStore::replace_if(key, expected, value);
+    const std::scoped_lock lock(mutex_);
     if (done) written.emplace_back(key);
     return done;
   }
   void remove(std::string_view key) override {
     ForwardingStore::remove(key);
+    const std::scoped_lock lock(mutex_);
     removed.emplace_back(key);
   }
+
+ private:
+  std::mutex mutex_;
 };
 
 TEST(StoreSave, IsReadBackInEveryLayout) {
@@ -140,6 +152,49 @@ TEST(StoreSave, WritesItsRecordFirstAndItsMarkerLast) {
   EXPECT_EQ(first_value(url), 2);
 }
 
+// Chunks and metadata of arrays in folders of their own are a request each. The requests wait
+// together, whatever the number of worker threads.
+TEST(StoreSave, FilesThatNeedNoOrderAreWrittenTogether) {
+  constexpr int kArrays = 12, kAtOnce = 8;
+  // Holds such files back until kAtOnce of them have come.
+  class Gate final : public ForwardingStore {
+   public:
+    Gate(StorePtr base, std::string suffix)
+        : ForwardingStore(std::move(base)), suffix_(std::move(suffix)) {}
+    bool replace_if(std::string_view key, std::optional<ByteView> expected,
+                    ByteView value) override {
+      if (key.ends_with(suffix_)) {
+        std::unique_lock lock(mutex_);
+        ++come_;
+        came_.notify_all();
+        EXPECT_TRUE(
+            came_.wait_for(lock, std::chrono::seconds(60), [&] { return come_ >= kAtOnce; }));
+      }
+      return ForwardingStore::replace_if(key, expected, value);
+    }
+    [[nodiscard]] int come() const { return come_; }
+
+   private:
+    std::string suffix_;
+    std::mutex mutex_;
+    std::condition_variable came_;
+    int come_ = 0;
+  };
+  for (const auto& [suffix, length] : std::vector<std::pair<std::string, std::int64_t>>{
+           {"/0", 40'000}, {"/0", 100}, {"/.zarray", 100}}) {
+    Tree::Dict arrays;
+    for (int i = 0; i < kArrays; ++i)
+      arrays.emplace_back("w" + std::to_string(i), Tree(counted_array(length, i)));
+    const std::string name = fresh_name();
+    const auto store = std::make_shared<Gate>(make_memory_store(), suffix);
+    name_memory_store(name, store);
+    const std::string url = "memory://" + name + "/run/1";
+    save_orbax(url, Tree(arrays), {.use_ocdbt = false, .resources = {.threads = 2}});
+    EXPECT_EQ(store->come(), kArrays) << suffix << " " << length;
+    EXPECT_EQ(verify(url).verdict(), Verdict::kGood);
+  }
+}
+
 // After a fault at any request, a reader finds the old checkpoint, the new one, or none.
 TEST(StoreSave, AFaultAtAnyRequestLeavesNothingThatLooksWhole) {
   for (const bool replaces : {false, true}) {
@@ -190,12 +245,14 @@ TEST(StoreSave, OfTwoSavesOneWins) {
         : ForwardingStore(std::move(base)), at_(at), other_(std::move(other)) {}
     bool replace_if(std::string_view key, std::optional<ByteView> expected,
                     ByteView value) override {
+      const std::scoped_lock lock(mutex_);  // no thread of this save goes on meanwhile
       if (count_++ == at_) other_();
       return ForwardingStore::replace_if(key, expected, value);
     }
     [[nodiscard]] bool interrupted() const { return count_ > at_; }
 
    private:
+    std::mutex mutex_;
     int at_;
     int count_ = 0;
     std::function<void()> other_;

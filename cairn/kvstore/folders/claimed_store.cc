@@ -4,6 +4,7 @@
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/error.h>
 
+#include <optional>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -17,6 +18,7 @@ class ClaimedAppender final : public Appender {
   ClaimedAppender(ClaimedStore& store, KvStore& base, std::string key)
       : store_(store), base_(base), key_(std::move(key)) {}
 
+  void limit_memory(std::uint64_t bytes) override { memory_ = bytes; }
   void append(std::span<const ByteView> parts) override {
     for (const ByteView part : parts) size_ += part.size();
     if (large_) return large_->append(parts);
@@ -25,6 +27,7 @@ class ClaimedAppender final : public Appender {
       return;
     }
     large_ = base_.append(key_);
+    if (memory_) large_->limit_memory(*memory_);
     if (!small_.empty()) {
       const ByteView begun = small_;
       large_->append({&begun, 1});
@@ -46,6 +49,7 @@ class ClaimedAppender final : public Appender {
   ClaimedStore& store_;
   KvStore& base_;
   std::string key_;
+  std::optional<std::uint64_t> memory_;
   RawBytes small_;
   std::unique_ptr<Appender> large_;  // null: small_ has all
   std::uint64_t size_ = 0;
@@ -73,15 +77,13 @@ bool ClaimedStore::is_own(std::string_view key) const {
 }
 
 std::optional<Bytes> ClaimedStore::read(std::string_view key, ByteRange range) const {
-  auto value = base_->read(key, range);
-  if (value && !is_shared_ && !is_own(key)) refuse(key, "was added meanwhile");
-  return value;
+  if (!is_shared_ && !is_own(key)) return std::nullopt;
+  return base_->read(key, range);
 }
 
 std::optional<Bytes> ClaimedStore::read_at_most(std::string_view key, std::uint64_t most) const {
-  auto value = base_->read_at_most(key, most);
-  if (value && !is_shared_ && !is_own(key)) refuse(key, "was added meanwhile");
-  return value;
+  if (!is_shared_ && !is_own(key)) return std::nullopt;
+  return base_->read_at_most(key, most);
 }
 
 void ClaimedStore::write(std::string_view key, ByteView value) {

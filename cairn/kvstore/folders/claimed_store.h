@@ -47,7 +47,8 @@ class ClaimedStore final : public RoutingStore {
   StoreListing list_values(std::string_view prefix, std::size_t most) const override {
     return base_->list_values(prefix, most);
   }
-  // Throw unavailable for a value that another save has stored.
+  // Unless the store is shared, what was not written here is not there: the save has claimed the
+  // place. No request is needed to know, and a value of another save is found when it is written.
   std::optional<Bytes> read(std::string_view key, ByteRange range) const override;
   std::optional<Bytes> read_at_most(std::string_view key, std::uint64_t most) const override;
   void write(std::string_view key, ByteView value) override;

@@ -2,6 +2,9 @@
 
 #include <cairn/ocdbt/write/database_sink.h>
 
+#include <cairn/base/executor.h>
+
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -16,18 +19,33 @@ std::size_t number_of_thread() {
   return number;
 }
 
+// The streams for which the memory of uploads suffices.
+std::size_t streams_for(const WriterOptions& options, std::size_t most) {
+  constexpr std::uint64_t kLeastUpload = std::uint64_t{32} << 20U;
+  if (options.upload_memory == 0) return most;
+  return std::clamp<std::size_t>(options.upload_memory / kLeastUpload, 1, most);
+}
+
+// Divides that memory between the streams of the workers.
+WriterOptions with_shares(WriterOptions options, std::size_t most) {
+  options.streams = std::min(Workers(options.threads).executor().threads(), most);
+  return options;
+}
+
 }  // namespace
 
 DatabaseSink::DatabaseSink(StorePtr base, WriterOptions options)
-    : writer_(std::move(base), std::move(options)) {}
+    : is_remote_(options.upload_memory > 0),
+      most_streams_(streams_for(options, kMostStreams)),
+      writer_(std::move(base), with_shares(std::move(options), most_streams_)) {}
 
 template <class F>
 void DatabaseSink::with_stream(F use) {
-  const std::size_t own = number_of_thread() % kMostStreams;
+  const std::size_t own = is_remote_ ? 0 : number_of_thread() % most_streams_;
   std::unique_lock<std::mutex> lock;
   std::size_t at = own;
-  for (std::size_t i = 0; i < kMostStreams && !lock; ++i) {
-    at = (own + i) % kMostStreams;
+  for (std::size_t i = 0; i < most_streams_ && !lock; ++i) {
+    at = (own + i) % most_streams_;
     lock = std::unique_lock(places_[at].mutex, std::try_to_lock);
   }
   if (!lock) lock = std::unique_lock(places_[at = own].mutex);

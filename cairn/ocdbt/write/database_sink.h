@@ -15,7 +15,9 @@
 namespace cairn::inline v0::ocdbt {
 
 // Gives each writing thread a stream, and with it a data file. At most kMostStreams exist: they
-// keep any disk busy, and each needs memory. Further threads share them.
+// keep any disk busy, and each needs memory. Further threads share them. In an object store, there
+// are only as many as write at once, because each file is a request, and as many as the memory
+// allows.
 class DatabaseSink : public ValueSink {
  public:
   // Begins one commit to the database in `base`. Throws what Writer throws.
@@ -26,6 +28,7 @@ class DatabaseSink : public ValueSink {
   void write_before_end(std::string_view key, std::span<const ByteView> pieces,
                         const std::function<void()>& end) override;
   void remove(std::string_view /*key*/) override {}  // a new database has nothing to remove
+  [[nodiscard]] bool waits() const override { return is_remote_; }
   // Adds a value that is already in a data file of the database (Writer::Stream::refer).
   void refer(std::string_view key, const std::string& file, ByteRange range);
   // Publishes the values. Call it once, after the last write. Throws what Writer::commit throws.
@@ -44,6 +47,8 @@ class DatabaseSink : public ValueSink {
 
   static constexpr std::size_t kMostStreams = 8;
 
+  bool is_remote_;
+  std::size_t most_streams_;
   Writer writer_;
   std::array<Place, kMostStreams> places_;
 };

@@ -196,7 +196,8 @@ DataWriter Writer::State::make_writer(const std::string& prefix, std::uint64_t n
           {.prefix = prefix,
            .target_size = options.target_data_file_size,
            .seed = seed,
-           .number = number}};
+           .number = number,
+           .memory = options.upload_memory / options.streams}};
 }
 
 Writer::Stream& Writer::State::add_stream() {
@@ -215,8 +216,9 @@ void Writer::State::finish_streams() {
   std::vector<DataWriter*> open;
   for (auto& stream : streams)
     if (stream->state_->data.is_open()) open.push_back(&stream->state_->data);
-  // A sync waits for the disk, so sync all files in parallel.
+  // A sync waits for the disk, and an upload for its answer, so finish all files in parallel.
   Workers(options.threads).executor().for_each(open.size(), [&](std::size_t i) {
+    if (options.upload_memory > 0) expect_waiting(open.size());
     open[i]->finish();
   });
 }

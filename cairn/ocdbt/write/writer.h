@@ -44,6 +44,11 @@ struct WriterOptions {
   std::uint64_t own_file_bytes = 0;
   std::optional<Deterministic> deterministic{};
   std::size_t threads = 0;  // as in Resources: for reading the tree and syncing the files
+  // For a database in an object store: the bytes that the data files on their way may take in
+  // memory together (of each stream at least 32 MiB). 0: it is on this machine.
+  std::uint64_t upload_memory = 0;
+  // The streams that share this memory.
+  std::size_t streams = 1;
 };
 
 // Returns the time of a commit made now: nanoseconds since 1970, by the clock or as the options

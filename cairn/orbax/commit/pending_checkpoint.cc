@@ -2,6 +2,7 @@
 // and commits it.
 #include <cairn/orbax/commit/pending_checkpoint.h>
 
+#include <cairn/base/executor.h>
 #include <cairn/base/json/json.h>
 #include <cairn/io/file.h>
 #include <cairn/orbax/layout/item_kinds.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline v0::orbax {
 namespace {
@@ -113,12 +115,28 @@ void PendingCheckpoint::write_metadata() const {
   pending_->write_record(kCheckpointMetadataFile, checkpoint_metadata_text(metadata_));
 }
 
-void PendingCheckpoint::commit(SyncedFiles* synced) {
-  for (const auto& [name, handler] : items_) {
-    if (name.empty() || options_.v1) continue;
-    const OutputFolder item = folder_of(name);
+// The markers of the items.
+void PendingCheckpoint::mark_items() const {
+  if (options_.v1) return;
+  std::vector<OutputFolder> folders;
+  for (const auto& [name, handler] : items_)
+    if (!name.empty()) folders.push_back(folder_of(name));
+  const auto mark = [](const OutputFolder& item) {
     item.write(kCommitFile, commit_text(item.path()));
+  };
+  if (pending_->folder().is_local()) {
+    for (const OutputFolder& item : folders) mark(item);
+    return;
   }
+  // They need no order, and each waits for an answer.
+  default_executor().for_each(folders.size(), [&](std::size_t i) {
+    expect_waiting(folders.size());
+    mark(folders[i]);
+  });
+}
+
+void PendingCheckpoint::commit(SyncedFiles* synced) {
+  mark_items();
   const auto write_last = [&] {
     if (options_.v1) pending_->folder().write(kV1Marker, "");
     record_handlers();

@@ -54,6 +54,7 @@ class PendingCheckpoint {
 
  private:
   [[nodiscard]] OutputFolder folder_of(const std::string& item) const;
+  void mark_items() const;
   void record_handlers();
   void write_metadata() const;
 

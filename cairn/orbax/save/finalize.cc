@@ -221,12 +221,14 @@ std::size_t merge_databases(const OutputFolder& directory, const MergeOcdbtOptio
 }
 
 void finalize_item(const OutputFolder& directory, const FinalizeOptions& options) {
-  if (const FolderPtr opened = directory.try_open()) {
+  const bool looks = options.compares || options.merges;  // in a store, this takes requests
+  if (const FolderPtr opened = looks ? directory.try_open() : nullptr) {
     if (options.compares) check_array_metadatas(opened, options.validator, options.processes);
-    (void)merge(directory, opened,
-                {.enable_validation = options.validates,
-                 .resources = {.threads = options.threads},
-                 .observer = options.observer});
+    if (options.merges)
+      (void)merge(directory, opened,
+                  {.enable_validation = options.validates,
+                   .resources = {.threads = options.threads},
+                   .observer = options.observer});
   }
   if (options.registry == nullptr) return;
   for (const TypeHandlerPtr& handler : options.registry->handlers())

@@ -17,6 +17,7 @@ struct FinalizeOptions {
   // Number of processes that must have recorded array metadata, if any has; 0: any number.
   std::size_t processes = 0;
   bool compares = true;                           // compare the array metadata of the processes
+  bool merges = true;                             // merge the databases of the processes, if any
   bool validates = false;                         // validate before merging the databases
   std::size_t threads = 0;                        // as in Resources
   const TypeHandlerRegistry* registry = nullptr;  // whose handlers finalize; null: none

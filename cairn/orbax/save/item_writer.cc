@@ -2,6 +2,7 @@
 #include <cairn/orbax/save/item_writer.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/cancellation.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/observer/observe.h>
 #include <cairn/base/text.h>
@@ -19,6 +20,7 @@
 #include <cairn/storage/kvstore.h>
 #include <cairn/tree/metadata/tree_metadata.h>
 
+#include <algorithm>
 #include <future>
 #include <map>
 #include <memory>
@@ -47,6 +49,13 @@ zarr::StoreExpectation expectation_of(const OutputFolder& folder) {
   constexpr double kNetwork = 1e8;
   if (folder.is_local() && !file_system_of(folder.path()).is_remote) return {};
   return {.rate = kNetwork, .is_ceiling = true};
+}
+
+// The share of the memory that values on their way to a store may take. A local folder needs none:
+// 0.
+std::uint64_t upload_memory(const OutputFolder& folder, const SaveOptions& options) {
+  constexpr std::uint64_t kShare = 4;
+  return folder.is_local() ? 0 : std::max<std::uint64_t>(options.resources.memory / kShare, 1);
 }
 
 handlers::ArrayWriteOptions array_options(const SaveOptions& options, const SaveItem& item,
@@ -263,6 +272,7 @@ class ItemWriting {
       handlers::ArrayWriteOptions options = array_options(
           options_, item_, executor_, share, to.fingerprints.get(), choice_ ? &*choice_ : nullptr);
       options.is_raw = std::move(is_raw);
+      options.upload_memory = upload_memory(folder_, options_);
       to.writer = std::make_unique<handlers::ArrayWriter>(std::move(arrays), std::move(options));
     }
     if (!options_.use_ocdbt)
@@ -321,18 +331,45 @@ class ItemWriting {
 
   void write_common_metadata() {
     if (!group_.is_primary()) return;
-    RecordingSink sink(files_in(folder_));
+    RecordingSink sink(files_in(folder_), upload_memory(folder_, options_));
     destinations_[0].writer->write_metadata(sink);
     if (is_durable()) sink.sync(folder_.path());
   }
 
   void write() {
+    // Each file of a store waits for an answer, so those that need no order go together.
+    std::future<void> described;
+    if (!folder_.is_local())
+      described = std::async(std::launch::async | std::launch::deferred,
+                             [this, cancellation = current_cancellation()] {
+                               const CancellationScope scope(cancellation);
+                               write_descriptions();
+                             });
     for (Destination& to : destinations_) write_arrays(to);
-    write_array_metadatas();
-    if (!sidecars_.shardings.empty()) folder_.write(kShardingFile, sidecars_.shardings);
-    for (const auto& [file, text] : sidecars_.strings) folder_.write(file, text);
+    if (described.valid())
+      described.get();
+    else
+      write_descriptions();
     if (item_.values_written) item_.values_written();
     if (group_.is_primary()) write_tree_metadata();
+  }
+
+  // Writes the small files that do not tell whether the item is complete.
+  void write_descriptions() const {
+    std::vector<std::function<void()>> files;
+    files.emplace_back([this] { write_array_metadatas(); });
+    if (!sidecars_.shardings.empty())
+      files.emplace_back([this] { folder_.write(kShardingFile, sidecars_.shardings); });
+    for (const auto& [file, text] : sidecars_.strings)
+      files.emplace_back([this, &file = file, &text = text] { folder_.write(file, text); });
+    if (folder_.is_local()) {
+      for (const auto& write : files) write();
+    } else {
+      executor_.for_each(files.size(), [&](std::size_t i) {
+        expect_waiting(files.size());
+        files[i]();
+      });
+    }
   }
 
   void write_tree_metadata() {
@@ -364,6 +401,7 @@ class ItemWriting {
       const auto data_file_bytes = static_cast<std::uint64_t>(options_.target_file_bytes);
       ocdbt::WriterOptions database = database_options(options_.resources.threads, data_file_bytes);
       if (item_.reuse.for_later) database.own_file_bytes = kOwnFile;
+      database.upload_memory = upload_memory(folder_, options_);
       ocdbt::DatabaseSink sink(files_in(to.folder), std::move(database));
       write_to(sink);
       if (shared) shared->add_to(sink);
@@ -371,11 +409,11 @@ class ItemWriting {
       remember(to, target);
       if (!group_.is_single() && is_durable()) sync_tree(to.folder.path(), synced_files());
     } else if (group_.is_single()) {
-      StoreSink sink(files_in(to.folder));
+      StoreSink sink(files_in(to.folder), upload_memory(folder_, options_));
       write_to(sink);
       remember(to, target);
     } else {
-      RecordingSink sink(files_in(to.folder));
+      RecordingSink sink(files_in(to.folder), upload_memory(folder_, options_));
       write_to(sink);
       remember(to, target);
       if (shared)

@@ -95,7 +95,10 @@ void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& op
     };
   };
   const auto finalize = [&](const OutputFolder& folder) {
-    orbax::finalize_item(folder, {.threads = options.resources.threads,
+    // One process has written it. To look for others in a store would take requests.
+    orbax::finalize_item(folder, {.compares = folder.is_local(),
+                                  .merges = folder.is_local(),
+                                  .threads = options.resources.threads,
                                   .registry = context.registry,
                                   .observer = options.observer});
   };

@@ -7,6 +7,7 @@
 #include <cairn/zarr/write/unchanged.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace cairn::inline v0::zarr {
@@ -109,8 +110,11 @@ void Writer::encode_chunk(const ArrayWrite& write, PlannedChunk chunk, const std
   if (reading > 0) write.array.read(chunk.box, old.mutable_view(), MissingChunk::kFill);
 
   const Workspaces::Loan space(workspaces_);
+  std::optional<Executor::Turn> turn;
+  if (sink_.waits()) turn.emplace(executor_);
   CompressionChoice::Work work(encode.choice);
   const Pieces& value = encoder.encode(space->decoded, space->encoded);
+  turn.reset();
   if (encoder.outcome().compressed_bytes > 0) work.begin_storing();
   if (value.size() > 0) {
     if (encoder.ends_later())

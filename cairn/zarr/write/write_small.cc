@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 10U;
 constexpr std::size_t kMostRank = 64;
-constexpr std::size_t kArraysPerTask = 64;  // arrays of one task
+constexpr std::size_t kArraysPerTask = 64;  // arrays of one task, if their writes do not wait
 
 std::string only_chunk(const ArrayMetadata& metadata) {
   constexpr std::array<std::int64_t, kMostRank> kZeros{};
@@ -84,11 +84,12 @@ void write_small(std::span<const SmallWrite> writes, ValueSink& sink, const Enco
                  const WriteContext& context) {
   Executor& executor = context.executor != nullptr ? *context.executor : default_executor();
   Workspaces workspaces;
-  executor.for_each((writes.size() + kArraysPerTask - 1) / kArraysPerTask, [&](std::size_t block) {
+  const std::size_t per_task = sink.waits() ? 1 : kArraysPerTask;
+  executor.for_each((writes.size() + per_task - 1) / per_task, [&](std::size_t block) {
     const Workspaces::Loan space(workspaces);
     BlockWriter writer(sink, encode, context, *space);
-    const std::size_t end = std::min(writes.size(), (block + 1) * kArraysPerTask);
-    for (std::size_t i = block * kArraysPerTask; i < end; ++i) writer.write(writes[i]);
+    const std::size_t end = std::min(writes.size(), (block + 1) * per_task);
+    for (std::size_t i = block * per_task; i < end; ++i) writer.write(writes[i]);
     writer.finish();
     // Once a block, because all cores share this number.
     if (context.progress)

@@ -5,14 +5,18 @@
 #include <cairn/base/cancellation.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
+#include <cairn/base/executor.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <stop_token>
 #include <utility>
 
 namespace cairn::inline v0::object {
 namespace {
+
+constexpr std::size_t kObjectsAtOnce = 8;
 
 // The pieces of one object on their way. Used by one thread at a time.
 class Session {
@@ -120,7 +124,7 @@ class GcsAppender : public Appender {
   void commit() override {
     in_context([&] {
       if (is_committed_) throw Error(Code::kFailedPrecondition, "committed twice");
-      if (session_)
+      if (sent_.valid())
         finish_session();
       else
         client_->put({.name = name_}, filling_);
@@ -149,12 +153,12 @@ class GcsAppender : public Appender {
   // Hands the full piece to a thread, once the piece before has arrived.
   void send_piece() {
     wait();
-    if (!session_) session_ = std::make_unique<Session>(client_, name_);
     std::swap(filling_, sending_);
     filling_.clear();
     sent_ = std::async(std::launch::async,
                        [this, cancellation = current_cancellation().or_by(stop_.get_token())] {
                          const CancellationScope scope(cancellation);
+                         if (!session_) session_ = std::make_unique<Session>(client_, name_);
                          session_->send(sending_, std::nullopt);
                        });
   }
@@ -168,7 +172,11 @@ class GcsAppender : public Appender {
 
   // Throws the error of the piece that was sent; again, if it is asked again.
   void wait() const {
-    if (sent_.valid()) sent_.get();
+    if (!sent_.valid()) return;
+    // The link is not full yet: others may write further objects meanwhile.
+    if (sent_.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+      expect_waiting(kObjectsAtOnce);
+    sent_.get();
   }
 
   std::shared_ptr<const GcsClient> client_;
@@ -179,7 +187,7 @@ class GcsAppender : public Appender {
   Bytes sending_;
   std::uint64_t size_ = 0;
   std::uint32_t crc_ = 0;
-  std::unique_ptr<Session> session_;  // once there is a second piece
+  std::unique_ptr<Session> session_;  // made with the first piece, if there is a second one
   std::stop_source stop_;
   std::shared_future<void> sent_;
   bool is_committed_ = false;

@@ -1,7 +1,12 @@
 #include <cairn/base/cancellation.h>
+#include <cairn/base/executor.h>
 #include <cairn/kvstore/object/gcs/gcs_store.h>
 #include <cairn/kvstore/object/gcs/gcs_upload.h>
 #include <gmock/gmock.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 
 #include "tests/kvstore/object/support/fake_gcs.h"
 #include "tests/support/matchers.h"
@@ -82,6 +87,29 @@ TEST_F(GcsUpload, PiecesOfAStoreHave16MiB) {
   appender_->commit();
   EXPECT_THAT(fake_->log, ElementsAre("POST resumable d/x", "PUT session bytes 0-16777215/*",
                                       "PUT session bytes 16777216-16777216/16777217"));
+}
+
+// The pieces of one object go one after another, so a save that waits for one writes others.
+TEST_F(GcsUpload, ThatWaitsLetsOthersBegin) {
+  constexpr int kAtOnce = 8;
+  std::mutex mutex;
+  std::condition_variable came;
+  int waiting = 0;
+  fake_->before = [&](std::size_t, FakeGcs&) {
+    std::unique_lock lock(mutex);
+    if (++waiting == kAtOnce) came.notify_all();
+    EXPECT_TRUE(came.wait_for(lock, std::chrono::seconds(60), [&] { return waiting >= kAtOnce; }));
+  };
+  Executor two(2);
+  two.for_each(kAtOnce, [&](std::size_t i) {
+    const std::string name = "d/" + std::to_string(i);
+    const auto appender = make_gcs_appender(testing::client_of(fake_), name, name, kPiece);
+    const ByteView parts[] = {as_bytes(large_value())};
+    appender->append(parts);
+    appender->commit();
+  });
+  for (int i = 0; i < kAtOnce; ++i)
+    EXPECT_EQ(fake_->bytes_of("d/" + std::to_string(i)), large_value());
 }
 
 TEST_F(GcsUpload, WithoutCommitTheSessionEnds) {
