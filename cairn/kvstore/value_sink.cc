@@ -1,6 +1,8 @@
 // value_sink.cc -- writes a value with one piece at once, and appends the pieces of other values.
 #include <cairn/kvstore/value_sink.h>
 
+#include <cairn/kvstore/upload_memory.h>
+
 #include <algorithm>
 
 namespace cairn::inline v0 {
@@ -39,7 +41,7 @@ void StoreSink::send(std::string_view key, std::span<const ByteView> pieces) {
           : std::min(size + kOneRequest, std::max(sending_.limit() / 2, kLeastUpload));
   const auto lease = sending_.acquire(held);
   const auto value = store_->append(key);
-  value->limit_memory(held);
+  limit_memory(*value, held);
   value->append(pieces);
   value->commit();
 }

@@ -1,5 +1,6 @@
 // value_sink_test.cc -- how many values a sink writes at once, and how much memory they take.
 #include <cairn/base/executor.h>
+#include <cairn/kvstore/upload_memory.h>
 #include <cairn/kvstore/value_sink.h>
 #include <gmock/gmock.h>
 
@@ -64,7 +65,7 @@ class CountingStore final : public ForwardingStore {
 };
 
 // Holds what limit_memory() allows, and no value.
-class CountingAppender final : public Appender {
+class CountingAppender final : public UploadAppender {
  public:
   explicit CountingAppender(CountingStore& store) : store_(store) {}
   void limit_memory(std::uint64_t bytes) override {

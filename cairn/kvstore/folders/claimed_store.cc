@@ -3,6 +3,7 @@
 
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/error.h>
+#include <cairn/kvstore/upload_memory.h>
 
 #include <optional>
 #include <utility>
@@ -13,7 +14,7 @@ namespace {
 // A value of up to kSmallValue is stored with one conditional write. A larger one is passed on as
 // it comes. No store has a condition for its end, so the key is looked up just before: the name of
 // a chunk, unlike that of a data file, is also the name of the other save's chunk.
-class ClaimedAppender final : public Appender {
+class ClaimedAppender final : public UploadAppender {
  public:
   ClaimedAppender(ClaimedStore& store, KvStore& base, std::string key)
       : store_(store), base_(base), key_(std::move(key)) {}
@@ -27,7 +28,7 @@ class ClaimedAppender final : public Appender {
       return;
     }
     large_ = base_.append(key_);
-    if (memory_) large_->limit_memory(*memory_);
+    if (memory_) cairn::limit_memory(*large_, *memory_);
     if (!small_.empty()) {
       const ByteView begun = small_;
       large_->append({&begun, 1});

@@ -3,6 +3,7 @@
 #include <cairn/ocdbt/write/data_writer.h>
 
 #include <cairn/base/hash.h>
+#include <cairn/kvstore/upload_memory.h>
 #include <fmt/format.h>
 
 #include <random>
@@ -48,7 +49,7 @@ void DataWriter::begin() {
   std::string name = options_.prefix;
   for (const auto byte : id) name += fmt::format("{:02x}", byte);
   appender_ = base_->append(name);
-  if (options_.memory > 0) appender_->limit_memory(options_.memory);
+  if (options_.memory > 0) limit_memory(*appender_, options_.memory);
   ++begun_;
   file_ = files_.add({.base_path = {}, .relative_path = name});
   key_ = std::move(name);

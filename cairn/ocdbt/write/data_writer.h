@@ -21,7 +21,7 @@ struct DataWriterOptions {
   // file names derive from `seed` and `number`; nullopt: they are random
   std::optional<std::uint64_t> seed;
   std::uint64_t number = 0;  // distinguishes writers with the same seed
-  std::uint64_t memory = 0;  // as of Appender::limit_memory(); 0: no limit is set
+  std::uint64_t memory = 0;  // as of limit_memory(); 0: no limit is set
 };
 
 // Writes data files one after the other. Use it from one thread at a time. A file appears in its

@@ -89,10 +89,6 @@ class Appender {
   Appender& operator=(const Appender&) = delete;
   virtual ~Appender() = default;
 
-  // Limits the memory, in bytes, of what is on its way to the store. An upload to S3 sends the more
-  // parts at once the larger it is, and holds at least two of them (32 MiB) whatever the limit.
-  // Call it before the first append. Does nothing where values do not wait in memory.
-  virtual void limit_memory(std::uint64_t /*bytes*/) {}
   // Appends all parts in order. The parts need not outlive the call.
   virtual void append(std::span<const ByteView> parts) = 0;
   [[nodiscard]] virtual std::uint64_t size() const = 0;  // bytes appended so far

@@ -4,6 +4,7 @@
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/kvstore/object/s3/part_queue.h>
 #include <cairn/kvstore/object/s3/s3_client.h>
+#include <cairn/kvstore/upload_memory.h>
 #include <cairn/storage/kvstore.h>
 
 #include <cstdint>
@@ -21,7 +22,7 @@ inline constexpr std::size_t kUploadPart = std::size_t{16} << 20U;
 inline constexpr std::size_t kUsualParts = 5;
 inline constexpr std::size_t kMostPartsHeld = 17;
 
-class S3Upload : public Appender {
+class S3Upload : public UploadAppender {
  public:
   // `name` is for messages. `part_size`: bytes; S3 wants at least 5 MiB.
   S3Upload(std::shared_ptr<S3Client> client, std::string key, std::string name,
