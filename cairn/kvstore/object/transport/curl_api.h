@@ -19,6 +19,8 @@ enum class CurlOption : int {
   kNobody = 44,
   kUpload = 46,
   kInfilesizeLarge = 30115,
+  kBuffersize = 98,
+  kUploadBuffersize = 280,
   kReadfunction = 20012,
   kReaddata = 10009,
   kWritefunction = 20011,

@@ -39,6 +39,7 @@ class CurlExchange {
   void set_method();
   void set_body();
   void set_headers();
+  void set_receive_buffer();
   void set_callbacks();
   void add_line(const std::string& line);
   std::variant<HttpResponse, TransportError> outcome(int code);

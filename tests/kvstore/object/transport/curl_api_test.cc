@@ -16,6 +16,8 @@ static_assert(static_cast<int>(CurlOption::kHttpget) == CURLOPT_HTTPGET);
 static_assert(static_cast<int>(CurlOption::kNobody) == CURLOPT_NOBODY);
 static_assert(static_cast<int>(CurlOption::kUpload) == CURLOPT_UPLOAD);
 static_assert(static_cast<int>(CurlOption::kInfilesizeLarge) == CURLOPT_INFILESIZE_LARGE);
+static_assert(static_cast<int>(CurlOption::kBuffersize) == CURLOPT_BUFFERSIZE);
+static_assert(static_cast<int>(CurlOption::kUploadBuffersize) == CURLOPT_UPLOAD_BUFFERSIZE);
 static_assert(static_cast<int>(CurlOption::kReadfunction) == CURLOPT_READFUNCTION);
 static_assert(static_cast<int>(CurlOption::kReaddata) == CURLOPT_READDATA);
 static_assert(static_cast<int>(CurlOption::kWritefunction) == CURLOPT_WRITEFUNCTION);
