@@ -96,7 +96,7 @@ bench: build python  ## side by side with the real packages; writes build/bench.
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python bench/compare.py
 	@$(VENV)/bin/python bench/python.py --markdown build/bench_python.md
 
-bench-stores: build python  ## reading from object stores, beside TensorStore and Orbax; writes build/bench_stores.md
+bench-stores: build python  ## reading from and saving to object stores, beside TensorStore and Orbax; writes build/bench_stores.md
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
 	@scripts/store-servers.sh run $(VENV)/bin/python bench/stores.py --markdown build/bench_stores.md
 

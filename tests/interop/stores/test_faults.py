@@ -38,11 +38,12 @@ def test_a_conditional_write_whose_answer_is_lost(store, proxy, kind, replaced):
     assert run(store.url, [*steps, {"read": "a"}], environment) == [True, False, "new"]
 
 
-@pytest.mark.parametrize("kind", ["drop", "lost", "cut", "500"])
+@pytest.mark.parametrize("kind", ["drop", "lost", "cut", "reset", "500", "503"])
 def test_a_large_upload_survives_faults(store, proxy, kind):
+    """Parts that are sent at the same time fail alone."""
     size = (36 << 20) + 1
     uploads = "partNumber|upload_id|uploadId"
-    through = proxy(store, [Fault(kind, nth=2, match=uploads), Fault(kind, nth=5, match=uploads)])
+    through = proxy(store, [Fault(kind, nth=nth, match=uploads) for nth in (1, 2, 5)])
     steps = [{"append": ["large", size, 1 << 20]}, {"size": "large"}, {"range": ["large", 251, 9]}]
     found = run(store.url, steps, store.through(through).variables())
     assert found == [None, size, "\x00\x01\x02\x03\x04\x05\x06\x07\x08"]
