@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 
+import cairn.tensorflow
 import cairn_cli
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from test_python import comparable, options_of
 from test_write_formats import get
 
 import cairn
-import cairn.tensorflow
 
 DEMO = cairn_cli.ROOT / "tests/golden/orbax/demo"
 NOBODY = "http://127.0.0.1:1"  # a port without a server
