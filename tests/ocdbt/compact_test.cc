@@ -152,7 +152,7 @@ TEST(Compact, LoadsPartsOfTheFilesOfAStore) {
   constexpr std::size_t kMiB = std::size_t{1} << 20U;
   const StorePtr base = make_memory_store();
   Items items;
-  for (int i = 0; i < 28; ++i)
+  for (int i = 0; i < 8; ++i)
     items["k" + std::to_string(10 + i)] = std::string(3 * kMiB + static_cast<std::size_t>(i), 'v');
   items["large"] = std::string(70 * kMiB, 'l');
   commit(base, items);
@@ -172,7 +172,8 @@ TEST(Compact, LoadsPartsOfTheFilesOfAStore) {
   EXPECT_EQ(compact(store, {}).version.num_keys, fewer.size());
   EXPECT_EQ(contents(*open_ocdbt(base)), fewer);
   EXPECT_LE(store->largest, 4 * kMiB);
-  EXPECT_EQ(store->total, kept);
+  EXPECT_GE(store->total, kept);
+  EXPECT_LE(store->total, kept + kMiB / 64) << "besides the values, only the tree is read";
 }
 
 TEST(Compact, TakesInWhatOthersCommitMeanwhile) {
