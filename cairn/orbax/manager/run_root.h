@@ -74,7 +74,7 @@ class RunRoot {
 
   // ---- change ----
   // As the functions of step_removal.h. In a store, a removal takes the marker first and leaves
-  // what looks unfinished until its last request; nothing tells that another program saves there.
+  // what looks unfinished until its last request. If another program saves there, it gives way.
   virtual void check_removable(const std::string& name, ForeignFiles foreign) const = 0;
   virtual void remove_step(const std::string& name, CommitProtocol protocol,
                            ForeignFiles foreign) const = 0;

@@ -51,7 +51,10 @@ class RandomFaults(fault_proxy.FaultProxy):
                 return "drop"
         if self.rng.random() >= self.probability:
             return None
-        able = [kind for kind, match in ONLY.items() if re.search(match, request)]
-        if self.rng.random() < 0.01:
+        drawn = self.rng.random()
+        if drawn < 0.01:
             return self.final
+        if drawn < 0.02 and re.search(ONLY["stall"], request):
+            return "stall"  # takes a second
+        able = [kind for kind in ("error200", "range") if re.search(ONLY[kind], request)]
         return str(self.rng.choice([*ANYWHERE, *able]))
