@@ -1,4 +1,4 @@
-"""What each process of a job of torch.distributed does with a checkpoint in a store (processes.py)."""
+"""What each process of a job of torch.distributed does with a checkpoint in a store."""
 
 import json
 import os
