@@ -320,7 +320,7 @@ def test_a_file_whose_answers_lie(lie, tmp_path):
         assert status == cairn_cli.GOOD or f"http://{address}/m.npz" in error
         try:
             found = cairn.load(f"http://{address}/m.npz", storage_options={"retry_time": 1})
-        except (OSError, ValueError):
+        except (OSError, ValueError, NotImplementedError):
             return
         np.testing.assert_array_equal(found["w"], values)
 
