@@ -104,7 +104,7 @@ void define_directories(nb::module_& module) {
         std::vector<StepFolder> found;
         {
           const WithoutGil unlocked;
-          found = list_step_folders(directory.local(), name_format(prefix, digits),
+          found = list_step_folders(directory.place(), name_format(prefix, digits),
                                     protocol_of(in_place), accepts_renamed);
         }
         nb::list steps;
@@ -132,6 +132,12 @@ void define_directories(nb::module_& module) {
         set_checkpoint_aside(path.local(), subdirectory, kForeign);
       },
       nb::arg("path"), nb::arg("subdirectory"), Unlocked());
+  module.def(
+      "copy_checkpoint",
+      [](const PathText& url, const PathText& target) {
+        copy_checkpoint(url.place(), target.place(), kForeign);
+      },
+      nb::arg("url"), nb::arg("target"), Unlocked());
 }
 
 }  // namespace cairn::python

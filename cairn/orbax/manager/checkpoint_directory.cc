@@ -41,6 +41,11 @@ ForeignFiles foreign_at(const std::string& target, ForeignFiles foreign) {
   return folder ? orbax::foreign_of(*folder.value(), foreign) : foreign;
 }
 
+// s3://bucket of s3://bucket/key.
+std::string bucket_of(const std::string& url) {
+  return url.substr(0, url.find('/', url.find("://") + 3));
+}
+
 }  // namespace
 
 void restrict_permissions(const std::string& directory, unsigned mode) {
@@ -139,6 +144,20 @@ void set_checkpoint_aside(const std::string& path, const std::string& subdirecto
                           ForeignFiles foreign) {
   const Place place = place_of(path);
   orbax::set_step_aside(place.parent, place.name, subdirectory, foreign);
+}
+
+void copy_checkpoint(const std::string& url, const std::string& target, ForeignFiles foreign,
+                     const StoreOptions& store) {
+  const std::string from = orbax::PendingUpload::url_for(url);
+  const std::string to = orbax::PendingUpload::url_for(target);
+  const std::string bucket = bucket_of(from);
+  if (bucket != bucket_of(to) || from == to || from.starts_with(to + "/") ||
+      to.starts_with(from + "/"))
+    throw Error(Code::kInvalidArgument, from + ": can be copied to another place of " + bucket +
+                                            " that is not inside it, but not to " + to);
+  const auto folder = [&](const std::string& path) { return path.substr(bucket.size() + 1) + "/"; };
+  orbax::copy_checkpoint_in_store(open_store(bucket, store), {from, folder(from)}, {to, folder(to)},
+                                  foreign);
 }
 
 }  // namespace cairn::inline v0

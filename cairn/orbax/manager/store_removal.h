@@ -1,5 +1,5 @@
-// store_removal.h -- removes checkpoints from a store, where nothing can be renamed: at every
-// moment readers find the whole checkpoint, an unfinished one, or nothing.
+// store_removal.h -- removes and copies checkpoints in a store, where nothing can be renamed: at
+// every moment readers find the whole checkpoint, an unfinished one, or nothing.
 #pragma once
 
 #include <cairn/error.h>
@@ -20,6 +20,16 @@ void check_removable_in_store(const FolderPtr& folder, ForeignFiles foreign);
 void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder,
                                 const std::string& path,
                                 ForeignFiles foreign = ForeignFiles::kRefuse);
+
+// A folder in a store: its URL, and its keys' prefix with a final '/'.
+struct StorePlace {
+  std::string url;
+  std::string folder;
+};
+// Copies a checkpoint to a place where nothing is, its marker last. Throws as
+// check_removable_in_store(), not_found, and already_exists if something is at `to`.
+void copy_checkpoint_in_store(const StorePtr& store, const StorePlace& from, const StorePlace& to,
+                              ForeignFiles foreign);
 
 // Throws unless what is in a folder may go as the rest of a save or of a removal: already_exists if
 // it holds anything besides a checkpoint, failed_precondition if it may be whole, because its

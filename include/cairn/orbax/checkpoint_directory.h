@@ -80,9 +80,18 @@ void remove_checkpoint(const std::string& path,
                        const StoreOptions& store = {});
 
 // Moves the directory of a checkpoint to `subdirectory` beside it, where it takes the place of one
-// of the same name. Throws as remove_checkpoint(), and unimplemented for a store.
+// of the same name. Throws as remove_checkpoint(), and unimplemented for a store, which cannot
+// rename: see copy_checkpoint().
 void set_checkpoint_aside(const std::string& path, const std::string& subdirectory,
                           ForeignFiles foreign = ForeignFiles::kRefuse);
+
+// Copies the checkpoint at the URL of a store to another URL in the same bucket, where nothing may
+// be: commit_success.txt comes last. Until then `target` is unfinished. Throws not_found
+// if nothing is at `url`, already_exists if something is at `target` or if `url` holds anything
+// besides a checkpoint (unless `foreign` is kRemove), invalid_argument if one is inside the other or
+// they are in two buckets.
+void copy_checkpoint(const std::string& url, const std::string& target,
+                     ForeignFiles foreign = ForeignFiles::kRefuse, const StoreOptions& store = {});
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop
