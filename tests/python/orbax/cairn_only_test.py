@@ -67,7 +67,9 @@ def test_a_missing_name_has_a_hint(name):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: ocp.CheckpointManagerOptions(todelete_full_path="x"),
+        lambda: ocp.CheckpointManager(
+            "/nowhere", options=ocp.CheckpointManagerOptions(todelete_full_path="x", create=False)
+        ),
         lambda: ocp.CheckpointManagerOptions(enable_per_process_directory_creation=True),
         lambda: ocp.options.AsyncOptions(barrier_sync_fn=print),
         lambda: ocp.options.MultiprocessingOptions(active_processes={0, 1}),

@@ -210,6 +210,16 @@ class Place:
         target.store.write(target_key, content)
 
 
+def modified_ns(url: Any) -> int:
+    """When a value, or the newest one of a folder, was written, in nanoseconds since 1970."""
+    place = Place(os.fspath(url))
+    found = place.find()
+    if found is not None and not found[0]:
+        return found[2]
+    values, _ = (place.listing or place.store).list_values(place.folder, _MOST)
+    return max((time for _, _, time in values), default=0)
+
+
 class _Writer(io.RawIOBase):
     """A value that is written from front to back. It appears when the file is closed."""
 

@@ -7,6 +7,7 @@ import secrets
 import stat
 from typing import Any
 
+from cairn.orbax._impl.paths.object_stores import Place
 from cairn.orbax._impl.paths.store_path import StorePath, is_store_url
 
 _MAX_SIZE = 1 << 30  # as in the native part
@@ -67,6 +68,12 @@ def write_whole(path: Any, content: bytes, *, durable: bool = False) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def create_whole(path: Any, content: bytes) -> None:
+    """Writes a file of a store in one step. Raises FileExistsError if it is there already."""
+    if not Place(os.fspath(path)).create(content):
+        raise FileExistsError(f"{path}: exists")
 
 
 def load_json(path: Any) -> Any:

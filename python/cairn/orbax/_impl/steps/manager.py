@@ -20,6 +20,8 @@ from cairn.orbax._impl.handlers.args import CheckpointArgs
 from cairn.orbax._impl.handlers.composite_handler import CompositeArgs
 from cairn.orbax._impl.handlers.json_handler import JsonSaveArgs
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.object_stores import listed_once
+from cairn.orbax._impl.paths.parallel import ask_all
 from cairn.orbax._impl.paths.permissions import make, mode_of
 from cairn.orbax._impl.steps import manager_setup, step_names
 from cairn.orbax._impl.steps.abstract_manager import AbstractCheckpointManager
@@ -71,7 +73,6 @@ class CheckpointManager(AbstractCheckpointManager):
         self._logger = logger or StandardLogger()
         self._options = options or CheckpointManagerOptions()
         monitoring.manager_made(directory, self._options, checkpointers)
-        self._atomicity = self._options.atomicity()
         self._saves = self._options.saves()
         self._keeps = self._options.keeps()
         self._checkpointer, single = manager_setup.make_checkpointer(
@@ -79,14 +80,23 @@ class CheckpointManager(AbstractCheckpointManager):
         )
         self._items = ManagerItems(self._checkpointer, single)
         self._directory = as_path(directory)
+        self._atomicity = self._options.atomicity().at(self._directory)
         self._group = Group(self._options.multiprocessing_options)
-        self._group.step("open", self._make_directory)
         self._format = self._options.step_name_format or step_names.standard_name_format(
             step_prefix=self._options.step_prefix,
             step_format_fixed_length=self._options.step_format_fixed_length,
             temporary_path_cls=self._options.temporary_path_class,
             atomicity_options=self._options.atomicity_options,
         )
+        self._removal = StepRemoval(
+            self._directory,
+            self._format,
+            self._options.todelete_subdir,
+            self._options.todelete_full_path,
+            self._options.enable_background_delete,
+            self._atomicity.is_in_place,
+        )
+        self._group.step("open", self._make_directory)
         begin = time.time()
         # Subclasses of users read it: it has the name that it has in Orbax.
         self._checkpoints = CheckpointInfos(self._load_infos(self._options.lightweight_initialize))
@@ -104,13 +114,6 @@ class CheckpointManager(AbstractCheckpointManager):
         self._removable: Future[list[int]] = Future()  # when the save is durable
         self._saving: int | None = None
         self._last_save_time: float | None = None
-        self._removal = StepRemoval(
-            self._directory,
-            self._format,
-            self._options.todelete_subdir,
-            self._options.enable_background_delete,
-            self._atomicity.is_in_place,
-        )
 
     def _make_directory(self) -> None:
         if self._options.create:
@@ -158,15 +161,18 @@ class CheckpointManager(AbstractCheckpointManager):
     def _load_infos(self, light: bool) -> "list[CheckpointInfo]":
         if not self._directory.exists():
             return []
-        infos = []
-        for found in self._format.find_all(self._directory):
-            if not self._atomicity.is_complete(found.path):  # a format of the user's
-                continue
+
+        def describe(found: Any) -> "CheckpointInfo | None":
+            is_of_user = self._options.step_name_format is not None
+            if is_of_user and not self._atomicity.is_complete(found.path):
+                return None
             if light:
-                infos.append(CheckpointInfo(found.step, datetime.datetime.min))
-            else:
-                metrics = self.metrics(found.step)
-                infos.append(CheckpointInfo(found.step, found.commit_timestamp, metrics))
+                return CheckpointInfo(found.step, datetime.datetime.min)
+            return CheckpointInfo(found.step, found.commit_timestamp, self.metrics(found.step))
+
+        with listed_once(self._directory):
+            described = ask_all(self._directory, describe, self._format.find_all(self._directory))
+        infos = [info for info in described if info is not None]
         infos.sort(key=lambda info: info.step)
         if infos:
             warn_if_incomplete(self._read_path(infos[-1].step, self._directory))

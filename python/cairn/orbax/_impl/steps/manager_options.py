@@ -35,6 +35,9 @@ class CheckpointManagerOptions:
     else the last (or with best_fn the best) max_to_keep, multiples of keep_period, and one in each
     keep_time_interval. The rest is as in Orbax.
 
+    Steps of a store: todelete_full_path is a path in the bucket, where removed steps go as
+    NAME-TIME; todelete_subdir has no effect.
+
     Without effect, because each process reads what it needs from a local directory, and one thread
     removes steps: single_host_load_and_broadcast, num_deletion_threads.
     """
@@ -91,12 +94,11 @@ class CheckpointManagerOptions:
             self._ignore_saves()
         if self.todelete_subdir is not None and self.todelete_full_path is not None:
             raise ValueError("todelete_subdir and todelete_full_path exclude each other")
-        for name, hint in (
-            ("todelete_full_path", "it is for object stores; use todelete_subdir"),
-            ("enable_per_process_directory_creation", "process 0 makes the directories"),
-        ):
-            if getattr(self, name):
-                raise NotImplementedError(f"CheckpointManagerOptions.{name}: {hint}")
+        if self.enable_per_process_directory_creation:
+            raise NotImplementedError(
+                "CheckpointManagerOptions.enable_per_process_directory_creation: process 0 makes "
+                "the directories"
+            )
         self.atomicity()  # raises for a class that cairn.orbax does not have
         steps: Any = self.save_on_steps
         self.save_on_steps = frozenset(steps or ())

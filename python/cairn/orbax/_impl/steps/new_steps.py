@@ -29,7 +29,8 @@ def wait_for_new_checkpoint(
     """A context: waits until a directory has a step that is at least until_step.
 
     In the context, the step has a snapshot: files that stay even if the step is removed. They are
-    second names of the step's files, so they take no room of their own.
+    second names of the step's files, so they take no room of their own. In a store they are copies,
+    which the store makes.
 
     Args:
       checkpoint_dir: of the steps; it may be missing.

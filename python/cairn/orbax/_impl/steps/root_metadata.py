@@ -1,9 +1,9 @@
 """The metadata of a directory of steps. It is written once."""
 
 import json
-import os
 from typing import Any
 
+from cairn.orbax._impl.paths.permissions import make
 from cairn.orbax._impl.paths.text_files import write_whole
 from cairn.orbax._impl.stored.step_metadata import (
     LEGACY_ROOT_METADATA_FILE,
@@ -29,7 +29,7 @@ class RootMetadataFile:
         file = self._folder / ROOT_METADATA_FILE
         if metadata is None or not options.save_root_metadata or file.exists():
             return
-        os.makedirs(self._folder, exist_ok=True)
+        make(self._folder, None)
         stored = {"internal_metadata": {}, "custom_metadata": dict(metadata)}
         write_whole(file, json.dumps(stored).encode(), durable=True)
 

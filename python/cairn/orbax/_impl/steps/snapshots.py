@@ -1,4 +1,5 @@
-"""Snapshots of steps: second names for their files, which stay when the step is removed."""
+"""Snapshots of steps, which stay when the step is removed: second names for their files, or, in a
+store, copies."""
 
 import contextlib
 import errno
@@ -9,9 +10,12 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+from cairn import _cairn
 from cairn.orbax._impl.base import processes
 from cairn.orbax._impl.paths.checkpoint_paths import as_path
+from cairn.orbax._impl.paths.store_path import is_store_url
 from cairn.orbax._impl.steps.deletion import remove_steps
+from cairn.orbax._impl.stored.atomicity import Atomicity
 
 SNAPSHOTS = "_SNAPSHOTS"  # beside the steps
 _PENDING = ".cairn-tmp"
@@ -36,7 +40,8 @@ def held(step_dir: Any, snapshot_dir: Any, ignore_errors: bool) -> "Iterator[Non
 
     Raises ValueError if the directory of snapshots cannot be made, and FileNotFoundError if the
     step or the snapshot disappears, unless ignore_errors is set. A directory that was there before
-    is removed, too, as in Orbax; but FileExistsError if it is not one of a checkpoint.
+    is removed, too, as in Orbax; but FileExistsError if it is not one of a checkpoint. The snapshot
+    of a step in a store is in the same bucket.
     """
     if processes.process_index() != 0:
         yield
@@ -49,8 +54,10 @@ def held(step_dir: Any, snapshot_dir: Any, ignore_errors: bool) -> "Iterator[Non
         yield
     finally:
         with _ignoring(ignore_errors):
-            if not is_own and snapshot.exists():
-                remove_steps([snapshot], None)
+            if is_store_url(snapshot):
+                snapshot.rmtree()
+            elif not is_own and snapshot.exists():
+                remove_steps([snapshot])
             else:
                 shutil.rmtree(snapshot)
 
@@ -67,6 +74,8 @@ def _ignoring(ignore_errors: bool) -> "Iterator[None]":
 
 def _make(step: Any, snapshot: Any) -> bool:
     """Makes the snapshot. Returns False if it was there: of another reader, or a killed one."""
+    if is_store_url(step) or is_store_url(snapshot):
+        return _copy(step, snapshot)
     try:
         os.makedirs(snapshot.parent, exist_ok=True)
     except OSError as error:
@@ -84,6 +93,14 @@ def _make(step: Any, snapshot: Any) -> bool:
         except BaseException:
             shutil.rmtree(pending, ignore_errors=True)
             raise
+    return True
+
+
+def _copy(step: Any, snapshot: Any) -> bool:
+    if Atomicity().at(snapshot).is_complete(snapshot):
+        return False
+    snapshot.rmtree(missing_ok=True)  # of a killed reader
+    _cairn.copy_checkpoint(os.fspath(step), os.fspath(snapshot))
     return True
 
 

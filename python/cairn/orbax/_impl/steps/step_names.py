@@ -10,8 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from cairn import _cairn
-from cairn.orbax._impl.paths.checkpoint_paths import TEMPORARY_MARK, as_path, is_finalized
-from cairn.orbax._impl.stored.atomicity import Atomicity
+from cairn.orbax._impl.paths.checkpoint_paths import TEMPORARY_MARK, as_path
+from cairn.orbax._impl.paths.object_stores import modified_ns
+from cairn.orbax._impl.paths.parallel import ask_all
+from cairn.orbax._impl.paths.store_path import is_store_url
+from cairn.orbax._impl.stored.atomicity import Atomicity, all_temporary_paths
 from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
 
 
@@ -40,8 +43,15 @@ class Metadata:
     def commit_timestamp(self) -> datetime.datetime:
         """When the save was complete; if that is not stored, the time of the directory."""
         nanoseconds = self.commit_timestamp_nsecs
-        seconds = os.stat(self.path).st_mtime if nanoseconds is None else nanoseconds / 1e9
+        seconds = modified_at(self.path) if nanoseconds is None else nanoseconds / 1e9
         return datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
+
+
+def modified_at(path: Any) -> float:
+    """When a path was changed, in seconds since 1970. For a folder of a store: its newest file."""
+    if is_store_url(path):
+        return modified_ns(path) / 1e9
+    return os.stat(path).st_mtime
 
 
 MetadataT = TypeVar("MetadataT", covariant=True)
@@ -106,7 +116,7 @@ class _StandardNameFormat(NameFormat[Metadata]):
     def find_step(self, base_path: Any, step: int) -> Metadata:
         """A complete step. Raises ValueError if it is not there."""
         path = build_step_path(base_path, self, step)
-        if not self._atomicity().is_complete(path):
+        if not self._atomicity().at(path).is_complete(path):
             raise ValueError(
                 f"No step path found with name={path.name} for step={step} in {base_path}"
             )
@@ -213,9 +223,13 @@ def find_step_path(
     """The path of a step. Raises ValueError if it is not there."""
     if include_uncommitted:
         path = build_step_path(base_path, name_format, step)
-        unfinished = as_path(os.fspath(path) + TEMPORARY_MARK)
-        if unfinished.exists():
-            return unfinished
+        if is_store_url(path):
+            if Atomicity().at(path).is_left_over(path):
+                return path
+        else:
+            unfinished = as_path(os.fspath(path) + TEMPORARY_MARK)
+            if unfinished.exists():
+                return unfinished
     return name_format.find_step(base_path, step).path
 
 
@@ -258,11 +272,9 @@ def checkpoint_steps_paths(checkpoint_dir: Any) -> "list[Any]":
     directory = as_path(checkpoint_dir)
     if not directory.exists():
         return []
-    found = []
-    for path in directory.iterdir():
-        if is_finalized(path) and re.fullmatch(r"(?:.+_)?(\d+)", path.name):
-            found.append(path)
-    return found
+    named = [path for path in directory.iterdir() if re.fullmatch(r"(?:.+_)?(\d+)", path.name)]
+    complete = ask_all(directory, Atomicity().at(directory).is_complete, named)
+    return [path for path, is_complete in zip(named, complete, strict=True) if is_complete]
 
 
 def checkpoint_steps(checkpoint_dir: Any) -> "list[int]":
@@ -282,6 +294,8 @@ def tmp_checkpoints(checkpoint_dir: Any) -> "list[str]":
     directory = as_path(checkpoint_dir)
     if not directory.exists():
         return []
+    if is_store_url(directory):
+        return [temporary.get().name for temporary in all_temporary_paths(directory)]
     return [path.name for path in directory.iterdir() if TEMPORARY_MARK in path.name]
 
 
