@@ -188,7 +188,6 @@ def test_an_option_that_is_not_available_is_refused(name, value, tmp_path):
 
 def test_what_else_is_refused(tmp_path):
     for call in (
-        lambda: ours.load("gs://bucket/x"),
         lambda: ours.handlers.PyTreeHandler(leaf_handler_registry=object()),
         lambda: ours.handlers.PyTreeHandler(array_metadata_validator=object()),
     ):

@@ -8,7 +8,9 @@ from typing import Any
 
 from cairn import _cairn
 from cairn.orbax._impl.paths.checkpoint_paths import STEP_METADATA_FILE, TREE_METADATA_FILE
+from cairn.orbax._impl.paths.store_path import is_store_url
 from cairn.orbax._impl.paths.text_files import load_json
+from cairn.orbax._impl.steps.deletion import move_to_trash, time_suffix, trash_folder
 from cairn.orbax._impl.v1.checks import check_options
 from cairn.orbax._impl.v1.context import Context, get_context
 from cairn.orbax._impl.v1.deletion_record import (
@@ -19,7 +21,7 @@ from cairn.orbax._impl.v1.deletion_record import (
     write_durably,
 )
 from cairn.orbax._impl.v1.errors import DeletionRecoveryError, InvalidLayoutError
-from cairn.orbax._impl.v1.local_paths import local_path
+from cairn.orbax._impl.v1.given_paths import given_path
 from cairn.orbax._impl.v1.names import DELETION_FILE, INDICATOR_FILE, RESERVED, check_to_delete
 from cairn.orbax._impl.v1.options import CheckpointLayout
 from cairn.orbax._impl.v1.responses import AsyncResponse, Background
@@ -66,9 +68,8 @@ def begin_deletion(
     if not isinstance(missing_ok, bool):
         raise TypeError(f"missing_ok must be a bool, not {type(missing_ok)}")
     check_options(context)
-    if context.deletion.gcs_deletion_options.todelete_full_path is not None:
-        raise NotImplementedError("todelete_full_path is for object stores; delete removes files")
-    path = local_path(context, path)
+    path = given_path(context, path)
+    trash = _trash_of(context, path)
     if os.path.islink(path):
         raise ValueError(f"{path} is a symbolic link: give the path of the checkpoint")
     if not path.exists():
@@ -77,7 +78,8 @@ def begin_deletion(
         raise FileNotFoundError(f"{path}: there is no checkpoint to delete")
     _check_checkpoint(context, path, is_step)
     if name is None:
-        return lambda: _delete_all(path)
+        suffix = time_suffix() if is_step else uuid.uuid4().hex
+        return lambda: _delete_all(path, trash, suffix)
     if os.path.islink(path / name):
         raise ValueError(
             f"{path / name} is a symbolic link, so it is not deleted; remove the link and delete "
@@ -90,14 +92,23 @@ def begin_deletion(
         )
     if record is None:
         try:
-            record = _new_record(path, name)
+            record = _new_record(path, name, trash)
         except FileNotFoundError:
             if missing_ok and not (path / name).exists():
                 return lambda: False
             raise
         write_durably(path / DELETION_FILE, record, new=True)
-    after = record["updated_metadata"]
-    return lambda: _delete_part(path, name, after)
+    after, destination = record["updated_metadata"], record["destination"]
+    return lambda: _delete_part(path, name, after, destination)
+
+
+def _trash_of(context: Context, path: Any) -> Any:
+    """The folder in the bucket where deleted things go; None: they are removed."""
+    bucket_path = context.deletion.gcs_deletion_options.todelete_full_path
+    trash = trash_folder(path, bucket_path)
+    if trash is not None and (trash == path or path in trash.parents):
+        raise ValueError(f"todelete_full_path: {trash} is in {path}")
+    return trash
 
 
 def _check_checkpoint(context: Context, path: Any, is_step: bool) -> None:
@@ -120,7 +131,7 @@ def _check_checkpoint(context: Context, path: Any, is_step: bool) -> None:
         raise InvalidLayoutError(f"{path} is not a checkpoint of Orbax")
 
 
-def _new_record(path: Any, name: str) -> "dict[str, Any]":
+def _new_record(path: Any, name: str, trash: Any) -> "dict[str, Any]":
     before = load_json(path / STEP_METADATA_FILE)
     handlers = before.get("item_handlers") if isinstance(before, dict) else None
     if not isinstance(handlers, dict):
@@ -130,28 +141,37 @@ def _new_record(path: Any, name: str) -> "dict[str, Any]":
     others = [one for one in handlers if one != name and one not in RESERVED]
     if not any((path / one).is_dir() for one in others):
         raise ValueError(f"{path}: {name!r} is the last part; delete the whole checkpoint instead")
+    operation = uuid.uuid4().hex
     return {
-        "operation_id": uuid.uuid4().hex,
+        "operation_id": operation,
         "checkpointable_name": name,
-        "destination": None,
+        "destination": None if trash is None else str(trash / f"{name}-{operation}"),
         "original_metadata": before,
         "updated_metadata": metadata_without(before, name),
     }
 
 
-def _delete_all(path: Any) -> bool:
-    if any(path.iterdir()):
+def _delete_all(path: Any, trash: Any, suffix: str) -> bool:
+    if trash is not None:
+        move_to_trash(path, trash, suffix)
+    elif any(path.iterdir()):
         _cairn.remove_checkpoint(os.fspath(path))
     else:
-        os.rmdir(path)
+        path.rmdir()
     return True
 
 
-def _delete_part(path: Any, name: str, after: Any) -> bool:
-    if (path / name).exists():
-        shutil.rmtree(path / name)
+def _delete_part(path: Any, name: str, after: Any, destination: "str | None") -> bool:
+    part = path / name
+    if part.exists():
+        if destination is not None:
+            part.rename(destination)
+        elif is_store_url(path):
+            part.rmtree()
+        else:
+            shutil.rmtree(part)
     write_durably(path / STEP_METADATA_FILE, after)
     remove_temporary_files(path)
-    os.unlink(path / DELETION_FILE)
+    (path / DELETION_FILE).unlink()
     sync_folder(path)
     return True

@@ -14,7 +14,9 @@ from collections.abc import Collection
 from typing import Any
 
 from cairn.orbax._impl.paths.checkpoint_paths import STEP_METADATA_FILE
-from cairn.orbax._impl.paths.text_files import load_json
+from cairn.orbax._impl.paths.store_path import StorePath, is_store_url
+from cairn.orbax._impl.paths.text_files import create_whole, load_json, write_whole
+from cairn.orbax._impl.steps.deletion import bucket_of
 from cairn.orbax._impl.v1.errors import DeletionInProgressError, DeletionRecoveryError
 from cairn.orbax._impl.v1.names import DELETION_FILE, check_to_delete
 
@@ -45,14 +47,30 @@ def read_record(path: Any) -> "dict[str, Any] | None":
             raise ValueError("updated_metadata does not follow from original_metadata")
         if load_json(path / STEP_METADATA_FILE) not in (before, after):
             raise ValueError(f"{STEP_METADATA_FILE} is another one")
-        if record.get("destination") is not None:
+        if record.get("destination") is not None and not is_store_url(path):
             raise ValueError("it has a destination, which only object stores have")
+        record["destination"] = _destination(path, record)
     except (ValueError, TypeError, KeyError, AttributeError, OSError) as error:
         raise DeletionRecoveryError(
             f"{file}: the record of an unfinished deletion is wrong: {error!r}; remove the whole "
             "checkpoint, or the file if nothing is missing"
         ) from error
     return dict(record)
+
+
+def _destination(path: Any, record: "dict[str, Any]") -> "str | None":
+    """Where the checkpointable goes. Raises ValueError for a place that no deletion chooses."""
+    destination = record.get("destination")
+    if destination is None:
+        return None
+    target = StorePath(destination)
+    if (
+        bucket_of(target) != bucket_of(path)
+        or path in target.parents
+        or target.name != f"{record['checkpointable_name']}-{record['operation_id']}"
+    ):
+        raise ValueError(f"destination is {destination!r}")
+    return str(destination)
 
 
 def check_not_in_deletion(path: Any) -> None:
@@ -84,6 +102,9 @@ def deleted_name(path: Any, wanted: "Collection[str] | None") -> "str | None":
 
 def write_durably(file: Any, value: Any, *, new: bool = False) -> None:
     """Writes a file of JSON in one step. new: raises FileExistsError if it is there already."""
+    if is_store_url(file):
+        content = json.dumps(value, sort_keys=True).encode()
+        return create_whole(file, content) if new else write_whole(file, content)
     folder = os.path.dirname(os.fspath(file))
     descriptor, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
     try:
@@ -108,6 +129,8 @@ def write_durably(file: Any, value: Any, *, new: bool = False) -> None:
 
 def remove_temporary_files(folder: Any) -> None:
     """Removes the files that a killed deletion was writing."""
+    if is_store_url(folder):  # which has whole files only
+        return
     for name in os.listdir(folder):
         file = os.path.join(folder, name)
         if name.startswith(_TEMPORARY) and os.path.isfile(file) and not os.path.islink(file):
@@ -115,7 +138,9 @@ def remove_temporary_files(folder: Any) -> None:
 
 
 def sync_folder(folder: Any) -> None:
-    """Waits until the names in a folder are on the disk."""
+    """Waits until the names in a folder are on the disk. Those of a store are."""
+    if is_store_url(folder):
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -7,8 +7,8 @@ from cairn.orbax._impl.paths.checkpoint_paths import STEP_METADATA_FILE, TREE_ME
 from cairn.orbax._impl.v1.checks import check_options
 from cairn.orbax._impl.v1.context import Context, get_context
 from cairn.orbax._impl.v1.errors import InvalidLayoutError
+from cairn.orbax._impl.v1.given_paths import given_path
 from cairn.orbax._impl.v1.handlers.leaf_types import check_target
-from cairn.orbax._impl.v1.local_paths import local_path
 from cairn.orbax._impl.v1.metadata_types import CheckpointMetadata
 from cairn.orbax._impl.v1.names import (
     AUTO,
@@ -105,7 +105,7 @@ def is_orbax_checkpoint(path: Any) -> bool:
     """Whether a path is a checkpoint of Orbax."""
     context = get_context()
     try:
-        OrbaxLayout(context, local_path(context, path))
+        OrbaxLayout(context, given_path(context, path))
     except InvalidLayoutError:
         return False
     return True
@@ -120,7 +120,7 @@ def open_layout(context: Context, path: Any) -> Any:
 
     Raises InvalidLayoutError if there is none.
     """
-    path = local_path(context, path)
+    path = given_path(context, path)
     layout = context.checkpoint_layout
     if layout == CheckpointLayout.AUTO:
         layout = _detect(path)

@@ -8,8 +8,8 @@ from cairn.orbax._impl.base import asyncs
 from cairn.orbax._impl.paths.checkpoint_paths import (
     STEP_METADATA_FILE,
     TREE_METADATA_FILE,
-    is_temporary,
 )
+from cairn.orbax._impl.stored.atomicity import Atomicity
 from cairn.orbax._impl.stored.step_metadata import StepMetadata, read_step_metadata
 from cairn.orbax._impl.v1.context import Context
 from cairn.orbax._impl.v1.deletion_record import deleted_name
@@ -38,7 +38,7 @@ class OrbaxLayout:
             raise InvalidLayoutError(f"{path} does not exist")
         if not path.is_dir():
             raise InvalidLayoutError(f"{path} is not a directory")
-        if is_temporary(path):
+        if Atomicity().at(path).is_left_over(path):
             raise InvalidLayoutError(f"{path}: the save has not been finished")
         has_metadata = (path / STEP_METADATA_FILE).exists()
         if self.is_v1:

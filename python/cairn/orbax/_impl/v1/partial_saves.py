@@ -18,15 +18,16 @@ from cairn.orbax._impl.handlers.base_pytree_handler import (
     PartialSaveReplacementError,
 )
 from cairn.orbax._impl.paths.checkpoint_paths import TREE_METADATA_FILE, is_finalized
+from cairn.orbax._impl.paths.store_path import is_store_url
 from cairn.orbax._impl.stored.step_metadata import read_json, read_step_metadata
 from cairn.orbax._impl.stored.stored_tree import StoredTree
 from cairn.orbax._impl.trees import pytrees
 from cairn.orbax._impl.v1 import saving
 from cairn.orbax._impl.v1.context import Context, get_context
+from cairn.orbax._impl.v1.given_paths import given_path
 from cairn.orbax._impl.v1.handlers.handler_types import PathAwaitingCreation
 from cairn.orbax._impl.v1.handlers.leaf_types import check_state
 from cairn.orbax._impl.v1.handlers.pytree_handler import PyTreeHandler
-from cairn.orbax._impl.v1.local_paths import local_path
 from cairn.orbax._impl.v1.names import STATE
 from cairn.orbax._impl.v1.responses import AsyncResponse, Background
 
@@ -76,7 +77,9 @@ def _begin(path: Any, state: Any, custom_metadata: Any) -> Any:
 
 def _paths(context: Context, path: Any) -> "tuple[Any, Any]":
     """The path of the checkpoint, and that of its parts, for either of them."""
-    path = local_path(context, path)
+    path = given_path(context, path)
+    if is_store_url(path):  # as in Orbax
+        raise ValueError(f"{path}: partial saves need a local directory; save the whole tree")
     final = path.parent / path.name.removesuffix(_SUFFIX)
     return final, final.parent / (final.name + _SUFFIX)
 

@@ -1,11 +1,11 @@
 """Files of safetensors: one, or all in a directory. Loads only."""
 
 import json
-import os
 from typing import Any
 
 from cairn.orbax._impl.leaves.leaf_args import ArrayRestoreArgs, RestoreArgs
 from cairn.orbax._impl.leaves.leaf_reads import LeafReads, numpy_dtype
+from cairn.orbax._impl.steps.step_names import modified_at
 from cairn.orbax._impl.stored.native_reads import NativeReader
 from cairn.orbax._impl.v1.context import Context
 from cairn.orbax._impl.v1.errors import InvalidLayoutError
@@ -106,7 +106,7 @@ class SafetensorsLayout:
                 dtype = numpy_dtype(info.dtype)
                 described[info.name] = jax.ShapeDtypeStruct(tuple(info.shape), dtype)  # type: ignore[no-untyped-call]
         # Whole seconds, as Orbax gives them.
-        saved = max(int(os.stat(file.path).st_mtime) for file in self._files)
+        saved = max(int(modified_at(file.path)) for file in self._files)
         return CheckpointMetadata(
             self.path, metadata=described, commit_timestamp_nsecs=saved, custom_metadata=custom
         )

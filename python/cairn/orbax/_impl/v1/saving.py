@@ -1,7 +1,6 @@
 """save, save_checkpointables, and their asynchronous forms."""
 
 import asyncio
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +8,18 @@ from typing import Any
 from cairn.orbax._impl.base import asyncs
 from cairn.orbax._impl.base.time_limits import TimeLimit
 from cairn.orbax._impl.commit.pending_checkpoint import Commit
-from cairn.orbax._impl.paths.permissions import mode_of, restrict
+from cairn.orbax._impl.paths.checkpoint_paths import COMMIT_FILE
+from cairn.orbax._impl.paths.parallel import ask_all
+from cairn.orbax._impl.paths.permissions import make, mode_of
+from cairn.orbax._impl.paths.store_path import is_store_url
 from cairn.orbax._impl.stored.step_metadata import write_file
 from cairn.orbax._impl.v1.checks import check_options
 from cairn.orbax._impl.v1.context import Context, get_context
 from cairn.orbax._impl.v1.deletion_record import check_not_in_deletion
+from cairn.orbax._impl.v1.given_paths import given_path
 from cairn.orbax._impl.v1.handlers.handler_types import CreatedPath, typestr
 from cairn.orbax._impl.v1.handlers.leaf_types import check_state
 from cairn.orbax._impl.v1.handlers.resolve import handler_for_save
-from cairn.orbax._impl.v1.local_paths import local_path
 from cairn.orbax._impl.v1.names import INDICATOR_FILE, METRICS, STATE, check_to_save
 from cairn.orbax._impl.v1.options import CheckpointLayout
 from cairn.orbax._impl.v1.responses import AsyncResponse, Background
@@ -129,14 +131,14 @@ def begin(
         raise NotImplementedError(
             "a save writes Orbax's layout; cairn.save('name.safetensors', tree) writes safetensors"
         )
-    target = local_path(context, path)
+    target = given_path(context, path)
     limit = TimeLimit(target, context.asynchronous.timeout_secs)
     check_not_in_deletion(target)
     mode = mode_of(context.file)
     commit = Commit(target, overwrite, custom_metadata, mode=mode, is_step=is_step)
     commit.create()
     try:
-        directory = context.file.path_class(os.fspath(commit.directory))
+        directory = given_path(context, commit.directory)
         registry = context.checkpointables.registry
         with context:  # handlers are made with it
             handlers = {
@@ -144,9 +146,8 @@ def begin(
                 for name, value in checkpointables.items()
             }
             for name in checkpointables:
-                os.mkdir(directory / name)
-                if is_step:  # the parts of other checkpoints do not get it, as in Orbax
-                    restrict(directory / name, mode)
+                # The parts of checkpoints that are no steps do not get the mode, as in Orbax.
+                make(directory / name, mode if is_step else None)
             with limit.around():
                 rest = asyncs.run(_start(directory, checkpointables, handlers))
     except BaseException:
@@ -161,6 +162,8 @@ def begin(
             # The folder of a checkpointable of this name marks the checkpoint, too, as in Orbax.
             if not is_step and INDICATOR_FILE not in checkpointables:
                 write_file(commit.directory / INDICATOR_FILE, "")
+            if is_step and is_store_url(commit.directory):  # as Orbax on gs://
+                ask_all(commit.directory, _mark_complete, [directory / name for name in handlers])
             if check is not None:
                 check()
             commit.finish({name: typestr(type(one)) for name, one in handlers.items()})
@@ -169,6 +172,10 @@ def begin(
             raise
 
     return finish
+
+
+def _mark_complete(part: Any) -> None:
+    (part / COMMIT_FILE).write_text(f"Checkpoint commit was successful to {part}")
 
 
 async def _start(directory: Any, checkpointables: Any, handlers: Any) -> "list[Any]":

@@ -8,14 +8,14 @@ from cairn.orbax._impl.base.loggers import AbstractLogger, StandardLogger
 from cairn.orbax._impl.base.step_statistics import RestoreStepStatistics, timed
 from cairn.orbax._impl.paths.permissions import make, mode_of
 from cairn.orbax._impl.steps import preservation_policy, save_decision_policy
-from cairn.orbax._impl.steps.deletion import remove_unfinished
+from cairn.orbax._impl.steps.deletion import remove_unfinished, trash_folder
 from cairn.orbax._impl.steps.manager_options import CheckpointManagerOptions
 from cairn.orbax._impl.steps.root_metadata import RootMetadataFile
 from cairn.orbax._impl.v1 import loading
 from cairn.orbax._impl.v1.checks import check_processes
 from cairn.orbax._impl.v1.context import Context, get_context
+from cairn.orbax._impl.v1.given_paths import given_path
 from cairn.orbax._impl.v1.handlers.leaf_types import check_target
-from cairn.orbax._impl.v1.local_paths import local_path
 from cairn.orbax._impl.v1.names import STATE
 from cairn.orbax._impl.v1.steps import step_names
 from cairn.orbax._impl.v1.steps.older_names import OlderNames
@@ -74,7 +74,7 @@ class Checkpointer(StepSaves, OlderNames):
         """
         own = Context(context or get_context())
         check_processes()
-        path = local_path(own, directory)
+        path = given_path(own, directory)
         make(path, mode_of(own.file))
         if cleanup_tmp_directories:
             remove_unfinished(path)
@@ -84,6 +84,7 @@ class Checkpointer(StepSaves, OlderNames):
             save_decision_policy or _default_saves(),
             preservation_policy or _keep_all(),
             lightweight_initialize,
+            trash_folder(path, own.deletion.gcs_deletion_options.todelete_full_path),
         )
         super().__init__(own, path, steps, logger or StandardLogger())
         self._root = RootMetadataFile(path, CheckpointManagerOptions(), custom_metadata)

@@ -1,15 +1,17 @@
 """The steps of a directory: which there are, which are saved and which are kept."""
 
 import datetime
-import os
 from typing import Any
 
 from cairn.orbax._impl.base.processes import reached_preemption
+from cairn.orbax._impl.paths.object_stores import listed_once
+from cairn.orbax._impl.paths.parallel import ask_all
 from cairn.orbax._impl.paths.text_files import load_json
-from cairn.orbax._impl.steps.deletion import remove_steps
+from cairn.orbax._impl.steps.deletion import move_to_trash, remove_steps, time_suffix
 from cairn.orbax._impl.steps.infos import CheckpointInfo, warn_if_incomplete
 from cairn.orbax._impl.steps.preservation_policy import PreservationContext
 from cairn.orbax._impl.steps.save_decision_policy import DecisionContext
+from cairn.orbax._impl.steps.step_names import modified_at
 from cairn.orbax._impl.v1.names import METRICS
 from cairn.orbax._impl.v1.steps.step_types import CheckpointMetadata
 
@@ -22,24 +24,34 @@ class StepList:
     """What is known of the steps. It is read once, and again by reload()."""
 
     def __init__(
-        self, directory: Any, names: Any, saves: Any, keeps: Any, lightweight: bool
+        self,
+        directory: Any,
+        names: Any,
+        saves: Any,
+        keeps: Any,
+        lightweight: bool,
+        trash: Any = None,
     ) -> None:
+        """trash: the folder of a store where removed steps go; None: they are removed."""
         self._directory = directory
         self._names = names
         self._saves = saves
         self._keeps = keeps
+        self._trash = trash
         self._infos: list[CheckpointInfo] = []
         self._due: list[int] = []  # to be removed when a save completes
         self.reload(lightweight)
 
     def reload(self, lightweight: bool = False) -> None:
         """Reads which steps there are; lightweight: without times and metrics."""
-        infos = []
-        for found in self._names.find_all(self._directory):
+
+        def describe(found: Any) -> CheckpointInfo:
             if lightweight:
-                infos.append(CheckpointInfo(found.step, datetime.datetime.min))
-            else:
-                infos.append(CheckpointInfo(found.step, _time(found), _metrics(found.path)))
+                return CheckpointInfo(found.step, datetime.datetime.min)
+            return CheckpointInfo(found.step, _time(found), _metrics(found.path))
+
+        with listed_once(self._directory):
+            infos = ask_all(self._directory, describe, self._names.find_all(self._directory))
         self._infos = sorted(infos, key=lambda info: info.step)
         self._due = []  # listed again, if they are there
         if self._infos:
@@ -109,13 +121,17 @@ class StepList:
     def remove(self, steps: "list[int]") -> None:
         """Deletes the directories of the steps that add() has returned."""
         self._due = []
-        remove_steps([self.existing_path(step) for step in steps], None)
+        move = None if self._trash is None else self._move
+        remove_steps([self.existing_path(step) for step in steps], move)
+
+    def _move(self, path: Any) -> None:
+        move_to_trash(path, self._trash, time_suffix())
 
 
 def _time(found: Any) -> datetime.datetime:
     if found.commit_timestamp is not None:
         return found.commit_timestamp  # type: ignore[no-any-return]
-    seconds = os.stat(found.path).st_mtime
+    seconds = modified_at(found.path)
     return datetime.datetime.fromtimestamp(seconds, tz=datetime.timezone.utc)
 
 

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
+from cairn.orbax._impl.paths.parallel import ask_all
 from cairn.orbax._impl.steps import step_names
 from cairn.orbax._impl.v1.steps.step_types import CheckpointMetadata
 
@@ -42,8 +43,7 @@ class _StandardNameFormat(NameFormat[CheckpointMetadata[None]]):
 
     def find_all(self, base_path: Any) -> "Iterator[CheckpointMetadata[None]]":
         """The complete steps of a directory."""
-        for found in self.names.find_all(base_path):
-            yield _described(found)
+        yield from ask_all(base_path, _described, self.names.find_all(base_path))
 
     def find_step(self, base_path: Any, step: int) -> CheckpointMetadata[None]:
         """A complete step. Raises ValueError if it is not there."""
