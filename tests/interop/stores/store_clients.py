@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import http.client
+import json
 import os
 import pathlib
 import shlex
@@ -161,6 +162,19 @@ class Gcs:
         connection.request("POST", where, body, {"Content-Type": "application/octet-stream"})
         assert connection.getresponse().status == 200
         connection.close()
+
+    def list(self):
+        """The keys below the prefix, without it, sorted bytewise."""
+        keys, page = [], ""
+        while page is not None:
+            query = urllib.parse.urlencode({"prefix": f"{self.prefix}/", "pageToken": page})
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+            connection.request("GET", f"/storage/v1/b/{self.bucket}/o?{query}")
+            answer = json.loads(connection.getresponse().read())
+            connection.close()
+            keys += [item["name"] for item in answer.get("items", [])]
+            page = answer.get("nextPageToken")
+        return sorted((key[len(self.prefix) + 1 :] for key in keys), key=str.encode)
 
     def variables(self):
         """The environment of Orbax, TensorStore, gcsfs and Cairn for the emulator."""
