@@ -21,7 +21,7 @@ using pickle::Pickle;
 using pickle::Value;
 
 constexpr std::size_t kMostPrinted = 1'000'000;
-constexpr std::size_t kMostLevels = 100;
+constexpr std::size_t kMostNested = 100;
 constexpr std::size_t kMostBytes = 32;     // of bytes that are printed
 constexpr std::size_t kMostRepeated = 64;  // bytes of a text that is printed each time
 
@@ -106,7 +106,7 @@ class PicklePrinter {
   Json print(Value value, std::size_t level) {
     if (!is_long(value)) return print_first(value, level);
     if (!seen_.insert(value).second) return JsonObject{{"$ref", std::uint64_t{value}}};
-    if (level >= kMostLevels) {
+    if (level >= kMostNested) {
       queue_.push_back(value);
       return JsonObject{{"$ref", std::uint64_t{value}}};
     }
