@@ -99,8 +99,8 @@ void StoreOutput::check_sizes() const {
 
 void StoreOutput::commit(ByteView index) {
   for (StoreFile& file : files_) file.commit();
-  // A single file is in place, and has replaced an older one. If the store does not answer any more,
-  // it stays.
+  // A single file is in place, and has replaced an older one. It stays if the store does not answer
+  // any more.
   is_committed_ = index_.empty();
   try {
     check_sizes();

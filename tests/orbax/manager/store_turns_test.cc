@@ -193,8 +193,8 @@ void take_turns(Before before, const Work& first, int first_stop, const Work& se
   const std::optional<Error>& first_error = one.finish();
   const std::optional<Error>& second_error = two.finish();
   const NamedStore store(base);
-  SCOPED_TRACE("first: " + text_of(first_error) + "; second: " + text_of(second_error) + "; left:" +
-               keys_of(*base));
+  SCOPED_TRACE("first: " + text_of(first_error) + "; second: " + text_of(second_error) +
+               "; left:" + keys_of(*base));
   check(before, first, first_error, second, second_error, store);
   check_afterwards(store);
 }
