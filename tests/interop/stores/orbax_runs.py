@@ -1,9 +1,10 @@
-"""Runs a list of operations with the manager of a package: orbax.checkpoint, or cairn.orbax.
+"""Runs lists of operations with the manager of a package: orbax.checkpoint, or cairn.orbax.
 
-    orbax_runs.py PACKAGE URL < OPERATIONS.json > ANSWERS.json
+    orbax_runs.py PACKAGE URL < RUNS.json > ANSWERS.json
 
-An answer has the result of the operation, or the name of its error; what the manager says about the
-run; and, where the operation asks for it, the names of the objects.
+A run is a list of operations, by its path below the URL; so are the answers. An answer has the
+result of the operation, or the name of its error; what the manager says about the run; and, where
+the operation asks for it, the names of the objects.
 """
 
 import importlib
@@ -237,9 +238,11 @@ class Run:
 
 def main():
     package, url = sys.argv[1:]
-    run = Run(package, url)
-    answers = [run.answer(operation) for operation in json.load(sys.stdin)]
-    run.close()
+    answers = {}
+    for path, operations in json.load(sys.stdin).items():
+        run = Run(package, f"{url}/{path}")
+        answers[path] = [run.answer(operation) for operation in operations]
+        run.close()
     print(json.dumps(answers))
 
 
