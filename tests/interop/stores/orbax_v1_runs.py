@@ -72,6 +72,8 @@ class Run:
         path_class = store_path.StorePath if is_cairn else epath.Path
         folder = path_class(self.path(name))
         (folder / "commit_success.txt").unlink()
+        if (folder / "orbax.checkpoint").exists():
+            (folder / "orbax.checkpoint").unlink()
         (folder / "_CHECKPOINT_METADATA").write_text(
             json.dumps({"init_timestamp_nsecs": 5, "commit_timestamp_nsecs": None})
         )
