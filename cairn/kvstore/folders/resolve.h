@@ -20,8 +20,8 @@ bool can_list(std::string_view url);
 void check_can_write(std::string_view url);
 // Returns a plain path as it is, and file:///path as /path. Throws unimplemented for other URLs.
 std::string local_path(const std::string& where);
-// Returns local_path(), or the URL of a store without a final '/'. Throws invalid_argument for a URL
-// that ends with its scheme.
+// Returns local_path(), or the URL of a store without a final '/'. Throws invalid_argument for a
+// URL that ends with its scheme.
 std::string normal_path(const std::string& where);
 
 // Opens the folder at a normal_path(). Throws not_found if nothing is there.

@@ -213,8 +213,8 @@ Layout find_step(const Listing& root, const std::vector<Step>& steps, const Open
   return layout;
 }
 
-// As find_step. If a step has appeared or disappeared in the meantime, it throws Error(kUnavailable)
-// in place of its errors.
+// As find_step. If a step has appeared or disappeared in the meantime, it throws
+// Error(kUnavailable) in place of its errors.
 Layout find_step_of(const Listing& root, const std::vector<Step>& steps,
                     const OpenOptions& options) {
   try {

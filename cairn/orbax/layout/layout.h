@@ -94,9 +94,9 @@ FolderPtr open_checkpoint_folder(const std::string& path, const StoreOptions& st
 
 // Detects the layout of the directory `path`, and what is missing of the checkpoint. Throws
 // not_found if the directory or the requested step does not exist. Throws unavailable if others
-// replace or remove the checkpoint again and again. Throws failed_precondition if the checkpoint is unfinished and
-// allow_uncommitted is not set. Throws invalid_argument if the directory is not a checkpoint; the
-// message lists the names that were searched for.
+// replace or remove the checkpoint again and again. Throws failed_precondition if the checkpoint is
+// unfinished and allow_uncommitted is not set. Throws invalid_argument if the directory is not a
+// checkpoint; the message lists the names that were searched for.
 Layout find_layout(const std::string& path, const OpenOptions& options);
 // The same, but nullopt if the directory is not a checkpoint.
 std::optional<Layout> try_find_layout(const std::string& path, const OpenOptions& options);

@@ -52,8 +52,8 @@ CheckpointMetadata read_checkpoint_metadata(const FolderHandle& folder, const st
 // Whether a save has started and nothing says that it has ended.
 bool is_unfinished(const CheckpointMetadata& metadata);
 
-// Returns the custom_metadata of a root, or null if the root has none. Members of other names, as in
-// the legacy form, are custom metadata too. Throws data_loss where Orbax refuses the text.
+// Returns the custom_metadata of a root, or null if the root has none. Members of other names, as
+// in the legacy form, are custom metadata too. Throws data_loss where Orbax refuses the text.
 Json parse_root_metadata(std::string_view json);
 
 // One entry of an array_metadatas file: how one array is divided into write pieces and chunks.
@@ -85,8 +85,8 @@ std::string checkpoint_metadata_text(const CheckpointMetadata& metadata);
 std::string checkpoint_metadata_text(const CheckpointMetadata& metadata,
                                      std::string_view item_handlers,
                                      std::string_view custom_metadata);
-// Returns the text that says that the save of this record has not ended. nullopt: it says so already.
-// An error stands for a record that cannot be read.
+// Returns the text that says that the save of this record has not ended. nullopt: it says so
+// already. An error stands for a record that cannot be read.
 std::optional<std::string> uncommitted_text(const Result<CheckpointMetadata>& metadata);
 // Returns the text of one file of array_metadatas.
 std::string array_metadatas_text(const std::vector<StoredArrayMetadata>& arrays);

@@ -55,8 +55,8 @@ enum class Part : std::uint8_t {
 };
 
 // What a pickle describes. A value may contain itself, and may be shared by any number of others:
-// walk it with a bound. Memory is at most about 24 times the size of the pickle, and no more than the
-// limits of parse_pickle() allow.
+// walk it with a bound. Memory is at most about 24 times the size of the pickle, and no more than
+// the limits of parse_pickle() allow.
 class Pickle {
  public:
   [[nodiscard]] Value root() const { return root_; }
@@ -94,8 +94,8 @@ class Pickle {
     Kind kind = Kind::kNone;
     bool is_own = false;      // bytes(): in own_, not in input_
     std::uint32_t count = 0;  // of items or bytes
-    // A number, or where the bytes begin; for items, the index of the first one (lower half) and for
-    // how many there is room (upper half).
+    // A number, or where the bytes begin; for items, the index of the first one (lower half) and
+    // for how many there is room (upper half).
     std::uint64_t word = 0;
   };
 

@@ -10,8 +10,8 @@
 namespace cairn::inline v0::object {
 
 // An object of up to this size is stored with one request, a larger one in pieces of this size. One
-// piece is sent while the next one fills, so an appender holds two. The protocol takes the pieces of
-// an object one after another. So a save that fills the link writes several objects at once.
+// piece is sent while the next one fills, so an appender holds two. The protocol takes the pieces
+// of an object one after another. So a save that fills the link writes several objects at once.
 inline constexpr std::size_t kGcsPiece = std::size_t{16} << 20U;
 
 // `where` names the object in messages; `piece` is a multiple of 256 KiB.
