@@ -152,8 +152,8 @@ std::string render_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlai
 // The pytree as JSON text (docs/cli.md), with the depth and the leaves of `style`.
 std::string tree_json(const Checkpoint& checkpoint, const TreeStyle& style = {});
 
-// The pieces of a text of at most `width` columns each, one column a character. Breaks after a space
-// or a separator of names and paths where there is one.
+// The pieces of a text of at most `width` columns each, one column a character. Breaks after a
+// space or a separator of names and paths where there is one.
 std::vector<std::string_view> fold_pieces(std::string_view text, std::size_t width);
 // The number of columns that UTF-8 text occupies, at one column a character.
 std::size_t display_width(std::string_view text);

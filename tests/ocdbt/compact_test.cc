@@ -131,8 +131,8 @@ TEST(Compact, RefusesADamagedDatabase) {
               FailsWith(Code::kNotFound, "no database to compact"));
 }
 
-// Of files that are not on this machine, no more is loaded at once than fits into memory, and little
-// besides the values that are kept.
+// Of files that are not on this machine, no more is loaded at once than fits into memory, and
+// little besides the values that are kept.
 TEST(Compact, LoadsPartsOfTheFilesOfAStore) {
   class Counting final : public testing::ForwardingStore {
    public:

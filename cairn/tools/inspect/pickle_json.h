@@ -21,8 +21,8 @@ namespace cairn::inline v0 {
 //
 // In addition: the protocol, the bytes of the pickle, all its globals, and those that
 // torch.load(weights_only=True) refuses: to unpickle them may run any code. A value that many share
-// is printed once, so the text is not much longer than the pickle. What is deeper than 100 levels is
-// printed in "deeper". Throws unimplemented if there are more than 1,000,000 values.
+// is printed once, so the text is not much longer than the pickle. What is deeper than 100 levels
+// is printed in "deeper". Throws unimplemented if there are more than 1,000,000 values.
 Json pickle_json(const pickle::Pickle& pickle);
 
 }  // namespace cairn::inline v0

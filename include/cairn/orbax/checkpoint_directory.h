@@ -86,10 +86,10 @@ void set_checkpoint_aside(const std::string& path, const std::string& subdirecto
                           ForeignFiles foreign = ForeignFiles::kRefuse);
 
 // Copies the checkpoint at the URL of a store to another URL in the same bucket, where nothing may
-// be: commit_success.txt comes last. Until then `target` is unfinished. Throws not_found
-// if nothing is at `url`, already_exists if something is at `target` or if `url` holds anything
-// besides a checkpoint (unless `foreign` is kRemove), invalid_argument if one is inside the other or
-// they are in two buckets.
+// be: commit_success.txt comes last. Until then `target` is unfinished. Throws not_found if nothing
+// is at `url`, already_exists if something is at `target` or if `url` holds anything besides a
+// checkpoint (unless `foreign` is kRemove), invalid_argument if one is inside the other or they are
+// in two buckets.
 void copy_checkpoint(const std::string& url, const std::string& target,
                      ForeignFiles foreign = ForeignFiles::kRefuse, const StoreOptions& store = {});
 

@@ -102,12 +102,13 @@ TEST(PinnedReads, GoOnWhereABodyBrokeOff) {
   EXPECT_THAT(ranges, ::testing::ElementsAre("bytes=0-9", "bytes=4-9"));
 }
 
-constexpr std::size_t kPart = 100, kSize = 250;
+constexpr std::size_t kPartOfThree = 100, kSize = 250;
 
 // Three parts, in pieces.
 void upload(const std::shared_ptr<FakeS3>& server, std::size_t size = kSize) {
-  server->least_part = kPart;
-  S3Upload upload(testing::make_client(testing::connect_to(server)), "k", "s3://bucket/k", kPart);
+  server->least_part = kPartOfThree;
+  S3Upload upload(testing::make_client(testing::connect_to(server)), "k", "s3://bucket/k",
+                  kPartOfThree);
   const Bytes piece(70, std::byte{'p'});
   for (std::size_t at = 0; at < size; at += piece.size()) {
     const ByteView part = ByteView(piece).first(std::min(piece.size(), size - at));
@@ -184,9 +185,9 @@ TEST(Uploads, AnErrorInsideASuccessIsAFailure) {
 
 TEST(Uploads, OfExactlyOnePartAreOnePut) {
   const auto server = std::make_shared<FakeS3>();
-  upload(server, kPart);
+  upload(server, kPartOfThree);
   EXPECT_EQ(server->requests(), 1U);
-  upload(server, kPart + 1);
+  upload(server, kPartOfThree + 1);
   EXPECT_EQ(server->requests(), 5U) << "begin, two parts, complete";
 }
 
