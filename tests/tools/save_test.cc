@@ -77,7 +77,7 @@ TEST(Save, RefusesWhatAFileCannotHold) {
       },
       FailsWith(Code::kInvalidArgument, "t: the format holds arrays and numbers"));
   EXPECT_THAT([&] { save("hf://owner/name/a.npz", small_tree()); },
-              FailsWith(Code::kUnimplemented, "read-only"));
+              FailsWith(Code::kUnimplemented, "can only be read"));
 }
 
 TEST(Save, StoresMetadataInSafetensors) {
