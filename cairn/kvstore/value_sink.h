@@ -10,7 +10,6 @@
 #include <functional>
 #include <span>
 #include <string_view>
-#include <utility>
 
 namespace cairn::inline v0 {
 

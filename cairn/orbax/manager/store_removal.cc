@@ -102,7 +102,7 @@ void copy_checkpoint_in_store(const StorePtr& store, const StorePlace& from, con
   const auto others = static_cast<std::size_t>(last - values.begin());
   Executor(std::min(std::max<std::size_t>(others, 1), kMostCopiesAtOnce))
       .for_each(others, [&](std::size_t i) { copy(values[i]); });
-  std::for_each(last, values.end(), copy);
+  for (auto it = last; it != values.end(); ++it) copy(*it);
 }
 
 void check_leftover_in_store(const FolderPtr& folder, ForeignFiles foreign) {

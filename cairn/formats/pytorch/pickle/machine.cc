@@ -6,7 +6,6 @@
 #include <cairn/formats/pytorch/pickle/opcodes.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 
-#include <algorithm>
 #include <bit>
 #include <string>
 #include <unordered_map>

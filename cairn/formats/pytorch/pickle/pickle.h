@@ -10,7 +10,6 @@
 #include <cairn/bytes.h>
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
