@@ -205,5 +205,5 @@ def test_a_flipped_bit_is_noticed(scratch):
     data = bytearray(path.read_bytes())
     data[data.index(b"_rebuild_tensor_v2")] ^= 1
     path.write_bytes(data)
-    failed = cairn_cli.run("dump", path, status=cairn_cli.NO)
+    failed = cairn_cli.run("dump", path, status=cairn_cli.IO)
     assert b"model/data.pkl: its bytes are damaged: their CRC-32 does not match" in failed.stderr
