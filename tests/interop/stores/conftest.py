@@ -16,13 +16,6 @@ def servers():
     store_clients.stop()
 
 
-def running(name):
-    reason = store_clients.environment().get(f"{name}_MISSING")
-    if reason:
-        pytest.skip(f"{name.lower()}: {reason}")
-    return name
-
-
 def fresh_prefix(request):
     """One that no other test, worker or run uses, and that tells the test in a server's log."""
     test = request.node.originalname.removeprefix("test_")[:30]
@@ -33,25 +26,25 @@ def fresh_prefix(request):
 @pytest.fixture(params=store_clients.S3_SERVERS, ids=str.lower)
 def s3(request):
     """Each S3 server in turn, with a prefix of its own."""
-    return store_clients.s3(running(request.param), fresh_prefix(request))
+    return store_clients.s3(store_clients.running(request.param), fresh_prefix(request))
 
 
 @pytest.fixture(params=store_clients.SERVERS, ids=str.lower)
 def store(request):
     """Each server in turn, S3 or Google Cloud Storage."""
-    return store_clients.store(running(request.param), fresh_prefix(request))
+    return store_clients.store(store_clients.running(request.param), fresh_prefix(request))
 
 
 @pytest.fixture(params=["SEAWEEDFS", "GCS"], ids=str.lower)
 def replacing_store(request):
     """Servers on which TensorStore can replace a value: radosgw 16 refuses its If-Match."""
-    return store_clients.store(running(request.param), fresh_prefix(request))
+    return store_clients.store(store_clients.running(request.param), fresh_prefix(request))
 
 
 @pytest.fixture
 def seaweedfs(request):
     """SeaweedFS alone, for tests that do not depend on the server."""
-    return store_clients.s3(running("SEAWEEDFS"), fresh_prefix(request))
+    return store_clients.s3(store_clients.running("SEAWEEDFS"), fresh_prefix(request))
 
 
 @pytest.fixture
@@ -66,7 +59,7 @@ def tls(seaweedfs):
 @pytest.fixture
 def gcs(request):
     """Google Cloud Storage's emulator, with preconditions."""
-    running("GCS")
+    store_clients.running("GCS")
     return store_clients.gcs(fresh_prefix(request))
 
 

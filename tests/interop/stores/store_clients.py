@@ -11,6 +11,8 @@ import subprocess
 import urllib.parse
 from urllib.parse import urlsplit
 
+import pytest
+
 import botocore.config
 import botocore.session
 
@@ -211,3 +213,10 @@ def s3(name, prefix):
 def gcs(prefix):
     found = environment()
     return Gcs("GCS", found["GCS_ENDPOINT"], found["BUCKET"], prefix)
+
+
+def running(name):
+    reason = environment().get(f"{name}_MISSING")
+    if reason:
+        pytest.skip(f"{name.lower()}: {reason}")
+    return name

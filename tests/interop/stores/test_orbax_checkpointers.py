@@ -12,7 +12,6 @@ import uuid
 
 import pytest
 import store_clients
-from conftest import running
 
 import cairn
 import cairn.orbax as ocp
@@ -45,14 +44,14 @@ def everything(package, server):
 
 
 def orbax():
-    running("GCS")
+    store_clients.running("GCS")
     return everything("orbax.checkpoint", "GCS")
 
 
 @pytest.fixture(params=store_clients.SERVERS, ids=str.lower)
 def ours(request):
     """The store and the findings of cairn.orbax on each server."""
-    return everything("cairn.orbax", running(request.param))
+    return everything("cairn.orbax", store_clients.running(request.param))
 
 
 @pytest.mark.parametrize("name", NAMES)
