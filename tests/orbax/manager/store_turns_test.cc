@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tests/orbax/manager/store_run.h"
+#include "tests/support/sanitizers.h"
 #include "tests/support/seed.h"
 #include "tests/support/turns.h"
 
@@ -29,7 +30,7 @@ using ::testing::AnyOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr int kDraws = 120;  // of each pair of programs
+constexpr int kDraws = 120 / cairn::testing::kFewer;  // of each pair of programs
 
 // The store at memory://NAME/ with a name that nobody else uses.
 struct NamedStore {
