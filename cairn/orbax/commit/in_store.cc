@@ -21,20 +21,8 @@ std::string begun_record() {
   return checkpoint_metadata_text(begun);
 }
 
-// The record as the folder shows it; nullopt: it has none.
-std::optional<Buffer> seen_record(const FolderHandle& seen) {
-  const std::string record = join(seen.path(), kCheckpointMetadataFile);
-  if (!seen.file_size(record)) return std::nullopt;
-  return seen.read_text(record, kMaxMetadataFile);
-}
-
 std::optional<ByteView> view_of(const std::optional<Buffer>& record) {
   return record ? std::optional<ByteView>(*record) : std::nullopt;
-}
-
-bool is_stored(const KvStore& store, const std::string& key, std::optional<ByteView> value) {
-  const auto stored = store.read_at_most(key, kMaxMetadataFile);
-  return stored && value ? as_text(*stored) == as_text(*value) : !stored && !value;
 }
 
 [[noreturn]] void throw_taken(const KvStore& store, const std::string& record) {
@@ -43,6 +31,17 @@ bool is_stored(const KvStore& store, const std::string& key, std::optional<ByteV
 }
 
 }  // namespace
+
+std::optional<Buffer> seen_record(const FolderHandle& seen) {
+  const std::string record = join(seen.path(), kCheckpointMetadataFile);
+  if (!seen.file_size(record)) return std::nullopt;
+  return seen.read_text(record, kMaxMetadataFile);
+}
+
+bool holds_value(const KvStore& store, const std::string& key, std::optional<ByteView> value) {
+  const auto stored = store.read_at_most(key, kMaxMetadataFile);
+  return stored && value ? as_text(*stored) == as_text(*value) : !stored && !value;
+}
 
 bool is_unfinished(const FolderHandle& folder) {
   const auto has = [&](std::string_view name) { return folder.exists(join(folder.path(), name)); };
@@ -63,10 +62,29 @@ std::string claim_in_store(KvStore& store, const std::string& folder, const Fold
   return text;
 }
 
+std::string claim_empty_in_store(KvStore& store, const std::string& folder) {
+  std::string text = begun_record();
+  const std::string record = folder + std::string(kCheckpointMetadataFile);
+  if (!store.replace_if(record, std::nullopt, as_bytes(text))) throw_taken(store, record);
+  return text;
+}
+
+void end_claim_in_store(KvStore& store, const std::string& folder, const std::string& claim,
+                        std::optional<ByteView> record) {
+  const std::string key = folder + std::string(kCheckpointMetadataFile);
+  if (record) {
+    if (!store.replace_if(key, as_bytes(claim), *record)) throw_taken(store, key);
+    return;
+  }
+  // A store cannot remove on a condition.
+  if (!holds_value(store, key, as_bytes(claim))) throw_taken(store, key);
+  store.remove(key);
+}
+
 void remove_claimed_in_store(KvStore& store, const std::string& folder, const std::string& record) {
   const std::string key = folder + std::string(kCheckpointMetadataFile);
   const auto check_claim = [&] {
-    if (!is_stored(store, key, as_bytes(record))) throw_taken(store, key);
+    if (!holds_value(store, key, as_bytes(record))) throw_taken(store, key);
   };
   const std::vector<ListEntry> stored = store.list(folder);
   check_claim();
@@ -89,7 +107,7 @@ void remove_in_store(KvStore& store, const std::string& folder, const FolderHand
   for (const std::string_view marker : {kCommitFile, kV1Marker}) {
     if (!seen.exists(join(seen.path(), marker))) continue;
     // A store cannot remove on a condition. This is the last moment to see another checkpoint.
-    if (!is_stored(store, record, view_of(before))) throw_taken(store, record);
+    if (!holds_value(store, record, view_of(before))) throw_taken(store, record);
     store.remove(folder + std::string(marker));
   }
   const std::string claim = begun_record();

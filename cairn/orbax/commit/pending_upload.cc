@@ -98,8 +98,7 @@ void PendingUpload::write_record(std::string_view name, std::string_view text) {
 
 bool PendingUpload::has_own_records() const {
   return std::ranges::all_of(records_, [&](const auto& record) {
-    const auto stored = base_->read_at_most(record.first, kMaxMetadataFile);
-    return stored && as_text(*stored) == record.second;
+    return holds_value(*base_, record.first, as_bytes(record.second));
   });
 }
 

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@ namespace cairn::inline v0::orbax {
 namespace {
 
 constexpr int kMostLooks = 3;
+constexpr std::size_t kMostCopiesAtOnce = 16;
+constexpr std::uint64_t kCopiedBlock = 16U << 20;  // bytes
 
 // Whether the records say that a commit had begun, and nothing else is missing.
 bool may_be_whole(const FolderPtr& folder) {
@@ -33,16 +36,6 @@ bool may_be_whole(const FolderPtr& folder) {
   const auto layout = try_find_layout(folder, folder->path(), {.allow_uncommitted = true});
   return layout && find_missing(*layout).empty();
 }
-
-// "" if there is no record.
-std::string record_text(const FolderHandle& folder) {
-  const std::string record = join(folder.path(), kCheckpointMetadataFile);
-  if (!folder.file_size(record)) return "";
-  return std::string(as_text(folder.read_text(record, kMaxMetadataFile)));
-}
-
-constexpr std::size_t kMostCopiesAtOnce = 16;
-constexpr std::uint64_t kCopiedBlock = 16U << 20;  // bytes
 
 // Copies a value inside the store if the store can, else through this machine.
 void copy_value(KvStore& store, const StoredValue& value, const std::string& to) {
@@ -77,7 +70,8 @@ void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder
     if (!opened && opened.error().code() == Code::kNotFound) return;
     if (!opened) throw Error(opened.error());
     const FolderHandle& seen = *opened.value();
-    std::string record = record_text(seen);
+    const auto stored = seen_record(seen);
+    std::string record(stored ? as_text(*stored) : "");
     if (!first)
       first = std::move(record);
     else if (*first != record)
@@ -92,17 +86,25 @@ void copy_checkpoint_in_store(const StorePtr& store, const StorePlace& from, con
   if (!store->list_values(to.folder, 1).values.empty())
     throw Error(Code::kAlreadyExists, to.url + ": exists, so nothing is copied there");
   check_removable_in_store(StoreFolder::open(prefix_store(store, from.folder), from.url), foreign);
-  std::vector<StoredValue> values = store->list_values(from.folder, SIZE_MAX).values;
-  const std::string marker = from.folder + std::string(kCommitFile);
-  const auto last = std::stable_partition(
-      values.begin(), values.end(), [&](const StoredValue& value) { return value.key != marker; });
+  std::vector<StoredValue> values, markers;
+  for (StoredValue& value : store->list_values(from.folder, SIZE_MAX).values) {
+    const std::string_view name = std::string_view(value.key).substr(from.folder.size());
+    if (name == kCheckpointMetadataFile) continue;
+    (name == kCommitFile || name == kV1Marker ? markers : values).push_back(std::move(value));
+  }
   const auto copy = [&](const StoredValue& value) {
     copy_value(*store, value, to.folder + value.key.substr(from.folder.size()));
   };
-  const auto others = static_cast<std::size_t>(last - values.begin());
-  Executor(std::min(std::max<std::size_t>(others, 1), kMostCopiesAtOnce))
-      .for_each(others, [&](std::size_t i) { copy(values[i]); });
-  for (auto it = last; it != values.end(); ++it) copy(*it);
+  // Until its record is there, the copy is unfinished, and nobody else writes to the place.
+  const std::string claim = claim_empty_in_store(*store, to.folder);
+  Executor(std::clamp<std::size_t>(values.size(), 1, kMostCopiesAtOnce))
+      .for_each(values.size(), [&](std::size_t i) { copy(values[i]); });
+  const auto text =
+      store->read_at_most(from.folder + std::string(kCheckpointMetadataFile), kMaxMetadataFile);
+  end_claim_in_store(*store, to.folder, claim,
+                     text ? std::optional<ByteView>(*text) : std::nullopt);
+  // orbax.checkpoint, then commit_success.txt.
+  for (auto it = markers.rbegin(); it != markers.rend(); ++it) copy(*it);
 }
 
 void check_leftover_in_store(const FolderPtr& folder, ForeignFiles foreign) {

@@ -26,8 +26,10 @@ struct StorePlace {
   std::string url;
   std::string folder;
 };
-// Copies a checkpoint to a place where nothing is, its marker last. Throws as
-// check_removable_in_store(), not_found, and already_exists if something is at `to`.
+// Copies a checkpoint to a place where nothing is, its marker last. A claim in place of its record
+// keeps others away, and says until then that the copy is unfinished. Throws as
+// check_removable_in_store(), not_found, already_exists if something is at `to`, and unavailable if
+// another program writes there at the same time.
 void copy_checkpoint_in_store(const StorePtr& store, const StorePlace& from, const StorePlace& to,
                               ForeignFiles foreign);
 

@@ -1,4 +1,5 @@
 // store_directory_test.cc -- CheckpointDirectory in a store, and handlers that write below it.
+#include <cairn/kvstore/memory_names.h>
 #include <cairn/open.h>
 #include <cairn/orbax/checkpoint_directory.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
@@ -6,15 +7,19 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/support/faulty_store.h"
 #include "tests/support/matchers.h"
 
 namespace cairn::orbax {
 namespace {
 
 using cairn::testing::FailsWith;
+using cairn::testing::FaultyStore;
+using cairn::testing::StoreFault;
 using ::testing::Contains;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -112,6 +117,45 @@ TEST(StoreDirectory, ReplacesOnlyCheckpoints) {
   remove_checkpoint(url);
   EXPECT_THAT([&] { CheckpointDirectory directory("https://host/c"); },
               FailsWith(Code::kUnimplemented, "can only be read"));
+}
+
+// A copy that is cut off at any request is unfinished, or is not there; the source stays as it was.
+TEST(StoreDirectory, CopiesAreWholeOrUnfinished) {
+  const auto base = make_memory_store();
+  name_memory_store("copied", base);
+  save("memory://copied/run/1", 5);
+  base->write("run/1/orbax.checkpoint", {});  // as version 1 has it
+  const std::string target = "memory://copied/snapshots/1";
+  const auto wanted = keys("memory://copied/run/1");
+  int cut = 0;
+  for (int operation = 0;; ++operation) {
+    name_memory_store("copied", std::make_shared<FaultyStore>(
+                                    base, StoreFault{.operation = operation, .lasts = true}));
+    const auto copied = try_call([&] {
+      copy_checkpoint("memory://copied/run/1", target);
+      return true;
+    });
+    name_memory_store("copied", base);
+    if (copied) break;
+    ++cut;
+    EXPECT_FALSE(keys(target) == wanted) << operation;
+    if (keys(target).empty()) continue;
+    // The record of a whole checkpoint comes when all its values are there.
+    if (text_at(target, "_CHECKPOINT_METADATA") ==
+        text_at("memory://copied/run/1", "_CHECKPOINT_METADATA")) {
+      EXPECT_EQ(open(target)->load(), (Tree{{"x", 5}}));
+    } else {
+      EXPECT_THAT([&] { (void)open(target); }, FailsWith(Code::kFailedPrecondition, "its save"))
+          << operation;
+    }
+    EXPECT_THAT([&] { copy_checkpoint("memory://copied/run/1", target); },
+                FailsWith(Code::kAlreadyExists, "nothing is copied there"));
+    remove_checkpoint(target);
+  }
+  EXPECT_GT(cut, 5);
+  EXPECT_EQ(keys(target), wanted);
+  EXPECT_EQ(open(target)->load(), (Tree{{"x", 5}}));
+  EXPECT_EQ(open("memory://copied/run/1")->load(), (Tree{{"x", 5}}));
 }
 
 // Leaves that are saved apart become part of the item.

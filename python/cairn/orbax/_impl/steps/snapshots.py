@@ -55,7 +55,7 @@ def held(step_dir: Any, snapshot_dir: Any, ignore_errors: bool) -> "Iterator[Non
     finally:
         with _ignoring(ignore_errors):
             if is_store_url(snapshot):
-                snapshot.rmtree()
+                _remove_copy(snapshot)
             elif not is_own and snapshot.exists():
                 remove_steps([snapshot])
             else:
@@ -99,9 +99,15 @@ def _make(step: Any, snapshot: Any) -> bool:
 def _copy(step: Any, snapshot: Any) -> bool:
     if Atomicity().at(snapshot).is_complete(snapshot):
         return False
-    snapshot.rmtree(missing_ok=True)  # of a killed reader
+    remove_steps([snapshot])  # what a killed reader has left, if there is anything
     _cairn.copy_checkpoint(os.fspath(step), os.fspath(snapshot))
     return True
+
+
+def _remove_copy(snapshot: Any) -> None:
+    if not snapshot.exists():
+        raise FileNotFoundError(f"{snapshot}: has been removed")
+    remove_steps([snapshot])
 
 
 @contextlib.contextmanager
