@@ -1,11 +1,18 @@
-// upload_memory.h -- how much memory a value may take on its way to an object store.
+// upload_memory.h -- how much memory a value may take on its way to an object store, and in which
+// parts it goes there.
 #pragma once
 
 #include <cairn/storage/kvstore.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace cairn::inline v0 {
+
+// Values up to this size are stored with one request, larger ones in parts of this size.
+inline constexpr std::size_t kUploadPart = std::size_t{16} << 20U;
+// An upload holds a part that fills and one that is sent.
+inline constexpr std::uint64_t kLeastUploadMemory = 2 * kUploadPart;
 
 // An appender that holds bytes until the store has them.
 class UploadAppender : public Appender {

@@ -10,16 +10,12 @@ namespace {
 
 // Requests of a store on their way at once.
 constexpr std::size_t kWritesAtOnce = 32;
-// Larger values are sent in parts of this size, several at once.
-constexpr std::uint64_t kOneRequest = std::uint64_t{16} << 20U;
-// An upload holds a part that fills and one that is sent.
-constexpr std::uint64_t kLeastUpload = 2 * kOneRequest;
 
 }  // namespace
 
 StoreSink::StoreSink(StorePtr store, std::uint64_t upload_memory)
     : store_(std::move(store)),
-      sending_(upload_memory == 0 ? 0 : std::max(upload_memory, kLeastUpload)) {}
+      sending_(upload_memory == 0 ? 0 : std::max(upload_memory, kLeastUploadMemory)) {}
 
 void StoreSink::write(std::string_view key, std::span<const ByteView> pieces) {
   if (waits()) return send(key, pieces);
@@ -33,12 +29,12 @@ void StoreSink::send(std::string_view key, std::span<const ByteView> pieces) {
   expect_waiting(kWritesAtOnce);
   std::uint64_t size = 0;
   for (const ByteView piece : pieces) size += piece.size();
-  if (pieces.size() == 1 && size <= kOneRequest) return store_->write(key, pieces[0]);
+  if (pieces.size() == 1 && size <= kUploadPart) return store_->write(key, pieces[0]);
   // The appender copies the pieces, a large value's part by part.
   const std::uint64_t held =
-      size <= kOneRequest
+      size <= kUploadPart
           ? size
-          : std::min(size + kOneRequest, std::max(sending_.limit() / 2, kLeastUpload));
+          : std::min(size + kUploadPart, std::max(sending_.limit() / 2, kLeastUploadMemory));
   const auto lease = sending_.acquire(held);
   const auto value = store_->append(key);
   limit_memory(*value, held);

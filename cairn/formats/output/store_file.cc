@@ -4,6 +4,7 @@
 #include <cairn/base/cancellation.h>
 #include <cairn/error.h>
 #include <cairn/formats/output/store_claim.h>
+#include <cairn/kvstore/upload_memory.h>
 
 #include <fmt/format.h>
 
@@ -11,13 +12,6 @@
 #include <utility>
 
 namespace cairn::inline v0 {
-namespace {
-
-// Up to this size a file is one request, which the store makes conditional.
-constexpr std::uint64_t kOneRequest = std::uint64_t{16} << 20U;
-
-}  // namespace
-
 StoreFile::StoreFile(StorePtr store, StoreFileSpec spec)
     : store_(std::move(store)), spec_(std::move(spec)) {}
 
@@ -54,7 +48,8 @@ void StoreFile::write_at(std::uint64_t offset, ByteView bytes) {
 void StoreFile::put(ByteView bytes) {
   throw_if_cancelled();
   if (spec_.watch) spec_.watch(false);
-  if (spec_.size <= kOneRequest) {
+  // One request, which the store makes conditional.
+  if (spec_.size <= kUploadPart) {
     whole_.insert(whole_.end(), bytes.begin(), bytes.end());
   } else {
     if (!appender_) appender_ = store_->append(spec_.key);

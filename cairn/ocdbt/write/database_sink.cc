@@ -3,6 +3,7 @@
 #include <cairn/ocdbt/write/database_sink.h>
 
 #include <cairn/base/executor.h>
+#include <cairn/kvstore/upload_memory.h>
 
 #include <algorithm>
 #include <atomic>
@@ -21,9 +22,8 @@ std::size_t number_of_thread() {
 
 // The streams for which the memory of uploads suffices.
 std::size_t streams_for(const WriterOptions& options, std::size_t most) {
-  constexpr std::uint64_t kLeastUpload = std::uint64_t{32} << 20U;
   if (options.upload_memory == 0) return most;
-  return std::clamp<std::size_t>(options.upload_memory / kLeastUpload, 1, most);
+  return std::clamp<std::size_t>(options.upload_memory / kLeastUploadMemory, 1, most);
 }
 
 // Divides that memory between the streams of the workers.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/kvstore/object/gcs/gcs_client.h>
+#include <cairn/kvstore/upload_memory.h>
 #include <cairn/storage/kvstore.h>
 
 #include <memory>
@@ -9,14 +10,13 @@
 
 namespace cairn::inline v0::object {
 
-// An object of up to this size is stored with one request, a larger one in pieces of this size. One
-// piece is sent while the next one fills, so an appender holds two. The protocol takes the pieces
-// of an object one after another. So a save that fills the link writes several objects at once.
-inline constexpr std::size_t kGcsPiece = std::size_t{16} << 20U;
-
+// An object of up to one piece is stored with one request, a larger one in pieces. One piece is sent
+// while the next one fills, so an appender holds two. The protocol takes the pieces of an object one
+// after another. So a save that fills the link writes several objects at once.
+//
 // `where` names the object in messages; `piece` is a multiple of 256 KiB.
 std::unique_ptr<Appender> make_gcs_appender(std::shared_ptr<const GcsClient> client,
                                             std::string name, std::string where,
-                                            std::size_t piece = kGcsPiece);
+                                            std::size_t piece = kUploadPart);
 
 }  // namespace cairn::inline v0::object

@@ -15,13 +15,12 @@
 
 namespace cairn::inline v0::object {
 
-// Up to one part becomes one PUT at the commit. More becomes a multipart upload with equal parts:
-// one fills while others are sent.
-inline constexpr std::size_t kUploadPart = std::size_t{16} << 20U;
 // Parts in memory unless limit_memory() says otherwise, and at most.
 inline constexpr std::size_t kUsualParts = 5;
 inline constexpr std::size_t kMostPartsHeld = 17;
 
+// Up to one part becomes one PUT at the commit. More becomes a multipart upload with equal parts:
+// one fills while others are sent.
 class S3Upload : public UploadAppender {
  public:
   // `name` is for messages. `part_size`: bytes; S3 wants at least 5 MiB.

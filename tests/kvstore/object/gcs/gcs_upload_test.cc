@@ -82,7 +82,7 @@ TEST_F(GcsUpload, ALargeObjectIsSentInPieces) {
 
 TEST_F(GcsUpload, PiecesOfAStoreHave16MiB) {
   appender_ = make_gcs_store(testing::client_of(fake_))->append("d/x");
-  append(std::string(kGcsPiece, 'x'));
+  append(std::string(kUploadPart, 'x'));
   append("y");
   appender_->commit();
   EXPECT_THAT(fake_->log, ElementsAre("POST resumable d/x", "PUT session bytes 0-16777215/*",
