@@ -106,7 +106,7 @@ std::string make_leaf_folder(const std::string& directory, bool use_ocdbt) {
 
 std::string make_shared_leaf_folder(const std::string& directory, const std::string& id) {
   check_leaf_folder_id(id);
-  (void)local_path(directory);
+  refuse_url(directory);
   std::string folder = join(directory, std::string(kLeafFolder) + id);
   make_directories(folder, Durability::kDeferredSync);
   return folder;

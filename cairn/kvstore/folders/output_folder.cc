@@ -49,4 +49,16 @@ FolderPtr OutputFolder::try_open() const {
   }
 }
 
+void write_each(const OutputFolder& folder, Executor& executor, std::size_t count,
+                const std::function<void(std::size_t)>& write) {
+  if (folder.is_local()) {
+    for (std::size_t i = 0; i < count; ++i) write(i);
+    return;
+  }
+  executor.for_each(count, [&](std::size_t i) {
+    expect_waiting(count);
+    write(i);
+  });
+}
+
 }  // namespace cairn::inline v0

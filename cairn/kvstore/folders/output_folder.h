@@ -2,10 +2,13 @@
 // prefix of a store.
 #pragma once
 
+#include <cairn/base/executor.h>
 #include <cairn/io/tree/folder_handle.h>
 #include <cairn/storage/kvstore.h>
 #include <cairn/storage/store_options.h>
 
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,5 +43,10 @@ class OutputFolder {
   std::string path_;
   StorePtr store_;  // null: a folder of this machine
 };
+
+// Calls write(i) for i in [0, count), each of which writes a small file of the folder that needs no
+// order: one after the other on this machine, at once in a store, where each waits for an answer.
+void write_each(const OutputFolder& folder, Executor& executor, std::size_t count,
+                const std::function<void(std::size_t)>& write);
 
 }  // namespace cairn::inline v0

@@ -121,18 +121,8 @@ void PendingCheckpoint::mark_items() const {
   std::vector<OutputFolder> folders;
   for (const auto& [name, handler] : items_)
     if (!name.empty()) folders.push_back(folder_of(name));
-  const auto mark = [](const OutputFolder& item) {
-    item.write(kCommitFile, commit_text(item.path()));
-  };
-  if (pending_->folder().is_local()) {
-    for (const OutputFolder& item : folders) mark(item);
-    return;
-  }
-  // They need no order, and each waits for an answer.
-  default_executor().for_each(folders.size(), [&](std::size_t i) {
-    expect_waiting(folders.size());
-    mark(folders[i]);
-  });
+  write_each(pending_->folder(), default_executor(), folders.size(),
+             [&](std::size_t i) { folders[i].write(kCommitFile, commit_text(folders[i].path())); });
 }
 
 void PendingCheckpoint::commit(SyncedFiles* synced) {

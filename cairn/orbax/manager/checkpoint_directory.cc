@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -62,30 +63,29 @@ struct CheckpointDirectory::State {
       : given(target), protocol(commit_protocol) {
     if (!is_store_url(target)) {
       const std::string path = local_path(target);
-      directory = std::make_unique<orbax::PendingDirectory>(path, if_exists, Durability::kSynced,
-                                                            protocol, foreign_at(path, foreign));
+      auto local = std::make_unique<orbax::PendingDirectory>(path, if_exists, Durability::kSynced,
+                                                             protocol, foreign_at(path, foreign));
+      directory = local.get();
+      pending = std::move(local);
       return;
     }
     protocol = CommitProtocol::kCommitMarker;
-    upload = std::make_unique<orbax::PendingUpload>(target, if_exists, store, foreign);
-    claim.emplace(upload->target(), upload->folder().files(Durability::kSynced));
+    pending = std::make_unique<orbax::PendingUpload>(target, if_exists, store, foreign);
+    claim.emplace(pending->target(), pending->folder().files(Durability::kSynced));
     // The program writes to the store, too.
-    upload->leave_if_not_committed();
-    upload->remove_if_not_committed();
+    pending->leave_if_not_committed();
+    pending->remove_if_not_committed();
   }
 
-  [[nodiscard]] orbax::PendingPlace& pending() const {
-    return upload ? static_cast<orbax::PendingPlace&>(*upload) : *directory;
-  }
   void write_record(std::string_view item_handlers) const {
-    pending().write_record(orbax::kCheckpointMetadataFile,
-                           orbax::checkpoint_metadata_text(record, item_handlers, custom_metadata));
+    pending->write_record(orbax::kCheckpointMetadataFile,
+                          orbax::checkpoint_metadata_text(record, item_handlers, custom_metadata));
   }
 
   std::string given;  // the target as the caller wrote it, which the commit file names, as in Orbax
-  std::unique_ptr<orbax::PendingDirectory> directory;  // one of these two
-  std::unique_ptr<orbax::PendingUpload> upload;
-  std::optional<OpenClaim> claim;  // for handlers that write to the store
+  std::unique_ptr<orbax::PendingPlace> pending;
+  orbax::PendingDirectory* directory = nullptr;  // `pending`, if that is local
+  std::optional<OpenClaim> claim;                // for handlers that write to the store
   CommitProtocol protocol;
   orbax::CheckpointMetadata record;  // its times
   std::string custom_metadata = "{}";
@@ -98,7 +98,7 @@ CheckpointDirectory::CheckpointDirectory(const std::string& target, IfExists if_
 
 CheckpointDirectory::~CheckpointDirectory() = default;
 
-std::string CheckpointDirectory::path() const { return state_->pending().folder().path(); }
+std::string CheckpointDirectory::path() const { return state_->pending->folder().path(); }
 
 void CheckpointDirectory::restrict_permissions(unsigned mode) {
   if (state_->directory) cairn::restrict_permissions(path(), mode);
@@ -113,7 +113,7 @@ void CheckpointDirectory::record_start(std::string_view custom_metadata) {
 void CheckpointDirectory::commit(const std::function<void()>& write_metadata) {
   const std::function<void()> write = write_metadata ? write_metadata : [] {};
   if (state_->protocol == CommitProtocol::kCommitMarker)
-    return state_->pending().commit(write, nullptr);
+    return state_->pending->commit(write, nullptr);
   write();
   state_->directory->commit();
 }

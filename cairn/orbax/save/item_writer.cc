@@ -362,14 +362,7 @@ class ItemWriting {
       files.emplace_back([this] { folder_.write(kShardingFile, sidecars_.shardings); });
     for (const auto& [file, text] : sidecars_.strings)
       files.emplace_back([this, &file = file, &text = text] { folder_.write(file, text); });
-    if (folder_.is_local()) {
-      for (const auto& write : files) write();
-    } else {
-      executor_.for_each(files.size(), [&](std::size_t i) {
-        expect_waiting(files.size());
-        files[i]();
-      });
-    }
+    write_each(folder_, executor_, files.size(), [&](std::size_t i) { files[i](); });
   }
 
   void write_tree_metadata() {

@@ -115,7 +115,8 @@ struct PickleLimits {
 };
 
 // Parses the pickle at the beginning of `input`; bytes after its STOP are ignored. Throws data_loss
-// with the byte offset for what is no pickle of the protocols 0 to 5. Executes and imports nothing.
+// with the byte offset for anything but a pickle of the protocols 0 to 5. Executes and imports
+// nothing.
 Pickle parse_pickle(Bytes input, const PickleLimits& limits = {});
 
 }  // namespace cairn::inline v0::pickle
