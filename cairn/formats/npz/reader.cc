@@ -7,10 +7,10 @@
 #include <cairn/base/text.h>
 #include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/open_in_tree.h>
-#include <cairn/formats/npz/deflated_bytes.h>
 #include <cairn/formats/npz/npy_header.h>
-#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/formats/zip/deflated_bytes.h>
+#include <cairn/formats/zip/zip_directory.h>
 #include <cairn/io/tree/read_ahead.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/npz.h>

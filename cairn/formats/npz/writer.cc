@@ -4,12 +4,12 @@
 #include <cairn/array/byte_count.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/formats/npz/zip_directory.h>
-#include <cairn/formats/npz/zip_format.h>
 #include <cairn/formats/output/shared_files.h>
 #include <cairn/formats/output/single_output.h>
 #include <cairn/formats/output/write_to_place.h>
 #include <cairn/formats/raw/part_checksums.h>
+#include <cairn/formats/zip/zip_directory.h>
+#include <cairn/formats/zip/zip_format.h>
 #include <cairn/io/byte_target.h>
 #include <cairn/npz.h>
 #include <cairn/tensor_source.h>

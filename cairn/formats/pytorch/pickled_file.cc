@@ -2,7 +2,7 @@
 
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
-#include <cairn/formats/npz/deflated_bytes.h>
+#include <cairn/formats/zip/deflated_bytes.h>
 
 #include <algorithm>
 #include <array>

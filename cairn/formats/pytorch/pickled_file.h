@@ -5,8 +5,8 @@
 //   plain                        one pickle: `.pkl`, `.metadata` of a Distributed Checkpoint
 #pragma once
 
-#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
+#include <cairn/formats/zip/zip_directory.h>
 
 #include <cstdint>
 #include <string>

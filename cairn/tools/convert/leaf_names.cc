@@ -4,7 +4,7 @@
 
 #include <cairn/base/text.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/zip/zip_directory.h>
 #include <cairn/inspect.h>
 #include <cairn/kvstore/file_key.h>
 #include <cairn/orbax/layout/layout.h>

@@ -6,7 +6,7 @@
 #include <cairn/checkpoint.h>
 #include <cairn/formats/detect.h>
 #include <cairn/formats/npz/npy_header.h>
-#include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/zip/zip_directory.h>
 #include <cairn/npz.h>
 #include <cairn/tree.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // deflated_bytes.cc -- keeps decoders that stand where the next read is likely to begin.
-#include <cairn/formats/npz/deflated_bytes.h>
+#include <cairn/formats/zip/deflated_bytes.h>
 
 #include <cairn/base/checksum.h>
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cairn/codec/decompress.h>
-#include <cairn/formats/npz/zip_directory.h>
 #include <cairn/formats/raw/raw_read.h>
+#include <cairn/formats/zip/zip_directory.h>
 
 #include <atomic>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // zip_directory.cc -- parses end records, the central directory and local headers.
-#include <cairn/formats/npz/zip_directory.h>
+#include <cairn/formats/zip/zip_directory.h>
 
 #include <cairn/base/byte_io.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats/npz/zip_format.h>
+#include <cairn/formats/zip/zip_format.h>
 
 #include <fmt/format.h>
 
