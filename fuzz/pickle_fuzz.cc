@@ -1,7 +1,7 @@
 // pickle_fuzz.cc -- parses any bytes as a file with pickles, and prints what it finds. Neither may
 // take more than a bound of memory.
 #include <cairn/error.h>
-#include <cairn/formats/pytorch/pickled_file.h>
+#include <cairn/formats/pytorch/file/pickled_file.h>
 #include <cairn/tools/inspect/pickle_json.h>
 
 #include <algorithm>

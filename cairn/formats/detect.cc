@@ -5,6 +5,7 @@
 #include <cairn/base/byte_io.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/safetensors/header.h>
@@ -46,6 +47,12 @@ bool looks_like_npz(ByteView first) {
   return probe.ok() && probe.value();
 }
 
+// A zip archive or a legacy file of torch.save.
+bool looks_like_pytorch(ByteView first, std::uint64_t file_size) {
+  const auto content = foreign_content(first, file_size);
+  return content && content->kind == ForeignKind::kPytorch;
+}
+
 bool is_index(const File& file) {
   const auto probe = try_look(file.is_local(), [&] {
     const Json root = parse_json(as_text(read_text(file, kMaxIndexBytes)));
@@ -60,6 +67,7 @@ std::optional<Format> format_of_content(const File& file, ByteView first, std::u
   if (looks_like_json_object(first) && is_index(file)) return Format::kSafetensors;
   if (as_text(first).starts_with(kNpyMagic)) return Format::kNpy;
   if (looks_like_npz(first)) return Format::kNpz;
+  if (looks_like_pytorch(first, size)) return Format::kPytorch;
   if (looks_like_msgpack(first, size)) return Format::kMsgpack;
   return std::nullopt;
 }
@@ -72,7 +80,9 @@ std::optional<Format> format_of_name(std::string_view path) {
       {".safetensors.index.json", Format::kSafetensors},
       {".npy", Format::kNpy},
       {".npz", Format::kNpz},
-      {".msgpack", Format::kMsgpack}};
+      {".msgpack", Format::kMsgpack},
+      {".pt", Format::kPytorch},
+      {".pth", Format::kPytorch}};
   for (const auto& [ending, format] : kEndings)
     if (path.ends_with(ending)) return format;
   return std::nullopt;
@@ -92,6 +102,8 @@ std::string_view format_name(Format format) {
       return "npy";
     case Format::kTensorflow:
       return "tensorflow";
+    case Format::kPytorch:
+      return "pytorch";
   }
   return "unknown";
 }

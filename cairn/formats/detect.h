@@ -11,7 +11,15 @@
 namespace cairn::inline v0 {
 
 // A format that cairn::open recognises.
-enum class Format : std::uint8_t { kOrbax, kSafetensors, kMsgpack, kNpz, kNpy, kTensorflow };
+enum class Format : std::uint8_t {
+  kOrbax,
+  kSafetensors,
+  kMsgpack,
+  kNpz,
+  kNpy,
+  kTensorflow,
+  kPytorch
+};
 // The name for messages.
 std::string_view format_name(Format format);
 // Detects the format from the first bytes, and where these are of no format from the path: opening

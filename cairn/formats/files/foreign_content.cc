@@ -21,8 +21,7 @@ constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
 constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf"sv;
 constexpr std::string_view kSpace = " \t\r\n\f\v"sv;
 
-constexpr std::string_view kSaveFromPytorch =
-    "load it with torch.load and save its tensors with safetensors.torch.save_file";
+constexpr std::string_view kOpenAsPytorch = "cairn::open reads it";
 constexpr std::string_view kSaveFromKeras =
     "load it with Keras or h5py and save its arrays with numpy.savez";
 constexpr std::string_view kDownloadAgain =
@@ -41,8 +40,8 @@ constexpr Magic kMagic[] = {
      "the mark of a save that is in progress, or was interrupted",
      "if nobody saves there, save again and allow replacing it with --force (if_exists)"},
     // PyTorch's number 0x1950a86a20f9469cfc6c as a pickle of protocol 2
-    {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, ForeignKind::kProgram,
-     "a PyTorch checkpoint (legacy format)", kSaveFromPytorch},
+    {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, ForeignKind::kPytorch,
+     "a PyTorch checkpoint (legacy format)", kOpenAsPytorch},
     {0, "GGUF"sv, ForeignKind::kProgram, "a GGUF model",
      "convert it with the gguf package of llama.cpp"},
     {0, "ggml"sv, ForeignKind::kProgram, "a GGML model", "convert it with llama.cpp"},
@@ -87,7 +86,7 @@ std::optional<ForeignContent> zip_content(ByteView first) {
   // torch.save writes <name>/data.pkl first; torch.jit.save <name>/constants.pkl or a code file.
   if (name.ends_with("/data.pkl") || name.ends_with("/constants.pkl") ||
       name.ends_with("/version") || name.ends_with("/.format_version"))
-    return make_content(ForeignKind::kProgram, "a PyTorch checkpoint", kSaveFromPytorch);
+    return make_content(ForeignKind::kPytorch, "a PyTorch checkpoint", kOpenAsPytorch);
   if (name == "metadata.json" || name == "config.json" || name == "model.weights.h5")
     return make_content(ForeignKind::kProgram, "a Keras model", kSaveFromKeras);
   if (name.empty() || name.ends_with(".npy")) return std::nullopt;
@@ -179,7 +178,8 @@ std::optional<ForeignContent> text_content(std::string_view text) {
 std::string ForeignContent::message() const {
   if (what.empty()) return advice;
   const std::string_view middle =
-      kind == ForeignKind::kProgram ? ", which Cairn does not read yet"
+      kind == ForeignKind::kProgram   ? ", which Cairn does not read yet"
+      : kind == ForeignKind::kPytorch ? ", not a file of this format"
       : kind == ForeignKind::kUnfinished || code() == Code::kUnimplemented ? ""
                                                                            : ", not a checkpoint";
   return fmt::format("is {}{}; {}", what, middle, advice);

@@ -17,6 +17,7 @@ namespace cairn::inline v0 {
 
 enum class ForeignKind : std::uint8_t {
   kProgram,     // a file of another program, whole as far as is known
+  kPytorch,     // a file of torch.save or torch.jit.save, which cairn::open reads
   kArchive,     // an archive or a compressed file, which may hold a checkpoint
   kZip,         // a zip archive whose first member is not an array
   kJson,        // JSON text
@@ -38,6 +39,7 @@ struct ForeignContent {
   // Code of an error about a file whose name says that it is a checkpoint.
   [[nodiscard]] Code code() const {
     if (kind == ForeignKind::kUnfinished) return Code::kFailedPrecondition;
+    if (kind == ForeignKind::kPytorch) return Code::kInvalidArgument;
     return kind == ForeignKind::kJson || kind == ForeignKind::kDownload ? Code::kDataLoss
                                                                         : Code::kUnimplemented;
   }

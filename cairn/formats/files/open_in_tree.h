@@ -18,6 +18,8 @@ std::unique_ptr<Checkpoint> open_npy(const FileTree& tree, const std::string& pa
                                      const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string& path,
                                          const OpenOptions& options);
+std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string& path,
+                                         const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 bool is_tensorflow(const FileTree& tree, const std::string& path);

@@ -18,6 +18,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <numeric>
 #include <optional>
 
 namespace cairn::inline v0 {
@@ -74,7 +76,9 @@ void describe(const NpyHeader& header, std::uint64_t size, RawLeaf& leaf) {
   // With at most one extent other than 1, the two orders are the same.
   const auto extents = std::count_if(header.shape.begin(), header.shape.end(),
                                      [](std::int64_t n) { return n != 1; });
-  leaf.array.fortran = header.fortran_order && extents > 1;
+  if (!header.fortran_order || extents <= 1) return;
+  leaf.array.axes.resize(header.shape.size());
+  std::iota(leaf.array.axes.rbegin(), leaf.array.axes.rend(), std::uint8_t{0});
 }
 
 // A member that cannot be described becomes a leaf with an error, so that the others can be read.

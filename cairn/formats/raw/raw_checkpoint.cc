@@ -5,6 +5,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
 #include <cairn/base/time_text.h>
+#include <cairn/formats/raw/signs.h>
 #include <cairn/formats/raw/spare_bits.h>
 #include <cairn/tree/leaf_value.h>
 
@@ -26,14 +27,16 @@ struct Part {
   MutableArrayView out;
 };
 
-// An array stored with its first dimension changing fastest is a C-order array with all dimensions
-// reversed.
-Part transposed(const Shape& shape, const Box& box, const MutableArrayView& out) {
+// The part with its dimensions in the order in which they are stored.
+Part transposed(std::span<const std::uint8_t> axes, const Shape& shape, const Box& box,
+                const MutableArrayView& out) {
   Part part{shape, box, out};
-  for (auto* values : {&part.shape, &part.box.shape, &part.out.shape})
-    std::reverse(values->begin(), values->end());
-  for (auto* values : {&part.box.origin, &part.out.strides})
-    std::reverse(values->begin(), values->end());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    part.shape[i] = shape[axes[i]];
+    part.box.origin[i] = box.origin[axes[i]];
+    part.box.shape[i] = part.out.shape[i] = box.shape[axes[i]];
+    part.out.strides[i] = out.strides[axes[i]];
+  }
   return part;
 }
 
@@ -166,13 +169,21 @@ class RawCheckpoint::Reading {
   void run(const ProgressFn& progress) {
     std::sort(in_part_.begin(), in_part_.end());
     in_part_.erase(std::unique(in_part_.begin(), in_part_.end()), in_part_.end());
+    // Each once, although several arrays show them.
+    std::ranges::sort(shared_, {}, &shared_bytes);
+    const auto twice = [](auto* a, auto* b) { return shared_bytes(a) == shared_bytes(b); };
+    shared_.erase(std::unique(shared_.begin(), shared_.end(), twice), shared_.end());
     Executor& executor = c_.executor();
     executor.for_each(in_part_.size(), [&](std::size_t i) { c_.check_whole(*in_part_[i]); });
+    executor.for_each(shared_.size(), [&](std::size_t i) { c_.check_whole(*shared_[i]); });
     read_raw({.files = &c_.files_, .executor = &executor, .memory = c_.memory_}, reads_, progress);
     executor.for_each(unfinished_.size(), [&](std::size_t i) { finish(unfinished_[i]); });
   }
 
  private:
+  static const CommonBytes* shared_bytes(const RawSlice* slice) {
+    return slice->array.within.get();
+  }
   // A part that needs more work after it was read.
   struct Unfinished {
     const RawSlice* slice;
@@ -208,17 +219,20 @@ class RawCheckpoint::Reading {
                                                 .shape = shape,
                                                 .box = &box,
                                                 .out = &out});
-    if (array.fortran) {
-      const Part& part = parts_.emplace_back(transposed(shape, box, out));
+    if (!array.axes.empty()) {
+      const Part& part = parts_.emplace_back(transposed(array.axes, shape, box, out));
       read.shape = part.shape;
       read.box = &part.box;
       read.out = &part.out;
     }
     const bool whole = box.shape == shape;
-    if (!whole && !box.empty()) in_part_.push_back(&slice);
+    if (array.within)
+      shared_.push_back(&slice);
+    else if (!whole && !box.empty())
+      in_part_.push_back(&slice);
     if (whole && array.checksum && !c_.checksum_ok(slice))
       read.sums = &sums_.emplace_back(*array.checksum->kind);
-    if (read.sums != nullptr || array.big_endian || array.spare_bits || array.stream)
+    if (read.sums != nullptr || array.has_changed_elements() || array.stream)
       unfinished_.push_back({&slice, &out, read.sums});
   }
 
@@ -232,6 +246,8 @@ class RawCheckpoint::Reading {
                    [&] { array.stream->read(c_.files_, 0, {}); });
     if (array.big_endian) swap_bytes(*part.out);
     if (array.spare_bits) clear_spare_bits(*part.out);
+    if (array.negated) negate(*part.out);
+    if (array.conjugated) conjugate(*part.out);
   }
 
   const RawCheckpoint& c_;
@@ -240,6 +256,7 @@ class RawCheckpoint::Reading {
   std::deque<PartChecksums> sums_;
   std::vector<Unfinished> unfinished_;
   std::vector<const RawSlice*> in_part_;
+  std::vector<const RawSlice*> shared_;  // show a part of bytes that are checked first
 };
 
 void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
@@ -252,6 +269,7 @@ void RawCheckpoint::check_whole(const RawSlice& slice) const {
   const RawArray& array = slice.array;
   with_context([&] { return where(slice); },
                [&] {
+                 if (array.within) return check_common(executor(), files_, *array.within, memory_);
                  if (array.stream) array.stream->check_whole(files_);
                  if (!array.checksum || checksum_ok(slice)) return;
                  check_checksum(array, checksum_of(executor(), files_, array, memory_));
@@ -296,9 +314,7 @@ std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
   const RawSlice* slice = whole_slice(index);
   if (slice == nullptr || !info.is_array() || !info.error.empty()) return std::nullopt;
   const RawArray& array = slice->array;
-  if (array.packed || array.fortran || array.big_endian || array.spare_bits ||
-      array.runs.size() != 1)
-    return std::nullopt;
+  if (!array.is_as_in_memory() || array.runs.size() != 1) return std::nullopt;
   auto view = maps_.view(info, array.runs.front());
   if (!view) return view;
   while_current([&] { check_whole(*slice); });

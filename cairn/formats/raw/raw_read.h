@@ -10,11 +10,13 @@
 #include <cairn/io/file.h>
 #include <cairn/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -54,6 +56,8 @@ struct RawChecksum {
   std::uint32_t whole = 0;   // the expected checksum of the whole run; not masked
 };
 
+class CommonBytes;
+
 // Where an array's bytes are: in runs, one after another; or in a stream; or here, in `own`.
 struct RawArray {
   std::vector<RawRun> runs;
@@ -61,13 +65,18 @@ struct RawArray {
   // values that no file holds as they are in memory; `runs` is then empty
   Bytes own;
   bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
-  // stored with the first dimension changing fastest; the reader must ask for the transposed array
-  bool fortran = false;
+  // If set, dimension i of the stored array is dimension axes[i] of this one: the reader must ask
+  // for the transposed array. Fortran order has them reversed.
+  std::vector<std::uint8_t> axes;
   // the elements are stored in the other byte order; the reader must reverse their bytes
   bool big_endian = false;
   // the elements have less than 8 bits, one in each byte; the reader must clear the other bits
   bool spare_bits = false;
+  bool negated = false;                 // the reader must change the signs
+  bool conjugated = false;              // the reader must change the signs of imaginary parts
   std::optional<RawChecksum> checksum;  // of the runs; a stream checks itself
+  // If set, the array shows a part of these bytes, and other arrays others: they are checked once.
+  std::shared_ptr<const CommonBytes> within;
 
   // Returns the number of bytes in the runs or in the stream.
   [[nodiscard]] std::uint64_t stored_bytes() const {
@@ -76,6 +85,28 @@ struct RawArray {
     for (const RawRun& run : runs) sum += run.length;
     return sum;
   }
+  // Whether the elements in memory are the stored bytes, in order.
+  [[nodiscard]] bool is_as_in_memory() const {
+    return !packed && axes.empty() && !has_changed_elements();
+  }
+  // Whether the reader must change elements after it has read them.
+  [[nodiscard]] bool has_changed_elements() const {
+    return big_endian || spare_bits || negated || conjugated;
+  }
+};
+
+// Bytes that several arrays show, whole or in part: a storage of PyTorch.
+class CommonBytes {
+ public:
+  explicit CommonBytes(RawArray all) : all_(std::move(all)) {}
+  [[nodiscard]] const RawArray& all() const { return all_; }
+  // Whether they were read and are as their checksum says. Any thread may set it.
+  [[nodiscard]] bool checked() const { return checked_; }
+  void set_checked() const { checked_ = true; }
+
+ private:
+  RawArray all_;  // without `within`
+  mutable std::atomic<bool> checked_{false};
 };
 
 // The bytes of a tensor, or of a box of it.

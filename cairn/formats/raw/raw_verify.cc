@@ -12,6 +12,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -45,7 +47,13 @@ struct Piece {
 class Check {
  public:
   Check(const RawContents& contents, WorkShare share, const ProgressFn& progress)
-      : c_(contents), share_(share), progress_(progress), scratch_(kPiece, contents.memory) {}
+      : c_(contents), share_(share), progress_(progress), scratch_(kPiece, contents.memory) {
+    std::unordered_set<const CommonBytes*> seen;
+    for (std::size_t i = 0; i < c_.slices.size(); ++i)
+      if (const auto& within = c_.slices[i].array.within;
+          within && seen.insert(within.get()).second)
+        readers_.insert(i);
+  }
 
   VerifyPart run() {
     if (share_.index == 0) {
@@ -56,8 +64,8 @@ class Check {
     failed_.resize(pieces_.size());
     crcs_.resize(pieces_.size());
     c_.executor.for_each(pieces_.size(), [&](std::size_t p) { read_piece(p); });
-    c_.executor.for_each(streams_.size(),
-                         [&](std::size_t s) { read_stream(part_.arrays[streams_[s]]); });
+    c_.executor.for_each(whole_.size(),
+                         [&](std::size_t s) { read_whole(part_.arrays[whole_[s]]); });
     add_pieces();
     return std::move(part_);
   }
@@ -70,7 +78,13 @@ class Check {
     for (std::size_t i = 0; i < c_.slices.size(); ++i) add(i, line);
   }
   [[nodiscard]] std::uint64_t weight_of(std::size_t i) const {
-    return WorkPartition::weight(c_.slices[i].array.stored_bytes());
+    return WorkPartition::weight(bytes_of(i));
+  }
+  // The bytes that are read for a slice. Of several that show the same bytes, the first reads them.
+  [[nodiscard]] std::uint64_t bytes_of(std::size_t i) const {
+    const RawArray& array = c_.slices[i].array;
+    if (!array.within) return array.stored_bytes();
+    return readers_.contains(i) ? array.within->all().stored_bytes() : 0;
   }
 
   // Adds the pieces of a slice that belong to this share. Piece 0 stands for the array itself: the
@@ -79,17 +93,18 @@ class Check {
     const TensorInfo& info = c_.tensor(i);
     const RawArray& array = c_.slices[i].array;
     std::uint64_t pieces = 1;
-    if (info.is_described() && !array.stream)
+    const bool in_pieces = info.is_described() && !array.stream && !array.within;
+    if (in_pieces)
       for (const RawRun& run : array.runs) pieces += (run.length + kPiece - 1) / kPiece;
     const auto mine = line.next(weight_of(i), pieces);
     if (mine.empty()) return;
     CheckedArray& checked = part_.arrays.emplace_back();
     checked.tensor = i;
     if (mine.begin == 0) add_whole(i, checked);
-    if (!info.is_described()) return;
+    if (!in_pieces) return;
     std::uint64_t number = 1;
     for (const RawRun& run : array.runs) {
-      for (std::uint64_t at = 0; !array.stream && at < run.length; at += kPiece, ++number) {
+      for (std::uint64_t at = 0; at < run.length; at += kPiece, ++number) {
         if (number < mine.begin || number >= mine.end) continue;
         pieces_.push_back({i, {run.file, run.offset + at, std::min(kPiece, run.length - at)}});
         total_ += pieces_.back().run.length;
@@ -104,14 +119,15 @@ class Check {
       checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
       return;
     }
-    const bool covered = array.checksum || array.stream;
+    const RawArray& all = array.within ? array.within->all() : array;
+    const bool covered = all.checksum || all.stream;
     if (!covered && info.error_code == Code::kUnimplemented && !info.error.empty())
       checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
     checked.unprotected = info.is_array() && !covered;
     checked.chunks = array.runs.size() + (array.stream ? 1 : 0);
-    if (!array.stream) return;
-    streams_.push_back(part_.arrays.size() - 1);
-    total_ += array.stream->size();
+    if (array.within ? !readers_.contains(i) : !array.stream) return;
+    whole_.push_back(part_.arrays.size() - 1);
+    total_ += bytes_of(i);
   }
 
   void read_piece(std::size_t p) {
@@ -129,18 +145,15 @@ class Check {
     report_progress(piece.run.length);
   }
 
-  void read_stream(CheckedArray& checked) {
-    const SequentialBytes& stream = *c_.slices[checked.tensor].array.stream;
-    const std::uint64_t nbytes = stream.size();
-    Bytes scratch(std::min(kStreamPiece, nbytes));
+  // A stream, or bytes that several slices show.
+  void read_whole(CheckedArray& checked) {
+    const RawArray& array = c_.slices[checked.tensor].array;
+    const std::uint64_t nbytes = bytes_of(checked.tensor);
     const auto result = try_call([&] {
-      std::uint64_t at = 0;
-      do {
-        const auto piece =
-            MutableByteView(scratch).first(std::min<std::uint64_t>(scratch.size(), nbytes - at));
-        stream.read(c_.files, at, piece);
-        at += piece.size();
-      } while (at < nbytes);
+      if (array.within)
+        check_common_bytes(*array.within);
+      else
+        read_stream(*array.stream);
       return true;
     });
     throw_if_unavailable(result);
@@ -150,6 +163,26 @@ class Check {
       checked.findings.push_back(
           finding_of(c_, checked.tensor, 0, result.error().code(), result.error().message()));
     report_progress(nbytes);
+  }
+
+  // Verification reads all bytes, whether they were checked before or have no checksum.
+  void check_common_bytes(const CommonBytes& shared) const {
+    const RawArray& all = shared.all();
+    if (all.stream) return read_stream(*all.stream);
+    const std::uint32_t sum = checksum_of(c_.executor, c_.files, all, c_.memory);
+    if (all.checksum) check_checksum(all, sum);
+  }
+
+  void read_stream(const SequentialBytes& stream) const {
+    const std::uint64_t nbytes = stream.size();
+    Bytes scratch(std::min(kStreamPiece, nbytes));
+    std::uint64_t at = 0;
+    do {
+      const auto piece =
+          MutableByteView(scratch).first(std::min<std::uint64_t>(scratch.size(), nbytes - at));
+      stream.read(c_.files, at, piece);
+      at += piece.size();
+    } while (at < nbytes);
   }
 
   void report_progress(std::uint64_t nbytes) {
@@ -186,9 +219,11 @@ class Check {
   std::vector<Piece> pieces_;  // by slice, then in order
   // parallel to pieces_: the error, if it could not be read
   std::vector<std::optional<Error>> failed_;
-  std::vector<std::uint32_t> crcs_;   // parallel to pieces_, for arrays with a checksum
-  std::vector<std::size_t> streams_;  // indices into part_.arrays
-  std::mutex mutex_;                  // guards done_
+  std::vector<std::uint32_t> crcs_;  // parallel to pieces_, for arrays with a checksum
+  std::vector<std::size_t> whole_;   // indices into part_.arrays: streams and shared bytes
+  // Slices that are the first to show some shared bytes.
+  std::unordered_set<std::size_t> readers_;
+  std::mutex mutex_;  // guards done_
   std::uint64_t total_ = 0;
   std::uint64_t done_ = 0;
 };
@@ -197,7 +232,7 @@ class Check {
 
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array,
                           std::uint64_t memory) {
-  const ChecksumKind& kind = *array.checksum->kind;
+  const ChecksumKind& kind = array.checksum ? *array.checksum->kind : kCrc32;
   const std::uint64_t size = array.stored_bytes();
   std::vector<std::uint32_t> pieces((size + kPiece - 1) / kPiece);
   const auto length = [&](std::size_t i) { return std::min(kPiece, size - i * kPiece); };
@@ -223,6 +258,15 @@ void check_checksum(const RawArray& array, std::uint32_t of_array) {
                             checksum.kind->name, whole, checksum.whole));
 }
 
+void check_common(Executor& executor, const std::vector<File>& files, const CommonBytes& shared,
+                  std::uint64_t memory) {
+  const RawArray& all = shared.all();
+  if (shared.checked()) return;
+  if (all.stream) all.stream->check_whole(files);
+  if (all.checksum) check_checksum(all, checksum_of(executor, files, all, memory));
+  shared.set_checked();
+}
+
 VerifyPart verify_raw(const RawContents& contents, WorkShare share, const ProgressFn& progress) {
   return Check(contents, share, progress).run();
 }
@@ -240,8 +284,16 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
       if (const auto& checksum = contents.slices[from.tensor].array.checksum)
         array.crc = checksum->kind->combine(array.crc, from.crc, from.crc_bytes);
     }
+  std::unordered_map<const CommonBytes*, std::size_t> first_of;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     CheckedArray& array = arrays[i];
+    // What the first array found in shared bytes concerns the others that show them.
+    if (const auto& within = contents.slices[i].array.within)
+      if (const auto [first, is_first] = first_of.emplace(within.get(), i); !is_first)
+        for (Finding finding : arrays[first->second].findings) {
+          finding.tensor = contents.tensor(i).name;
+          array.findings.push_back(std::move(finding));
+        }
     if (contents.slices[i].array.checksum && array.findings.empty()) {  // all pieces were read
       const auto result = try_call([&] {
         check_checksum(contents.slices[i].array, array.crc);
@@ -252,7 +304,7 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
         array.findings.push_back(finding_of(contents, i, runs.empty() ? 0 : runs.front().offset,
                                             result.error().code(), result.error().message()));
     }
-    std::move(array.findings.begin(), array.findings.end(), std::back_inserter(report.findings));
+    std::ranges::copy(array.findings, std::back_inserter(report.findings));
     report.chunks += array.chunks;
     report.bytes += array.bytes;
     if (array.unprotected) report.unprotected.push_back(contents.tensor(i).name);

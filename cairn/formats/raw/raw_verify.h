@@ -11,14 +11,19 @@
 
 namespace cairn::inline v0 {
 
-// Computes the checksum of an array's runs as they are in its files, with several threads. The
-// array must have a checksum. Uses at most `memory` bytes, but at least one piece of 8 MiB.
+// Computes the checksum of an array's runs as they are in its files, with several threads: the one
+// that the array has, or CRC-32. Uses at most `memory` bytes, but at least one piece of 8 MiB.
 std::uint32_t checksum_of(Executor& executor, const std::vector<File>& files, const RawArray& array,
                           std::uint64_t memory);
 
 // Throws data_loss unless `of_array`, the computed checksum of the array's bytes, matches the
 // stored one.
 void check_checksum(const RawArray& array, std::uint32_t of_array);
+
+// Reads the bytes and throws data_loss unless their checksum matches; does nothing if that was done
+// before, or if they have no checksum.
+void check_common(Executor& executor, const std::vector<File>& files, const CommonBytes& shared,
+                  std::uint64_t memory);
 
 // The slices to verify, their tensors and their files. Borrows all of them. In the parts and in
 // between, CheckedArray::tensor is the index of a slice.

@@ -6,7 +6,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/json/json.h>
 #include <cairn/formats/files/open_in_tree.h>
-#include <cairn/formats/pytorch/pickled_file.h>
+#include <cairn/formats/pytorch/file/pickled_file.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/io/file.h>

@@ -41,7 +41,8 @@ namespace {
                   "_METADATA, manifest.ocdbt, "
                   "_CHECKPOINT_METADATA or step directories), the prefix of a TensorFlow "
                   "checkpoint or its folder, a .safetensors file or its "
-                  ".index.json, an .npz or .npy file, or a flax msgpack file or folder of "
+                  ".index.json, an .npz or .npy file, a .pt file of PyTorch, or a flax msgpack "
+                  "file or folder of "
                   "checkpoint_<step> files");
 }
 
@@ -98,6 +99,8 @@ std::unique_ptr<Checkpoint> open_as(const FileTree& tree, const std::string& pat
       return open_npy(tree, path, options);
     case Format::kTensorflow:
       return open_tensorflow(tree, path, options);
+    case Format::kPytorch:
+      return open_pytorch(tree, path, options);
     case Format::kOrbax:
       break;
   }

@@ -32,6 +32,16 @@ struct PickledFile {
 bool looks_like_pickle(ByteView first);
 bool looks_like_zip(ByteView first);
 
+// Whether a file that begins with these bytes is one of torch.save before PyTorch 1.6.
+bool looks_like_legacy(ByteView first);
+inline constexpr std::size_t kLegacyProbe = 15;  // bytes that looks_like_legacy() needs
+
+// The content of a member, compared with its checksum. PyTorch can be told to store none: 0. Locates
+// the member. Throws data_loss if it has more than 1 GiB.
+Bytes member_content(ZipMember& member, const ReadAtFn& read);
+// The pickle that begins at byte `begin` of a file of `size` bytes.
+pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read);
+
 // Reads the pickles of a file of `size` bytes. Throws data_loss for a damaged archive, a checksum
 // that does not match and damaged pickles, invalid_argument for an archive without a pickle.
 PickledFile read_pickles(std::uint64_t size, const ReadAtFn& read);

@@ -1,4 +1,4 @@
-#include <cairn/formats/pytorch/pickled_file.h>
+#include <cairn/formats/pytorch/file/pickled_file.h>
 
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
@@ -15,16 +15,20 @@ constexpr std::uint64_t kFirstRead = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMostOfPickle = std::uint64_t{1} << 30U;  // bytes
 constexpr std::size_t kLegacyPickles = 5;
 // PROTO 2, LONG1 of ten bytes with the magic number, STOP.
-constexpr std::array<unsigned char, 15> kLegacyBeginning = {
+constexpr std::array<unsigned char, kLegacyProbe> kLegacyBeginning = {
     0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
 
-bool is_legacy(ByteView first) {
+bool ends_as_pickle(std::string_view name) { return name.ends_with(".pkl"); }
+
+}  // namespace
+
+bool looks_like_legacy(ByteView first) {
   return first.size() >= kLegacyBeginning.size() &&
          std::ranges::equal(first.first(kLegacyBeginning.size()),
                             std::as_bytes(std::span(kLegacyBeginning)));
 }
 
-// The pickle that begins at `begin`. Its length is not stored, so reads more until it ends.
+// Its length is not stored, so reads more until it ends.
 pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read) {
   for (std::uint64_t length = kFirstRead;; length *= 4) {
     const std::uint64_t left = std::min(size - begin, kMostOfPickle);
@@ -39,10 +43,7 @@ pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn
   }
 }
 
-bool ends_as_pickle(std::string_view name) { return name.ends_with(".pkl"); }
-
-// The content of a member, compared with its checksum. PyTorch can be told to store none: 0.
-Bytes content_of(ZipMember& member, const ReadAtFn& read) {
+Bytes member_content(ZipMember& member, const ReadAtFn& read) {
   if (member.size > kMostOfPickle) data_loss("it has " + std::to_string(member.size) + " bytes");
   locate_zip_member(member, read);
   if (member.method == ZipMember::kDeflated) {
@@ -66,11 +67,13 @@ Bytes content_of(ZipMember& member, const ReadAtFn& read) {
   return content;
 }
 
+namespace {
+
 PickledFile read_zip(std::uint64_t size, const ReadAtFn& read) {
   PickledFile file{.form = PickledForm::kZip, .pickles = {}};
   for (ZipMember& member : read_zip_directory(size, read)) {
     if (!ends_as_pickle(member.name)) continue;
-    const auto parse = [&] { return pickle::parse_pickle(content_of(member, read)); };
+    const auto parse = [&] { return pickle::parse_pickle(member_content(member, read)); };
     pickle::Pickle found = with_context([&] { return member.name; }, parse);
     file.pickles.push_back(
         {.member = member.name, .has_checksum = member.crc != 0, .pickle = std::move(found)});
@@ -93,7 +96,7 @@ PickledFile read_pickles(std::uint64_t size, const ReadAtFn& read) {
   Bytes first(std::min<std::uint64_t>(size, kLegacyBeginning.size()));
   read(0, first);
   if (looks_like_zip(first)) return read_zip(size, read);
-  const bool legacy = is_legacy(first);
+  const bool legacy = looks_like_legacy(first);
   PickledFile file{.form = legacy ? PickledForm::kLegacy : PickledForm::kPlain, .pickles = {}};
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < (legacy ? kLegacyPickles : 1); ++i) {

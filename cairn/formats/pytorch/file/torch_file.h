@@ -1,0 +1,32 @@
+// torch_file.h -- a file of torch.save: its pickle, and where its storages are.
+//
+//   zip      <top>/data.pkl, <top>/byteorder, <top>/data/KEY for each storage
+//   legacy   a magic number, a version, facts about the machine, the object, the keys: five
+//            pickles; then for each key the number of elements (8 bytes) and the elements
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/formats/pytorch/pickle/pickle.h>
+#include <cairn/formats/raw/raw_read.h>
+#include <cairn/io/file.h>
+
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline v0 {
+
+struct TorchFile {
+  const char* layout = "";  // in words
+  pickle::Pickle pickle;    // the object that was saved
+  bool big_endian = false;
+  std::unordered_map<std::string, RawArray> storages;  // by key; runs are in file 0
+  // (subject, text) pairs that tell these values from others
+  std::vector<std::pair<std::string, std::string>> revision;
+};
+
+// Throws data_loss for a damaged file, invalid_argument for a zip archive of another program.
+TorchFile read_torch_file(const File& file, Executor& executor);
+
+}  // namespace cairn::inline v0

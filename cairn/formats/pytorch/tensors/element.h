@@ -1,0 +1,28 @@
+// element.h -- the element types of PyTorch.
+#pragma once
+
+#include <cairn/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace cairn::inline v0 {
+
+// One element type, as a storage holds it.
+struct TorchElement {
+  std::string_view name;         // PyTorch's name without "torch.": "float32", "qint8"
+  DType dtype = DType::kOpaque;  // kOpaque if Cairn has no such type
+  std::size_t size = 0;          // bytes of an element; of quint4x2 the bytes of two
+  bool packed = false;           // two elements a byte, the first one in the low bits
+};
+
+// The type of "torch.float32"; nullopt for anything that is not an element type.
+std::optional<TorchElement> element_of_dtype(std::string_view global);
+// The type of the elements of "torch.FloatStorage" or "torch.cuda.FloatStorage". nullopt for any
+// other name, and for storages without a type.
+std::optional<TorchElement> element_of_storage(std::string_view global);
+// Whether this is the class of storages without a type, whose size is in bytes.
+bool is_untyped_storage(std::string_view global);
+
+}  // namespace cairn::inline v0

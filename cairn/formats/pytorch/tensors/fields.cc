@@ -1,0 +1,131 @@
+#include <cairn/formats/pytorch/tensors/fields.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/base/utf8.h>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace cairn::inline v0 {
+
+using pickle::Kind;
+using pickle::Part;
+using pickle::Pickle;
+using pickle::Value;
+
+namespace {
+
+constexpr std::size_t kMostDimensions = 1024;
+
+// The tuple or list behind torch.Size((2, 3)).
+Value sequence_behind(const Pickle& p, Value value) {
+  if (p.kind(value) != Kind::kCall || !p.is_global(p.part(value, Part::kCallee), "torch.Size"))
+    return value;
+  const Value arguments = p.part(value, Part::kArguments);
+  return p.kind(arguments) == Kind::kTuple && p.items(arguments).size() == 1 ? p.items(arguments)[0]
+                                                                             : arguments;
+}
+
+}  // namespace
+
+std::uint64_t count_field(const Pickle& p, Value value) {
+  if (p.kind(value) == Kind::kInt && p.integer(value) >= 0)
+    return static_cast<std::uint64_t>(p.integer(value));
+  data_loss("a size or an offset of a tensor is not an integer from 0 to 2^63 - 1");
+}
+
+Shape extents_field(const Pickle& p, Value value) {
+  const Value sequence = sequence_behind(p, value);
+  const Kind kind = p.kind(sequence);
+  if (kind != Kind::kTuple && kind != Kind::kList)
+    data_loss("the shape of a tensor is neither a tuple nor a list");
+  const auto items = p.items(sequence);
+  if (items.size() > kMostDimensions)
+    data_loss(fmt::format("a tensor has {} dimensions", items.size()));
+  Shape extents;
+  extents.reserve(items.size());
+  for (const Value item : items) extents.push_back(static_cast<std::int64_t>(count_field(p, item)));
+  return extents;
+}
+
+double real_field(const Pickle& p, Value value) {
+  if (p.kind(value) == Kind::kFloat) return p.real(value);
+  if (p.kind(value) == Kind::kInt) return static_cast<double>(p.integer(value));
+  data_loss("an argument is not a number");
+}
+
+bool is_text(const Pickle& p, Value value) {
+  return p.kind(value) == Kind::kText || p.kind(value) == Kind::kByteString;
+}
+
+std::string text_field(const Pickle& p, Value value) {
+  if (is_text(p, value)) return std::string(p.text(value));
+  data_loss("an argument is not a text");
+}
+
+StorageName storage_field(const Pickle& p, Value value) {
+  if (p.kind(value) != Kind::kPersistent) data_loss("a tensor has no storage");
+  const Value id = p.items(value)[0];
+  if (p.kind(id) != Kind::kTuple || p.items(id).size() < 5)
+    data_loss("a persistent id is not the tuple of a storage");
+  const auto items = p.items(id);
+  if (!is_text(p, items[0]) || p.text(items[0]) != "storage")
+    data_loss("a persistent id is not that of a storage");
+  const std::string type = global_text(p, items[1]);
+  StorageName storage{.key = text_field(p, items[2]),
+                      .element = element_of_storage(type),
+                      .count = count_field(p, items[4])};
+  if (!storage.element && !is_untyped_storage(type))
+    throw Error(Code::kUnimplemented, type + " is not a storage that Cairn knows");
+  // (key of the view, offset, count), in files of PyTorch before 1.6
+  if (items.size() > 5 && p.kind(items[5]) == Kind::kTuple && p.items(items[5]).size() == 3)
+    storage.first = count_field(p, p.items(items[5])[1]);
+  return storage;
+}
+
+std::string layout_text(const Pickle& p, Value value) {
+  if (p.kind(value) != Kind::kCall ||
+      !p.is_global(p.part(value, Part::kCallee), "torch.serialization._get_layout"))
+    return "";
+  const Value arguments = p.part(value, Part::kArguments);
+  if (p.kind(arguments) != Kind::kTuple || p.items(arguments).empty()) return "";
+  const Value name = p.items(arguments)[0];
+  return is_text(p, name) ? std::string(p.text(name)) : "";
+}
+
+std::optional<Value> find_member(const Pickle& p, Value dict, std::string_view key) {
+  if (p.kind(dict) == Kind::kCall || p.kind(dict) == Kind::kObject)
+    dict = p.part(dict, Part::kEntries);
+  if (p.kind(dict) != Kind::kDict) return std::nullopt;
+  const auto items = p.items(dict);
+  std::optional<Value> found;  // the last one counts
+  for (std::size_t i = 0; i + 1 < items.size(); i += 2)
+    if (is_text(p, items[i]) && p.text(items[i]) == key) found = items[i + 1];
+  return found;
+}
+
+Bytes latin1_bytes(std::string_view text) {
+  Bytes bytes;
+  bytes.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Character c = decode_utf8(text);
+    if (!c.valid || c.code > 0xff) data_loss("bytes are stored as text that is not Latin-1");
+    bytes.push_back(static_cast<std::byte>(c.code));
+    text.remove_prefix(c.length);
+  }
+  return bytes;
+}
+
+std::string printable_utf8(std::string_view text) {
+  std::string out;
+  for (std::size_t end = find_invalid_utf8(text); end < text.size();
+       end = find_invalid_utf8(text)) {
+    out += text.substr(0, end);
+    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[end]));
+    text.remove_prefix(end + 1);
+  }
+  return out.empty() ? std::string(text) : out.append(text);
+}
+
+}  // namespace cairn::inline v0

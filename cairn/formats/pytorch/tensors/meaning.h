@@ -1,0 +1,101 @@
+// meaning.h -- what a value of a pickle is to PyTorch: a tensor, a dict, a number, or an object of
+// a class that nobody imports.
+//
+// Source of the rules: what torch 2.13 writes, and what its functions `_rebuild_*` take.
+#pragma once
+
+#include <cairn/formats/pytorch/pickle/pickle.h>
+#include <cairn/formats/pytorch/tensors/element.h>
+#include <cairn/types.h>
+
+#include <complex>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace cairn::inline v0 {
+
+// The bytes of one or several tensors, as a persistent id names them.
+struct StorageName {
+  std::string key;                      // "0": the member data/0
+  std::optional<TorchElement> element;  // nullopt: a storage without a type
+  std::uint64_t count = 0;              // elements; bytes of a storage without a type
+  std::uint64_t first = 0;              // the element at which a view of it begins
+};
+
+// A tensor with a storage.
+struct TorchTensor {
+  StorageName storage;
+  TorchElement element;
+  std::uint64_t offset = 0;  // elements
+  Shape shape;
+  std::vector<std::int64_t> strides;  // elements
+  bool conjugated = false;            // the storage has the conjugates of the values
+  bool negated = false;               // the storage has the negatives of the values
+};
+// A tensor without values, of the device "meta".
+struct MetaTensor {
+  TorchElement element;
+  Shape shape;
+};
+// An array or a scalar of NumPy; its bytes are in the pickle.
+struct NumpyValue {
+  DType dtype = DType::kOpaque;
+  std::string dtype_name;
+  std::size_t element_size = 0;
+  bool big_endian = false;
+  bool fortran_order = false;
+  bool is_scalar = false;
+  Shape shape;
+  Bytes bytes;
+  std::string unreadable;  // why the elements cannot be read; "" if they can
+};
+
+// The text of a key of a dict, and the name of its type in Python.
+struct KeyText {
+  std::string text;
+  std::string type = "str";
+};
+struct Member {
+  KeyText key;
+  std::variant<pickle::Value, TorchTensor> value;
+};
+// A dict, or an object with named parts: its attributes, the parts of a sparse tensor.
+struct Members {
+  std::vector<Member> members;
+};
+struct Sequence {
+  std::vector<pickle::Value> items;
+  bool is_tuple = false;
+};
+struct Text {
+  std::string text;
+};
+struct RawBytes {
+  Bytes bytes;
+};
+struct NoValue {};
+// An object that has no values that Cairn reads.
+struct Opaque {
+  std::string name;  // of its class: "argparse.Namespace"
+  std::string why;   // "" if the name says all
+};
+
+using Meaning =
+    std::variant<NoValue, bool, std::int64_t, std::uint64_t, double, std::complex<double>, Text,
+                 RawBytes, Members, Sequence, TorchTensor, MetaTensor, NumpyValue, Opaque>;
+
+// Returns what a value is. Throws data_loss for arguments that PyTorch does not write.
+Meaning meaning_of(const pickle::Pickle& pickle, pickle::Value value);
+
+// The text that stands for a key in a path: a str as it is, others as Python prints them.
+KeyText key_text(const pickle::Pickle& pickle, pickle::Value key);
+
+// "module.name" of a global; "?" for any other value.
+std::string global_text(const pickle::Pickle& pickle, pickle::Value value);
+
+}  // namespace cairn::inline v0

@@ -1,0 +1,153 @@
+#include <cairn/formats/pytorch/tensors/numpy_value.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/formats/pytorch/tensors/fields.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <iterator>
+#include <limits>
+#include <span>
+
+namespace cairn::inline v0 {
+
+using pickle::Kind;
+using pickle::Part;
+using pickle::Pickle;
+using pickle::Value;
+
+namespace {
+
+struct NumberType {
+  std::string_view code;
+  DType dtype;
+};
+constexpr NumberType kNumbers[] = {
+    {"b1", DType::kBool},      {"i1", DType::kInt8},       {"i2", DType::kInt16},
+    {"i4", DType::kInt32},     {"i8", DType::kInt64},      {"u1", DType::kUint8},
+    {"u2", DType::kUint16},    {"u4", DType::kUint32},     {"u8", DType::kUint64},
+    {"f2", DType::kFloat16},   {"f4", DType::kFloat32},    {"f8", DType::kFloat64},
+    {"c8", DType::kComplex64}, {"c16", DType::kComplex128}};
+
+// The one state of an object; nullopt if BUILD gave it none.
+std::optional<Value> state_of(const Pickle& p, Value object) {
+  const Value states = p.part(object, Part::kStates);
+  if (p.kind(states) != Kind::kList || p.items(states).empty()) return std::nullopt;
+  return p.items(states).back();
+}
+
+// numpy.dtype('f4', False, True) with the state (3, '<', ...).
+void take_dtype(const Pickle& p, Value dtype, NumpyValue& out) {
+  const bool is_dtype = p.kind(dtype) == Kind::kCall &&
+                        global_text(p, p.part(dtype, Part::kCallee)) == "numpy.dtype" &&
+                        p.kind(p.part(dtype, Part::kArguments)) == Kind::kTuple &&
+                        !p.items(p.part(dtype, Part::kArguments)).empty();
+  if (!is_dtype) data_loss("an array of NumPy has no dtype");
+  const std::string code = text_field(p, p.items(p.part(dtype, Part::kArguments))[0]);
+  std::string order = "|";
+  if (const auto state = state_of(p, dtype);
+      state && p.kind(*state) == Kind::kTuple && p.items(*state).size() > 1)
+    order = text_field(p, p.items(*state)[1]);
+  const auto* const number = std::ranges::find(kNumbers, code, &NumberType::code);
+  if (number != std::end(kNumbers)) {
+    out.dtype = number->dtype;
+    out.dtype_name = dtype_name(number->dtype);
+    out.element_size = dtype_size(number->dtype);
+    out.big_endian = order == ">" && out.element_size > 1;
+    return;
+  }
+  out.dtype_name = order + code;
+  const auto parsed = std::from_chars(code.data() + std::min<std::size_t>(1, code.size()),
+                                      code.data() + code.size(), out.element_size);
+  const bool has_size = parsed.ec == std::errc() && parsed.ptr == code.data() + code.size();
+  const bool is_text = code.starts_with('S') || code.starts_with('U');
+  if (code.starts_with('U')) out.element_size *= 4;
+  if (!has_size || !is_text || out.element_size > INT32_MAX)
+    out.unreadable =
+        "NumPy's type " + out.dtype_name + " is not one that Cairn reads from a pickle";
+}
+
+// The bytes of a str of Python 2 or of bytes; of protocol 2 they are a text in Latin-1, which takes
+// a call.
+Bytes stored_bytes(const Pickle& p, Value value) {
+  const Kind kind = p.kind(value);
+  if (kind == Kind::kBytes || kind == Kind::kByteArray || kind == Kind::kByteString)
+    return {p.bytes(value).begin(), p.bytes(value).end()};
+  if (kind == Kind::kCall && p.is_global(p.part(value, Part::kCallee), "_codecs.encode")) {
+    Meaning meaning = meaning_of(p, value);
+    if (auto* bytes = std::get_if<RawBytes>(&meaning)) return std::move(bytes->bytes);
+  }
+  data_loss("an array of NumPy has no bytes");
+}
+
+// Throws data_loss unless the elements take the bytes that there are.
+void check_size(const NumpyValue& value) {
+  if (!value.unreadable.empty()) return;
+  std::uint64_t bytes = value.element_size;
+  for (const std::int64_t extent : value.shape) {
+    const auto n = static_cast<std::uint64_t>(extent);
+    if (n != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / n)
+      data_loss("an array of NumPy is too large");
+    bytes *= n;
+  }
+  if (bytes != value.bytes.size())
+    data_loss(fmt::format("an array of NumPy takes {} bytes, but {} are stored", bytes,
+                          value.bytes.size()));
+}
+
+// _reconstruct(...) with the state (1, shape, dtype, is_fortran, bytes).
+std::optional<NumpyValue> array_value(const Pickle& p, Value call) {
+  const auto state = state_of(p, call);
+  if (!state) return std::nullopt;
+  if (p.kind(*state) != Kind::kTuple || p.items(*state).size() < 5)
+    data_loss("the state of an array of NumPy is not a tuple of five");
+  const auto items = p.items(*state);
+  NumpyValue value;
+  value.shape = extents_field(p, items[1]);
+  take_dtype(p, items[2], value);
+  value.fortran_order = p.kind(items[3]) == Kind::kBool && p.boolean(items[3]);
+  if (value.unreadable.empty()) value.bytes = stored_bytes(p, items[4]);
+  check_size(value);
+  return value;
+}
+
+// scalar(dtype, bytes)
+std::optional<NumpyValue> scalar_value(const Pickle& p, std::span<const Value> arguments) {
+  if (arguments.size() < 2) return std::nullopt;
+  NumpyValue value;
+  value.is_scalar = true;
+  take_dtype(p, arguments[0], value);
+  if (value.unreadable.empty()) value.bytes = stored_bytes(p, arguments[1]);
+  check_size(value);
+  return value;
+}
+
+// _frombuffer(bytes, dtype, shape, order) of protocol 5
+std::optional<NumpyValue> buffer_value(const Pickle& p, std::span<const Value> arguments) {
+  if (arguments.size() < 4) return std::nullopt;
+  NumpyValue value;
+  take_dtype(p, arguments[1], value);
+  value.shape = extents_field(p, arguments[2]);
+  value.fortran_order = text_field(p, arguments[3]) == "F";
+  if (value.unreadable.empty()) value.bytes = stored_bytes(p, arguments[0]);
+  check_size(value);
+  return value;
+}
+
+}  // namespace
+
+std::optional<NumpyValue> numpy_value(const Pickle& p, std::string_view name, Value call) {
+  if (!name.starts_with("numpy.")) return std::nullopt;
+  const Value tuple = p.part(call, Part::kArguments);
+  const std::span<const Value> arguments =
+      p.kind(tuple) == Kind::kTuple ? p.items(tuple) : std::span<const Value>();
+  if (name.ends_with(".multiarray._reconstruct")) return array_value(p, call);
+  if (name.ends_with(".multiarray.scalar")) return scalar_value(p, arguments);
+  if (name.ends_with(".numeric._frombuffer")) return buffer_value(p, arguments);
+  return std::nullopt;
+}
+
+}  // namespace cairn::inline v0

@@ -1,0 +1,34 @@
+// state_walk.h -- the leaves of a pickled state: its tensors, numbers and texts, with their paths.
+#pragma once
+
+#include <cairn/checkpoint.h>
+#include <cairn/formats/pytorch/pickle/pickle.h>
+#include <cairn/formats/pytorch/tensors/meaning.h>
+#include <cairn/formats/raw/raw_checkpoint.h>
+#include <cairn/tree.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace cairn::inline v0 {
+
+// A leaf, and its tensor if its elements are in a storage.
+struct StateLeaf {
+  RawLeaf leaf;
+  std::optional<TorchTensor> tensor;
+};
+
+struct State {
+  std::vector<StateLeaf> leaves;
+  Tree structure;                       // with the number of its leaf in place of each leaf
+  std::vector<DictKeyTypes> key_types;  // of dicts whose keys are not all str
+  std::vector<std::string> opaque;      // classes of objects that have no values that Cairn reads
+};
+
+// Walks the value from `root` on. Containers become dicts, lists and tuples; an object of an unknown
+// class becomes a dict of its attributes. Throws data_loss if the leaves and their names take more
+// memory than 128 MiB and 8 times the pickle: shared values may stand for any number of leaves.
+State walk_state(const pickle::Pickle& pickle, pickle::Value root);
+
+}  // namespace cairn::inline v0
