@@ -15,6 +15,11 @@ namespace {
 
 constexpr std::size_t kMostFiles = 1000;
 
+bool is_pytorch(const FileTree& tree, const std::string& path) {
+  const auto content = try_call([&] { return foreign_content(tree.open(path)); });
+  return content && content.value() && content.value()->kind == ForeignKind::kPytorch;
+}
+
 }  // namespace
 
 void refuse_foreign_file(const FileTree& tree, const std::string& path) {
@@ -33,11 +38,15 @@ void refuse_foreign_files_in(const FileTree& tree, const std::string& folder) {
   std::sort(files.begin(), files.end());
   if (files.size() > kMostFiles) files.resize(kMostFiles);
   for (const std::string& name : files) {
+    const std::string path = folder + "/" + name;
     try {
-      refuse_foreign_file(tree, folder + "/" + name);
+      refuse_foreign_file(tree, path);
     } catch (const Error& error) {
       if (error.code() == Code::kUnimplemented) throw;
     }
+    if (is_pytorch(tree, path))
+      throw Error(Code::kInvalidArgument,
+                  path + " is a PyTorch checkpoint, but the folder is not one; open this file");
   }
 }
 

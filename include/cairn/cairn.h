@@ -14,7 +14,6 @@
 #include <cairn/inspect.h>
 #include <cairn/maintain.h>
 #include <cairn/npz.h>
-#include <cairn/pytorch.h>
 #include <cairn/observer.h>
 #include <cairn/open.h>
 #include <cairn/options.h>

@@ -149,7 +149,7 @@ struct MissingPart {
 // Description of an opened checkpoint. `facts` and `layout` are for people, the other members for
 // programs.
 struct CheckpointInfo {
-  // "orbax", "zarr", "safetensors", "msgpack", "npz", "npy" or "tensorflow"
+  // "orbax", "zarr", "safetensors", "msgpack", "npz", "npy", "tensorflow" or "pytorch"
   std::string format;
   // Layout in words: "step 12 of a manager root, item 'default', OCDBT, Zarr v2".
   std::string layout;

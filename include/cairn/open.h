@@ -22,8 +22,8 @@ std::string_view version();
 // (s3://bucket/key, gs://bucket/key; OpenOptions::store) and reads its metadata. The format is
 // recognised by content: an Orbax directory (direct, composite, step root, v1, with or without
 // OCDBT), a Zarr array or OCDBT database, a TensorFlow checkpoint (its prefix or a file or folder
-// of it), a safetensors file, its index or a model folder, an npz or npy file, or a flax msgpack
-// file or the folder of several steps.
+// of it), a safetensors file, its index or a model folder, an npz or npy file, a file of
+// torch.save (nothing in it is executed), or a flax msgpack file or the folder of several steps.
 //
 // Throws not_found if nothing is there, failed_precondition for an unfinished checkpoint (see
 // OpenOptions::allow_uncommitted), invalid_argument for anything that is not a checkpoint (the

@@ -9,17 +9,10 @@ import tarfile
 import numpy as np
 import pytest
 import safetensors.numpy
-import torch
 
 from command import FAILURE, GOOD, NO, bad, good, run
 
 ENDINGS = [".safetensors", ".npz", ".npy", ".msgpack", ".index", ""]
-
-
-def bytes_of(write):
-    file = io.BytesIO()
-    write(file)
-    return file.getvalue()
 
 
 def tar_of_a_text():
@@ -30,8 +23,6 @@ def tar_of_a_text():
 
 
 CONTENTS = {
-    "torch": (bytes_of(lambda file: torch.save({"a": torch.ones(2)}, file)), "is a PyTorch checkpoint, which Cairn does not read yet"),
-    "legacy": (bytes_of(lambda file: torch.save({"a": torch.ones(2)}, file, _use_new_zipfile_serialization=False)), "is a PyTorch checkpoint (legacy format)"),
     "html": (b"\n<!DOCTYPE html><html>Access denied" + b" " * 200, "is a web page (HTML), not a checkpoint"),
     "xml": (b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code></Error>', "is an XML document"),
     "json": (b'{"error":"Repository not found"}', 'is JSON ("{"error":"Repository not found"}")'),

@@ -56,7 +56,9 @@ std::string listed(const std::vector<std::string>& names) {
 // Finds the elements of all tensors in their storages.
 class Placing {
  public:
-  Placing(TorchFile& file, std::vector<StateLeaf>& leaves) : leaves_(leaves) {
+  Placing(pytorch::TorchFile& file, std::vector<pytorch::StateLeaf>& leaves) : leaves_(leaves) {
+    for (pytorch::StateLeaf& leaf : leaves_)
+      leaf.leaf.array.is_protected = file.is_pickle_protected;
     std::uint64_t stored = 0;
     for (auto& [key, array] : file.storages) {
       stored += array.stored_bytes();
@@ -65,13 +67,13 @@ class Placing {
     }
     left_ = 4 * stored + kMoreThanStored;
     std::map<std::string_view, std::size_t> users;
-    for (const StateLeaf& leaf : leaves_)
+    for (const pytorch::StateLeaf& leaf : leaves_)
       if (leaf.tensor) ++users[leaf.tensor->storage.key];
     for (auto& [key, storage] : storages_) storage.has_one_user = users[key] == 1;
   }
 
   void place_all() {
-    for (StateLeaf& leaf : leaves_) {
+    for (pytorch::StateLeaf& leaf : leaves_) {
       if (!leaf.tensor) continue;
       const auto placed = try_call([&] {
         place(leaf);
@@ -85,9 +87,9 @@ class Placing {
   [[nodiscard]] std::vector<std::string> ties() const {
     std::vector<std::string> texts;
     std::map<Elements, const std::string*> first;
-    for (const StateLeaf& leaf : leaves_) {
+    for (const pytorch::StateLeaf& leaf : leaves_) {
       if (!leaf.tensor || leaf.leaf.info.nbytes == 0) continue;
-      const TorchTensor& tensor = *leaf.tensor;
+      const pytorch::TorchTensor& tensor = *leaf.tensor;
       const auto [known, is_new] =
           first.emplace(Elements{tensor.storage.key, tensor.storage.first + tensor.offset,
                                  tensor.shape, tensor.strides},
@@ -100,12 +102,14 @@ class Placing {
  private:
   using Elements = std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>>;
 
-  void place(StateLeaf& leaf) {
-    const TorchTensor& tensor = *leaf.tensor;
+  void place(pytorch::StateLeaf& leaf) {
+    const pytorch::TorchTensor& tensor = *leaf.tensor;
     const auto storage = storages_.find(tensor.storage.key);
     if (storage == storages_.end())
       data_loss(fmt::format("its storage \"{}\" is missing", tensor.storage.key));
-    leaf.leaf.array = place_tensor(tensor, storage->second);
+    const bool is_protected = leaf.leaf.array.is_protected;
+    leaf.leaf.array = pytorch::place_tensor(tensor, storage->second);
+    leaf.leaf.array.is_protected = is_protected;
     if (leaf.leaf.info.nbytes > left_)
       throw Error(Code::kUnimplemented,
                   "the views of the file show its storages so often that all of them together take "
@@ -127,8 +131,8 @@ class Placing {
     leaf.info.error_code = e.code();
   }
 
-  std::vector<StateLeaf>& leaves_;
-  std::map<std::string, StorageBytes, std::less<>> storages_;
+  std::vector<pytorch::StateLeaf>& leaves_;
+  std::map<std::string, pytorch::StorageBytes, std::less<>> storages_;
   std::uint64_t left_ = 0;  // bytes that leaves may still take
 };
 
@@ -137,12 +141,12 @@ std::vector<std::string> unsafe_globals(const pickle::Pickle& p) {
   std::vector<std::string> names;
   for (const pickle::Value global : p.globals())
     if (!pickle::is_safe_global(p.module_of(global), p.name_of(global)))
-      names.push_back(global_text(p, global));
+      names.push_back(pytorch::global_text(p, global));
   return names;
 }
 
-void add_facts(const TorchFile& file, const State& state, const std::vector<std::string>& ties,
-               CheckpointInfo& info) {
+void add_facts(const pytorch::TorchFile& file, const pytorch::State& state,
+               const std::vector<std::string>& ties, CheckpointInfo& info) {
   info.layout = file.layout;
   info.revision = file.revision;
   info.facts.emplace_back("storages", std::to_string(file.storages.size()));
@@ -158,14 +162,15 @@ std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string
   CheckpointInfo info{.format = "pytorch", .path = path};
   const Workers workers(options.resources.threads);
   RawCheckpoint::Contents contents;
-  State state;
+  pytorch::State state;
   explain_foreign(
       file,
       [&] {
         with_context([&] { return path; },
                      [&] {
-                       TorchFile torch = read_torch_file(file, workers.executor());
-                       state = walk_state(torch.pickle, torch.pickle.root());
+                       pytorch::TorchFile torch =
+                           pytorch::read_torch_file(file, workers.executor());
+                       state = pytorch::walk_state(torch.pickle, torch.pickle.root());
                        Placing placing(torch, state.leaves);
                        placing.place_all();
                        add_facts(torch, state, placing.ties(), info);
@@ -180,7 +185,7 @@ std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string
       ForeignKind::kPytorch);
   contents.files.push_back(std::move(file));
   contents.reserve(state.leaves.size());
-  for (StateLeaf& leaf : state.leaves) contents.add(std::move(leaf.leaf));
+  for (pytorch::StateLeaf& leaf : state.leaves) contents.add(std::move(leaf.leaf));
   contents.structure = std::move(state.structure);
   return std::make_unique<PytorchCheckpoint>(options, std::move(info), std::move(contents),
                                              std::move(state.key_types));

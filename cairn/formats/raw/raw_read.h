@@ -64,6 +64,8 @@ struct RawArray {
   std::shared_ptr<const SequentialBytes> stream;
   // values that no file holds as they are in memory; `runs` is then empty
   Bytes own;
+  // `own` and the shape were compared with a checksum when they were read
+  bool is_protected = false;
   bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
   // If set, dimension i of the stored array is dimension axes[i] of this one: the reader must ask
   // for the transposed array. Fortran order has them reversed.

@@ -120,7 +120,7 @@ class Check {
       return;
     }
     const RawArray& all = array.within ? array.within->all() : array;
-    const bool covered = all.checksum || all.stream;
+    const bool covered = all.checksum || all.stream || (all.runs.empty() && array.is_protected);
     if (!covered && info.error_code == Code::kUnimplemented && !info.error.empty())
       checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
     checked.unprotected = info.is_array() && !covered;

@@ -43,14 +43,14 @@ std::string dict_text(const DictKeyTypes& entry) {
   return text.empty() ? "the tree" : text;
 }
 
-// Keeps the types of keys of the dicts that are still there.
-void keep_key_types(const orbax::PytreeItem& item, std::vector<DictKeyTypes> types,
+// Keeps the types of keys of the dicts of an item that are still there.
+void keep_key_types(const std::string& item, std::vector<DictKeyTypes> types,
                     const std::vector<std::size_t>& leaves, ConvertPlan& plan) {
   std::vector<const KeyPath*> paths;
   paths.reserve(leaves.size());
   for (const std::size_t number : leaves) paths.push_back(&plan.paths[number]);
   const std::vector<std::string> faults = key_type_faults(types, paths);
-  std::vector<DictKeyTypes>& kept = plan.key_types[item.item.name];
+  std::vector<DictKeyTypes>& kept = plan.key_types[item];
   for (std::size_t i = 0; i < types.size(); ++i)
     if (faults[i].empty())
       kept.push_back(std::move(types[i]));
@@ -66,11 +66,21 @@ void lose_key_types(const std::vector<DictKeyTypes>& types, ConvertPlan& plan) {
           format_text(plan.report.format) + " stores keys as text, without their types");
 }
 
+// Of a source with one tree, which is the only item of the target.
+void keep_key_types_of_tree(const Checkpoint& source, ConvertPlan& plan) {
+  std::vector<DictKeyTypes> types = source.key_types();
+  if (types.empty()) return;
+  if (!is_orbax_format(plan.report.format)) return lose_key_types(types, plan);
+  std::vector<std::size_t> all(plan.indices.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  keep_key_types("", std::move(types), all, plan);
+}
+
 }  // namespace
 
 void keep_types(const Checkpoint& source, ConvertPlan& plan) {
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
-  if (from == nullptr) return;
+  if (from == nullptr) return keep_key_types_of_tree(source, plan);
   const auto key_types = try_call([&] { return from->key_types(); });
   if (!key_types) plan.report.left_out.emplace_back("types of keys", key_types.error().message());
   if (!is_orbax_format(plan.report.format)) {
@@ -82,7 +92,7 @@ void keep_types(const Checkpoint& source, ConvertPlan& plan) {
     const auto leaves = leaves_of(item, plan, items.size() == 1);
     if (!leaves) continue;
     if (key_types && !item.metadata.key_types.empty())
-      keep_key_types(item, parse_key_types(item.metadata.key_types), *leaves, plan);
+      keep_key_types(item.item.name, parse_key_types(item.metadata.key_types), *leaves, plan);
     if (item.metadata.rich_types.empty()) continue;
     auto types = try_call([&] { return parse_rich_types(item.metadata.rich_types); });
     if (types && fits(types.value(), *leaves, plan)) {

@@ -42,10 +42,12 @@ def zip_of(first_name):
     return file.getvalue()
 
 
+PYTORCH = [  # the first bytes, and what is wrong behind them
+    (zip_of("archive/data.pkl"), "archive/data.pkl: "),
+    (zip_of("model/.format_version"), "without an object of PyTorch"),
+    (b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.", "byte 21: "),
+]
 HEADERS = [
-    ("a PyTorch checkpoint,", zip_of("archive/data.pkl")),
-    ("a PyTorch checkpoint,", zip_of("model/.format_version")),
-    ("a PyTorch checkpoint (legacy format),", b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."),
     ("a GGUF model,", b"GGUF" + struct.pack("<IQQ", 3, 0, 0)),
     ("an HDF5 file, as Keras writes (.h5),", bytes(1024) + b"\x89HDF\r\n\x1a\n" + bytes(88)),
     ("a Python pickle,", b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00}\x94."),
@@ -83,6 +85,19 @@ def test_folders(scratch, words, content):
             assert f"{folder}/{shown} is {words} which Cairn does not read yet" in refused and "\x1b" not in refused
 
 
+@pytest.mark.parametrize("content, words", PYTORCH, ids=range(len(PYTORCH)))
+def test_beginnings_of_pytorch_files(scratch, content, words):
+    """They are opened as such, whatever the name, and never good when they are cut."""
+    for name in ("x.pt", "pytorch_model.bin", "x"):
+        (scratch / name).write_bytes(content)
+        refused = cairn_cli.run("ls", scratch / name, status=cairn_cli.IO).stderr.decode()
+        assert f"{scratch / name}: " in refused and words in refused
+        for cut in range(0, len(content), max(1, len(content) // 30)):
+            (scratch / name).write_bytes(content[:cut])
+            if content[:cut] != b"\x80":  # flax's empty map
+                cairn_cli.run("ls", scratch / name, status=cairn_cli.IO)
+
+
 def test_folders_of_keras_and_pytorch(scratch):
     import keras
     import torch
@@ -90,12 +105,12 @@ def test_folders_of_keras_and_pytorch(scratch):
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]).save_weights(scratch / "model.weights.h5")
     assert f"{scratch}/model.weights.h5 is an HDF5 file, as Keras writes" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
     torch.save({"w": torch.ones(3)}, scratch / "checkpoint.pt")
-    assert f"{scratch}/checkpoint.pt is a PyTorch checkpoint," in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
+    assert f"{scratch}/checkpoint.pt is a PyTorch checkpoint, but the folder is not one; open this file" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
 
 
 def test_a_folder_with_an_index_without_shards(scratch):
     (scratch / "model.safetensors.index.json").write_text('{"weight_map": {"a": "a.safetensors"}}')
-    (scratch / "pytorch_model.bin").write_bytes(HEADERS[0][1])
+    (scratch / "pytorch_model.bin").write_bytes(PYTORCH[0][0])
     refused = cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
     assert "model.safetensors.index.json" in refused and "a.safetensors: the shard is missing" in refused
 
@@ -104,7 +119,7 @@ def test_a_folder_of_many_files(scratch):
     """Only so many files are opened."""
     for number in range(1000):
         (scratch / f"{number:04}").write_bytes(b"text")
-    (scratch / "z").write_bytes(HEADERS[0][1])
+    (scratch / "z").write_bytes(PYTORCH[0][0])
     assert f"{scratch}: not a checkpoint" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
     (scratch / "0000").unlink()
     assert "z is a PyTorch checkpoint" in cairn_cli.run("ls", scratch, status=cairn_cli.IO).stderr.decode()
@@ -114,7 +129,7 @@ def test_legacy_pytorch_number():
     """The number of PyTorch's legacy files, as Python pickles it."""
     import pickle
 
-    assert pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)[:14] == HEADERS[2][1][:14]
+    assert pickle.dumps(0x1950A86A20F9469CFC6C, protocol=2)[:14] == PYTORCH[2][0][:14]
 
 
 # ---- Git LFS ----

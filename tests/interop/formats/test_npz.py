@@ -166,10 +166,6 @@ def test_unread_arrays_are_named(scratch):
         np.save(out, np.ones(3))
         archive.writestr("a.npy", out.getvalue())
     assert b"method 14" in cairn_cli.call("cat", scratch / "lzma.npz", "a").stderr
-    (scratch / "model.pt").write_bytes(b"")
-    with zipfile.ZipFile(scratch / "model.pt", "w") as archive:
-        archive.writestr("archive/data.pkl", b"\x80\x02}q\x00.")
-    assert b"model.pt is a PyTorch checkpoint" in cairn_cli.call("ls", scratch / "model.pt").stderr
 
 
 def test_more_members_than_16_bits(scratch):

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 using pickle::Kind;
@@ -104,4 +104,4 @@ class LegacyFile {
 
 TorchFile read_legacy_file(const File& file) { return LegacyFile(file).read(); }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

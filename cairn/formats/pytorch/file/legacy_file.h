@@ -4,9 +4,9 @@
 #include <cairn/formats/pytorch/file/torch_file.h>
 #include <cairn/io/file.h>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // Throws data_loss for a damaged file. Such files have no checksums.
 TorchFile read_legacy_file(const File& file);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string_view>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 constexpr std::string_view kPickle = "data.pkl";
@@ -36,6 +36,7 @@ class TorchZip {
   TorchFile file() {
     TorchFile file{.layout = "PyTorch zip archive"};
     file.pickle = pickle();
+    file.is_pickle_protected = find(kPickle)->crc != 0;
     file.big_endian = is_big_endian();
     std::uint64_t hash = members_.size();
     for (const ZipMember& member : members_) {
@@ -127,4 +128,4 @@ TorchFile read_torch_file(const File& file, Executor& executor) {
   return looks_like_legacy(first) ? read_legacy_file(file) : TorchZip(file, executor).file();
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

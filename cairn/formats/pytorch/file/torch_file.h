@@ -15,11 +15,12 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 struct TorchFile {
   const char* layout = "";  // in words
   pickle::Pickle pickle;    // the object that was saved
+  bool is_pickle_protected = false;  // a checksum of the pickle was stored, and matched
   bool big_endian = false;
   std::unordered_map<std::string, RawArray> storages;  // by key; runs are in file 0
   // (subject, text) pairs that tell these values from others
@@ -29,4 +30,4 @@ struct TorchFile {
 // Throws data_loss for a damaged file, invalid_argument for a zip archive of another program.
 TorchFile read_torch_file(const File& file, Executor& executor);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 constexpr TorchElement kElements[] = {
@@ -110,4 +110,4 @@ bool is_untyped_storage(std::string_view global) {
   return global == "torch.storage.UntypedStorage" || global == "torch.UntypedStorage";
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string_view>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // One element type, as a storage holds it.
 struct TorchElement {
@@ -25,4 +25,4 @@ std::optional<TorchElement> element_of_storage(std::string_view global);
 // Whether this is the class of storages without a type, whose size is in bytes.
 bool is_untyped_storage(std::string_view global);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -7,10 +7,9 @@
 
 #include <utility>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 using pickle::Kind;
-using pickle::Part;
 using pickle::Pickle;
 using pickle::Value;
 
@@ -20,9 +19,10 @@ constexpr std::size_t kMostDimensions = 1024;
 
 // The tuple or list behind torch.Size((2, 3)).
 Value sequence_behind(const Pickle& p, Value value) {
-  if (p.kind(value) != Kind::kCall || !p.is_global(p.part(value, Part::kCallee), "torch.Size"))
+  if (p.kind(value) != Kind::kCall ||
+      !p.is_global(p.part(value, pickle::Part::kCallee), "torch.Size"))
     return value;
-  const Value arguments = p.part(value, Part::kArguments);
+  const Value arguments = p.part(value, pickle::Part::kArguments);
   return p.kind(arguments) == Kind::kTuple && p.items(arguments).size() == 1 ? p.items(arguments)[0]
                                                                              : arguments;
 }
@@ -86,9 +86,9 @@ StorageName storage_field(const Pickle& p, Value value) {
 
 std::string layout_text(const Pickle& p, Value value) {
   if (p.kind(value) != Kind::kCall ||
-      !p.is_global(p.part(value, Part::kCallee), "torch.serialization._get_layout"))
+      !p.is_global(p.part(value, pickle::Part::kCallee), "torch.serialization._get_layout"))
     return "";
-  const Value arguments = p.part(value, Part::kArguments);
+  const Value arguments = p.part(value, pickle::Part::kArguments);
   if (p.kind(arguments) != Kind::kTuple || p.items(arguments).empty()) return "";
   const Value name = p.items(arguments)[0];
   return is_text(p, name) ? std::string(p.text(name)) : "";
@@ -96,7 +96,7 @@ std::string layout_text(const Pickle& p, Value value) {
 
 std::optional<Value> find_member(const Pickle& p, Value dict, std::string_view key) {
   if (p.kind(dict) == Kind::kCall || p.kind(dict) == Kind::kObject)
-    dict = p.part(dict, Part::kEntries);
+    dict = p.part(dict, pickle::Part::kEntries);
   if (p.kind(dict) != Kind::kDict) return std::nullopt;
   const auto items = p.items(dict);
   std::optional<Value> found;  // the last one counts
@@ -128,4 +128,4 @@ std::string printable_utf8(std::string_view text) {
   return out.empty() ? std::string(text) : out.append(text);
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

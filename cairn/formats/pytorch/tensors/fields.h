@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // The functions whose names end in _field throw data_loss for a value of another type.
 
@@ -34,4 +34,4 @@ Bytes latin1_bytes(std::string_view text);
 // The text with "\xNN" in place of bytes that are not UTF-8: surrogates, which Python allows.
 std::string printable_utf8(std::string_view text);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -14,11 +14,10 @@
 #include <cstdint>
 #include <span>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 using pickle::Kind;
-using pickle::Part;
 using pickle::Pickle;
 using pickle::Value;
 
@@ -191,13 +190,13 @@ Made first_argument(const Call& call) { return call.at(0); }
 Made encoded(const Call& call) {
   if (text_field(call.p, call.at(1)) != "latin1")
     data_loss("_codecs.encode with another codec than latin1");
-  return Meaning(RawBytes{latin1_bytes(text_field(call.p, call.at(0)))});
+  return Meaning(ByteText{latin1_bytes(text_field(call.p, call.at(0)))});
 }
 
 Made byte_array(const Call& call) {
-  if (call.arguments.empty()) return Meaning(RawBytes{});
+  if (call.arguments.empty()) return Meaning(ByteText{});
   const Value first = call.at(0);
-  if (is_text(call.p, first)) return Meaning(RawBytes{latin1_bytes(text_field(call.p, first))});
+  if (is_text(call.p, first)) return Meaning(ByteText{latin1_bytes(text_field(call.p, first))});
   if (call.p.kind(first) == Kind::kInt) return Meaning(Opaque{call.name, "it has only a length"});
   return first;
 }
@@ -266,12 +265,12 @@ Made made_by(const Call& call, Value whole) {
 }
 
 Made made_by_call(const Pickle& p, Value value) {
-  const Value arguments = p.part(value, Part::kArguments);
-  const std::string name = global_text(p, p.part(value, Part::kCallee));
+  const Value arguments = p.part(value, pickle::Part::kArguments);
+  const std::string name = global_text(p, p.part(value, pickle::Part::kCallee));
   // A dict or a list that has its items from opcodes behind the call.
   const bool is_plain = p.kind(arguments) == Kind::kTuple &&
-                        p.kind(p.part(value, Part::kItems)) == Kind::kNone &&
-                        p.kind(p.part(value, Part::kEntries)) == Kind::kNone;
+                        p.kind(p.part(value, pickle::Part::kItems)) == Kind::kNone &&
+                        p.kind(p.part(value, pickle::Part::kEntries)) == Kind::kNone;
   if (!is_plain) return Meaning(object_meaning(p, name, value));
   return made_by(Call{p, name, p.items(arguments)}, value);
 }
@@ -318,7 +317,7 @@ Made made(const Pickle& p, Value value) {
       [[fallthrough]];
     case Kind::kBytes:
     case Kind::kByteArray:
-      return Meaning(RawBytes{Bytes(p.bytes(value).begin(), p.bytes(value).end())});
+      return Meaning(ByteText{Bytes(p.bytes(value).begin(), p.bytes(value).end())});
     case Kind::kTuple:
     case Kind::kList:
     case Kind::kSet:
@@ -360,4 +359,4 @@ Meaning meaning_of(const Pickle& pickle, Value value) {
   data_loss("values are wrapped more than " + std::to_string(kMostWrapped) + " times");
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -17,7 +17,7 @@
 #include <variant>
 #include <vector>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // The bytes of one or several tensors, as a persistent id names them.
 struct StorageName {
@@ -75,7 +75,7 @@ struct Sequence {
 struct Text {
   std::string text;
 };
-struct RawBytes {
+struct ByteText {
   Bytes bytes;
 };
 struct NoValue {};
@@ -87,7 +87,7 @@ struct Opaque {
 
 using Meaning =
     std::variant<NoValue, bool, std::int64_t, std::uint64_t, double, std::complex<double>, Text,
-                 RawBytes, Members, Sequence, TorchTensor, MetaTensor, NumpyValue, Opaque>;
+                 ByteText, Members, Sequence, TorchTensor, MetaTensor, NumpyValue, Opaque>;
 
 // Returns what a value is. Throws data_loss for arguments that PyTorch does not write.
 Meaning meaning_of(const pickle::Pickle& pickle, pickle::Value value);
@@ -98,4 +98,4 @@ KeyText key_text(const pickle::Pickle& pickle, pickle::Value key);
 // "module.name" of a global; "?" for any other value.
 std::string global_text(const pickle::Pickle& pickle, pickle::Value value);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

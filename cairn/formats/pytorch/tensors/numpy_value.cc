@@ -12,10 +12,9 @@
 #include <limits>
 #include <span>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 using pickle::Kind;
-using pickle::Part;
 using pickle::Pickle;
 using pickle::Value;
 
@@ -34,7 +33,7 @@ constexpr NumberType kNumbers[] = {
 
 // The one state of an object; nullopt if BUILD gave it none.
 std::optional<Value> state_of(const Pickle& p, Value object) {
-  const Value states = p.part(object, Part::kStates);
+  const Value states = p.part(object, pickle::Part::kStates);
   if (p.kind(states) != Kind::kList || p.items(states).empty()) return std::nullopt;
   return p.items(states).back();
 }
@@ -42,11 +41,11 @@ std::optional<Value> state_of(const Pickle& p, Value object) {
 // numpy.dtype('f4', False, True) with the state (3, '<', ...).
 void take_dtype(const Pickle& p, Value dtype, NumpyValue& out) {
   const bool is_dtype = p.kind(dtype) == Kind::kCall &&
-                        global_text(p, p.part(dtype, Part::kCallee)) == "numpy.dtype" &&
-                        p.kind(p.part(dtype, Part::kArguments)) == Kind::kTuple &&
-                        !p.items(p.part(dtype, Part::kArguments)).empty();
+                        global_text(p, p.part(dtype, pickle::Part::kCallee)) == "numpy.dtype" &&
+                        p.kind(p.part(dtype, pickle::Part::kArguments)) == Kind::kTuple &&
+                        !p.items(p.part(dtype, pickle::Part::kArguments)).empty();
   if (!is_dtype) data_loss("an array of NumPy has no dtype");
-  const std::string code = text_field(p, p.items(p.part(dtype, Part::kArguments))[0]);
+  const std::string code = text_field(p, p.items(p.part(dtype, pickle::Part::kArguments))[0]);
   std::string order = "|";
   if (const auto state = state_of(p, dtype);
       state && p.kind(*state) == Kind::kTuple && p.items(*state).size() > 1)
@@ -76,9 +75,9 @@ Bytes stored_bytes(const Pickle& p, Value value) {
   const Kind kind = p.kind(value);
   if (kind == Kind::kBytes || kind == Kind::kByteArray || kind == Kind::kByteString)
     return {p.bytes(value).begin(), p.bytes(value).end()};
-  if (kind == Kind::kCall && p.is_global(p.part(value, Part::kCallee), "_codecs.encode")) {
+  if (kind == Kind::kCall && p.is_global(p.part(value, pickle::Part::kCallee), "_codecs.encode")) {
     Meaning meaning = meaning_of(p, value);
-    if (auto* bytes = std::get_if<RawBytes>(&meaning)) return std::move(bytes->bytes);
+    if (auto* bytes = std::get_if<ByteText>(&meaning)) return std::move(bytes->bytes);
   }
   data_loss("an array of NumPy has no bytes");
 }
@@ -141,7 +140,7 @@ std::optional<NumpyValue> buffer_value(const Pickle& p, std::span<const Value> a
 
 std::optional<NumpyValue> numpy_value(const Pickle& p, std::string_view name, Value call) {
   if (!name.starts_with("numpy.")) return std::nullopt;
-  const Value tuple = p.part(call, Part::kArguments);
+  const Value tuple = p.part(call, pickle::Part::kArguments);
   const std::span<const Value> arguments =
       p.kind(tuple) == Kind::kTuple ? p.items(tuple) : std::span<const Value>();
   if (name.ends_with(".multiarray._reconstruct")) return array_value(p, call);
@@ -150,4 +149,4 @@ std::optional<NumpyValue> numpy_value(const Pickle& p, std::string_view name, Va
   return std::nullopt;
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

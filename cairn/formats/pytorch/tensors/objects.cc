@@ -10,10 +10,9 @@
 #include <unordered_set>
 #include <utility>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 using pickle::Kind;
-using pickle::Part;
 using pickle::Pickle;
 using pickle::Value;
 
@@ -97,7 +96,7 @@ std::unordered_set<std::string_view> names_in(const Pickle& p, std::optional<Val
   if (!set) return names;
   Value items = *set;
   if (p.kind(items) == Kind::kCall) {
-    const Value arguments = p.part(items, Part::kArguments);
+    const Value arguments = p.part(items, pickle::Part::kArguments);
     if (p.kind(arguments) != Kind::kTuple || p.items(arguments).empty()) return names;
     items = p.items(arguments)[0];
   }
@@ -110,7 +109,7 @@ std::unordered_set<std::string_view> names_in(const Pickle& p, std::optional<Val
 // A dict, or the entries of an OrderedDict.
 Value entries_of(const Pickle& p, Value dict) {
   const bool is_object = p.kind(dict) == Kind::kCall || p.kind(dict) == Kind::kObject;
-  return is_object ? p.part(dict, Part::kEntries) : dict;
+  return is_object ? p.part(dict, pickle::Part::kEntries) : dict;
 }
 
 // What state_dict() of a torch.nn.Module has: parameters, buffers and the modules below it.
@@ -177,13 +176,13 @@ Members members_of_state(const Pickle& p, Value state) {
 }
 
 Meaning object_meaning(const Pickle& p, const std::string& name, Value object) {
-  const Value entries = p.part(object, Part::kEntries);
-  const Value items = p.part(object, Part::kItems);
-  const Value states = p.part(object, Part::kStates);
+  const Value entries = p.part(object, pickle::Part::kEntries);
+  const Value items = p.part(object, pickle::Part::kItems);
+  const Value states = p.part(object, pickle::Part::kStates);
   if (name == "collections.OrderedDict" || name == "collections.Counter" ||
       name == "collections.defaultdict" || p.kind(entries) == Kind::kDict) {
     MemberList members;
-    const Value arguments = p.part(object, Part::kArguments);
+    const Value arguments = p.part(object, pickle::Part::kArguments);
     if (p.kind(arguments) == Kind::kTuple)
       for (const Value argument : p.items(arguments)) {
         members.set_all(p, argument);
@@ -204,4 +203,4 @@ Meaning object_meaning(const Pickle& p, const std::string& name, Value object) {
   return members;
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // The members of a dict, each key once: a later value replaces an earlier one, as in Python. Keys
 // of several types that have the same text get the names of their types.
@@ -19,4 +19,4 @@ Members members_of_state(const pickle::Pickle& p, pickle::Value state);
 // Opaque if it has nothing of these.
 Meaning object_meaning(const pickle::Pickle& p, const std::string& name, pickle::Value object);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62U;
@@ -88,7 +88,10 @@ RawArray packed_array(const TorchTensor& tensor, const StorageBytes& storage,
     throw Error(Code::kUnimplemented,
                 fmt::format("a view of {} elements, which lie two in a byte", tensor.element.name));
   RawArray array = storage.bytes->all();
-  if (!storage.has_one_user) array.within = storage.bytes;
+  if (!storage.has_one_user) {
+    array.within = storage.bytes;
+    array.checksum.reset();
+  }
   array.packed = true;
   return array;
 }
@@ -130,6 +133,7 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
     array.stream = std::make_shared<StridedBytes>(storage.bytes, tensor, axes);
     array.within = storage.bytes;
   }
+  if (array.within) array.checksum.reset();  // they are checked once for all
   if (!std::ranges::is_sorted(axes)) array.axes = std::move(axes);
   array.big_endian = storage.big_endian && element > 1;
   array.negated = tensor.negated;
@@ -137,4 +141,4 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
   return array;
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // The bytes of a storage.
 struct StorageBytes {
@@ -25,4 +25,4 @@ std::uint64_t memory_of(const TorchTensor& tensor);
 // elements that are not in C order.
 RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

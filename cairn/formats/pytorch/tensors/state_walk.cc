@@ -8,10 +8,9 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
-#include <type_traits>
 #include <utility>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 using pickle::Kind;
@@ -119,13 +118,15 @@ class Walk {
   }
   Tree add(NoValue /*none*/) { return empty("None"); }
 
-  template <class Number>
-  requires std::is_arithmetic_v<Number> Tree add(Number number) { return scalar(number); }
-  Tree add(const std::complex<double>& number) { return scalar(number); }
+  Tree add(bool number) { return scalar(number, "scalar"); }
+  Tree add(std::int64_t number) { return scalar(number, "scalar"); }
+  Tree add(std::uint64_t number) { return scalar(number, "scalar"); }
+  Tree add(double number) { return scalar(number, "scalar"); }
+  Tree add(const std::complex<double>& number) { return scalar(number, "complex"); }
 
   template <class Number>
-  Tree scalar(const Number& number) {
-    RawLeaf leaf = new_leaf("scalar");
+  Tree scalar(const Number& number, const char* typestr) {
+    RawLeaf leaf = new_leaf(typestr);
     set_type(leaf, dtype_of<Number>());
     leaf.info.nbytes = sizeof(number);
     leaf.array.own.resize(sizeof(number));
@@ -143,7 +144,7 @@ class Walk {
     return add_leaf(std::move(leaf));
   }
 
-  Tree add(RawBytes&& bytes) {
+  Tree add(ByteText&& bytes) {
     RawLeaf leaf = new_leaf("bytes");
     set_type(leaf, DType::kUint8);
     leaf.info.shape = {static_cast<std::int64_t>(bytes.bytes.size())};
@@ -254,4 +255,4 @@ class Walk {
 
 State walk_state(const Pickle& pickle, Value root) { return Walk(pickle).run(root); }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // A leaf, and its tensor if its elements are in a storage.
 struct StateLeaf {
@@ -31,4 +31,4 @@ struct State {
 // memory than 128 MiB and 8 times the pickle: shared values may stand for any number of leaves.
 State walk_state(const pickle::Pickle& pickle, pickle::Value root);
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 namespace {
 
 // Elements up to this distance are read together, and what lies between them is dropped.
@@ -95,4 +95,4 @@ void StridedBytes::read_storage(const std::vector<File>& files, std::uint64_t of
   read_raw_bytes(files, storage_->all(), offset, out);
 }
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch

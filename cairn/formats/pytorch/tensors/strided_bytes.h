@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace cairn::inline v0 {
+namespace cairn::inline v0::pytorch {
 
 // The bytes of a tensor in C order of some order of its axes. Reads at any place; a read that goes
 // forward through the storage is fast if the strides of these axes fall. The caller has checked
@@ -37,4 +37,4 @@ class StridedBytes final : public SequentialBytes {
   std::vector<std::int64_t> strides_;  // bytes, parallel to shape_
 };
 
-}  // namespace cairn::inline v0
+}  // namespace cairn::inline v0::pytorch
