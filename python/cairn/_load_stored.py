@@ -66,7 +66,9 @@ def add_stored(
             plan.add_value(item_value(reader, index))
             continue
         stored_as = info.dtype
-        if info.typestr == "scalar" and not stored_as.startswith("complex"):
+        # Orbax stores complex numbers as NumPy's; "complex" is Python's, of flax and PyTorch.
+        is_number = info.typestr == "scalar" and not stored_as.startswith("complex")
+        if is_number or info.typestr == "complex":
             plan.add(index, _item)
             continue
         is_cast = cast is not None and is_float(stored_as)

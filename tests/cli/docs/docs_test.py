@@ -48,6 +48,7 @@ UNCHECKED = {
     ("docs/object-stores.md", "import cairn\n\ncairn.save("): "needs a store: tests/interop/stores/test_store_saves.py has one",
     ("docs/object-stores.md", "cairn convert ckpt s3://"): "needs a store: tests/interop/stores/test_write_formats.py has one",
     ("docs/object-stores.md", "cairn compact s3://"): "needs a store: tests/interop/stores/test_more_doors.py has one",
+    ("docs/pytorch.md", "note     to unpickle"): "a line of verify; tests/interop/pytorch/test_torch_files.py has it",
     ("docs/formats/ocdbt.md", "0         4"): "a drawing",
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
     ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",
@@ -61,6 +62,7 @@ UNCHECKED = {
 # Python blocks that compile but do not run: (page, start of the block) -> what the reader supplies.
 READERS_PYTHON = {
     ("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
+    ("docs/pytorch.md", "state = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
     ("docs/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
 }
 # Names in a page's C++ that the reader supplies.
