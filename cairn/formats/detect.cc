@@ -7,6 +7,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/open_in_tree.h>
+#include <cairn/formats/files/weight_map.h>
 #include <cairn/formats/npz/npy_header.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/io/file.h>
@@ -53,18 +54,26 @@ bool looks_like_pytorch(ByteView first, std::uint64_t file_size) {
   return content && content->kind == ForeignKind::kPytorch;
 }
 
-bool is_index(const File& file) {
-  const auto probe = try_look(file.is_local(), [&] {
+// The format of the files that an index names; nullopt for other JSON.
+std::optional<Format> format_of_index(const File& file) {
+  const auto probe = try_look(file.is_local(), [&]() -> std::optional<Format> {
     const Json root = parse_json(as_text(read_text(file, kMaxIndexBytes)));
     const Json* map = root.find("weight_map");
-    return map != nullptr && map->as_object() != nullptr;
+    if (map == nullptr || map->as_object() == nullptr) return std::nullopt;
+    const JsonObject& files = *map->as_object();
+    const std::string* first = files.empty() ? nullptr : files.front().second.as_string();
+    const bool is_pytorch =
+        first != nullptr &&
+        (first->ends_with(".bin") || first->ends_with(".pt") || first->ends_with(".pth"));
+    return is_pytorch ? Format::kPytorch : Format::kSafetensors;
   });
-  return probe.ok() && probe.value();
+  return probe.ok() ? probe.value() : std::nullopt;
 }
 
 std::optional<Format> format_of_content(const File& file, ByteView first, std::uint64_t size) {
   if (looks_like_safetensors(first)) return Format::kSafetensors;
-  if (looks_like_json_object(first) && is_index(file)) return Format::kSafetensors;
+  if (looks_like_json_object(first))
+    if (const auto format = format_of_index(file)) return format;
   if (as_text(first).starts_with(kNpyMagic)) return Format::kNpy;
   if (looks_like_npz(first)) return Format::kNpz;
   if (looks_like_pytorch(first, size)) return Format::kPytorch;
@@ -82,7 +91,8 @@ std::optional<Format> format_of_name(std::string_view path) {
       {".npz", Format::kNpz},
       {".msgpack", Format::kMsgpack},
       {".pt", Format::kPytorch},
-      {".pth", Format::kPytorch}};
+      {".pth", Format::kPytorch},
+      {".bin.index.json", Format::kPytorch}};
   for (const auto& [ending, format] : kEndings)
     if (path.ends_with(ending)) return format;
   return std::nullopt;

@@ -6,6 +6,7 @@
 #include <cairn/io/tree/file_tree.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace cairn::inline v0 {
@@ -20,6 +21,9 @@ std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string
                                          const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string& path,
                                          const OpenOptions& options);
+// The model in a folder of PyTorch's: pytorch_model.bin, or the index of its files. nullopt: none.
+// Throws invalid_argument for both.
+std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::string& folder);
 std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 bool is_tensorflow(const FileTree& tree, const std::string& path);

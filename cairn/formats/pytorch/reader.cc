@@ -1,14 +1,12 @@
-// reader.cc -- opens a file of torch.save as a checkpoint. Nothing of it is executed: its pickle is
-// parsed to plain values, and the tensors among them become leaves.
+// reader.cc -- opens a file of torch.save, or a model in several, as a checkpoint. Nothing of it is
+// executed: its pickle is parsed to plain values, and the tensors among them become leaves.
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/open_in_tree.h>
-#include <cairn/formats/pytorch/file/torch_file.h>
-#include <cairn/formats/pytorch/pickle/safe_globals.h>
-#include <cairn/formats/pytorch/tensors/place.h>
-#include <cairn/formats/pytorch/tensors/state_walk.h>
+#include <cairn/formats/files/weight_map.h>
+#include <cairn/formats/pytorch/file/state_file.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/tree/read_ahead.h>
 #include <cairn/kvstore/folders/resolve.h>
@@ -17,19 +15,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
-#include <tuple>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
 namespace {
 
-// Bytes that views may show in addition to those of the storages. PyTorch makes views of any size
-// of a few bytes; a reader copies their elements.
-constexpr std::uint64_t kMoreThanStored = std::uint64_t{256} << 20U;
 constexpr std::size_t kMostListed = 10;  // names in a fact
 
 class PytorchCheckpoint final : public RawCheckpoint {
@@ -53,142 +51,165 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-// Finds the elements of all tensors in their storages.
-class Placing {
+pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_t number) {
+  return explain_foreign(
+      file,
+      [&] {
+        return with_context([&] { return file.path(); },
+                            [&] { return pytorch::read_state_file(file, executor, number); });
+      },
+      ForeignKind::kPytorch);
+}
+
+// What its pickle is to those who unpickle it.
+void add_warning(const File& file, const pytorch::StateFile& read, std::vector<Finding>& notes) {
+  if (read.unsafe_globals.empty()) return;
+  notes.push_back({.severity = Severity::kNote,
+                   .file = file.path(),
+                   .message = "to unpickle this file may run any code: it imports " +
+                              listed(read.unsafe_globals)});
+}
+
+std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
+  const Workers workers(options.resources.threads);
+  pytorch::StateFile read = read_state(file, workers.executor(), 0);
+  CheckpointInfo info{.format = "pytorch", .layout = read.layout, .path = file.path()};
+  info.revision = std::move(read.revision);
+  info.facts.emplace_back("storages", std::to_string(read.storages));
+  if (!read.ties.empty()) info.facts.emplace_back("tied", listed(read.ties));
+  if (!read.state.opaque.empty()) info.facts.emplace_back("not read", listed(read.state.opaque));
+  RawCheckpoint::Contents contents;
+  add_warning(file, read, contents.notes);
+  contents.files.push_back(std::move(file));
+  contents.reserve(read.state.leaves.size());
+  for (pytorch::StateLeaf& leaf : read.state.leaves) contents.add(std::move(leaf.leaf));
+  contents.structure = std::move(read.state.structure);
+  return std::make_unique<PytorchCheckpoint>(options, std::move(info), std::move(contents),
+                                             std::move(read.state.key_types));
+}
+
+// The files of a set, and the tensors that the index lists.
+class FilesOfModel {
  public:
-  Placing(pytorch::TorchFile& file, std::vector<pytorch::StateLeaf>& leaves) : leaves_(leaves) {
-    for (pytorch::StateLeaf& leaf : leaves_)
-      leaf.leaf.array.is_protected = file.is_pickle_protected;
-    std::uint64_t stored = 0;
-    for (auto& [key, array] : file.storages) {
-      stored += array.stored_bytes();
-      storages_[key] = {.bytes = std::make_shared<CommonBytes>(std::move(array)),
-                        .big_endian = file.big_endian};
-    }
-    left_ = 4 * stored + kMoreThanStored;
-    std::map<std::string_view, std::size_t> users;
-    for (const pytorch::StateLeaf& leaf : leaves_)
-      if (leaf.tensor) ++users[leaf.tensor->storage.key];
-    for (auto& [key, storage] : storages_) storage.has_one_user = users[key] == 1;
+  FilesOfModel(const FileTree& tree, const std::string& path, const OpenOptions& options)
+      : tree_(tree), path_(path), options_(options), workers_(options.resources.threads) {
+    contents_.indexes.push_back(tree.open(path));
+    const File& index = contents_.indexes.back();
+    map_ =
+        with_context([&] { return path; },
+                     [&] { return parse_weight_map(as_text(read_text(index, kMaxIndexBytes))); });
+    for (const auto& [name, listed] : map_.files) add(name, listed);
   }
 
-  void place_all() {
-    for (pytorch::StateLeaf& leaf : leaves_) {
-      if (!leaf.tensor) continue;
-      const auto placed = try_call([&] {
-        place(leaf);
-        return true;
-      });
-      if (!placed) set_broken(leaf.leaf, placed.error());
-    }
-  }
-
-  // "a = b, c = d": leaves that show the same elements.
-  [[nodiscard]] std::vector<std::string> ties() const {
-    std::vector<std::string> texts;
-    std::map<Elements, const std::string*> first;
-    for (const pytorch::StateLeaf& leaf : leaves_) {
-      if (!leaf.tensor || leaf.leaf.info.nbytes == 0) continue;
-      const pytorch::TorchTensor& tensor = *leaf.tensor;
-      const auto [known, is_new] =
-          first.emplace(Elements{tensor.storage.key, tensor.storage.first + tensor.offset,
-                                 tensor.shape, tensor.strides},
-                        &leaf.leaf.info.name);
-      if (!is_new) texts.push_back(leaf.leaf.info.name + " = " + *known->second);
-    }
-    return texts;
+  std::unique_ptr<Checkpoint> checkpoint() && {
+    info_.format = "pytorch";
+    info_.layout = fmt::format("PyTorch model of {} files", map_.files.size());
+    info_.path = path_;
+    info_.custom_metadata = map_.metadata;
+    info_.allow_missing = options_.allow_missing;
+    if (contents_.tensors().empty() && !map_.files.empty())
+      data_loss(path_ + ": none of its files is there");
+    return std::make_unique<PytorchCheckpoint>(options_, std::move(info_), std::move(contents_),
+                                               std::vector<DictKeyTypes>());
   }
 
  private:
-  using Elements = std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>>;
-
-  void place(pytorch::StateLeaf& leaf) {
-    const pytorch::TorchTensor& tensor = *leaf.tensor;
-    const auto storage = storages_.find(tensor.storage.key);
-    if (storage == storages_.end())
-      data_loss(fmt::format("its storage \"{}\" is missing", tensor.storage.key));
-    const bool is_protected = leaf.leaf.array.is_protected;
-    leaf.leaf.array = pytorch::place_tensor(tensor, storage->second);
-    leaf.leaf.array.is_protected = is_protected;
-    if (leaf.leaf.info.nbytes > left_)
-      throw Error(Code::kUnimplemented,
-                  "the views of the file show its storages so often that all of them together take "
-                  "more than 4 times its size and 256 MiB");
-    left_ -= leaf.leaf.info.nbytes;
-    leaf.leaf.info.stored_nbytes =
-        std::min(leaf.leaf.info.nbytes, storage->second.bytes->all().stored_bytes());
-  }
-
-  static void set_broken(RawLeaf& leaf, const Error& e) {
-    leaf.array = {};
-    leaf.unreadable.clear();
-    if (e.code() == Code::kUnimplemented) {
-      leaf.unreadable = e.message();
+  void add(const std::string& name, const std::vector<std::string>& listed) {
+    const std::string path = std::string(folder_prefix(path_)) + name;
+    auto opened = try_call([&] { return with_read_ahead(tree_.open(path)); });
+    if (!opened) return add_missing(path, listed, opened.error());
+    File file = std::move(opened).value();
+    auto read = try_call([&] {
+      return read_state(file, workers_.executor(),
+                        static_cast<std::uint32_t>(contents_.files.size()));
+    });
+    if (!read) {
+      if (read.error().code() == Code::kUnavailable || read.error().code() == Code::kIo)
+        throw Error(read.error());
+      for (const std::string& tensor : listed) add_lost(tensor, read.error());
       return;
     }
-    leaf.info.kind = LeafKind::kUnknown;
-    leaf.info.error = e.message();
-    leaf.info.error_code = e.code();
+    pytorch::StateFile found = std::move(read).value();
+    add_warning(file, found, contents_.notes);
+    add_leaves(path, listed, found);
+    contents_.files.push_back(std::move(file));
   }
 
-  std::vector<pytorch::StateLeaf>& leaves_;
-  std::map<std::string, pytorch::StorageBytes, std::less<>> storages_;
-  std::uint64_t left_ = 0;  // bytes that leaves may still take
+  // A tensor in another file than the index says is not read: nobody can tell which one is right.
+  void add_leaves(const std::string& path, const std::vector<std::string>& listed,
+                  pytorch::StateFile& read) {
+    std::set<std::string_view> wanted(listed.begin(), listed.end());
+    for (pytorch::StateLeaf& leaf : read.state.leaves) {
+      if (wanted.erase(leaf.leaf.info.name) > 0)
+        contents_.add(std::move(leaf.leaf));
+      else
+        contents_.notes.push_back({.severity = Severity::kNote,
+                                   .tensor = leaf.leaf.info.name,
+                                   .file = path,
+                                   .message = "is in this file, but the index does not list it"});
+    }
+    for (const std::string_view tensor : wanted)
+      add_lost(std::string(tensor),
+               Error(Code::kDataLoss,
+                     path + ": the tensor is not in this file, although the index says so"));
+  }
+
+  void add_missing(const std::string& path, const std::vector<std::string>& listed,
+                   const Error& error) {
+    if (error.code() != Code::kNotFound) throw Error(error);
+    std::string text = fmt::format("{}: {}: the file is missing; the index lists {} tensor{} in it",
+                                   path_, path, listed.size(), listed.size() == 1 ? "" : "s");
+    info_.warnings.push_back(text);
+    info_.missing.push_back({"", path, path_, std::move(text), !options_.allow_missing});
+    if (options_.allow_missing) return;
+    for (const std::string& tensor : listed)
+      add_lost(tensor, Error(Code::kDataLoss, path + ": the file is missing"));
+  }
+
+  void add_lost(const std::string& name, const Error& why) {
+    RawLeaf leaf;
+    leaf.info.path = {{name, KeyType::kDict}};
+    leaf.info.name = name;
+    leaf.info.typestr = "np.ndarray";
+    leaf.info.kind = LeafKind::kUnknown;
+    leaf.info.error = why.message();
+    leaf.info.error_code = why.code();
+    leaf.slices.emplace();
+    contents_.add(std::move(leaf));
+  }
+
+  FileTree tree_;
+  std::string path_;
+  const OpenOptions& options_;
+  Workers workers_;
+  WeightMap map_;
+  CheckpointInfo info_;
+  RawCheckpoint::Contents contents_;
 };
 
-// The globals that PyTorch's restricted unpickler refuses.
-std::vector<std::string> unsafe_globals(const pickle::Pickle& p) {
-  std::vector<std::string> names;
-  for (const pickle::Value global : p.globals())
-    if (!pickle::is_safe_global(p.module_of(global), p.name_of(global)))
-      names.push_back(pytorch::global_text(p, global));
-  return names;
-}
-
-void add_facts(const pytorch::TorchFile& file, const pytorch::State& state,
-               const std::vector<std::string>& ties, CheckpointInfo& info) {
-  info.layout = file.layout;
-  info.revision = file.revision;
-  info.facts.emplace_back("storages", std::to_string(file.storages.size()));
-  if (!ties.empty()) info.facts.emplace_back("tied", listed(ties));
-  if (!state.opaque.empty()) info.facts.emplace_back("not read", listed(state.opaque));
-}
-
 }  // namespace
+
+std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::string& folder) {
+  const std::string file = folder + "/pytorch_model.bin", index = file + ".index.json";
+  const auto is_there = [&](const std::string& path) {
+    return tree.exists(path) && !tree.is_folder(path);
+  };
+  if (is_there(file) && is_there(index))
+    invalid_argument(folder +
+                     ": holds two models, pytorch_model.bin and pytorch_model.bin.index.json; open "
+                     "one of them by its path");
+  if (is_there(file)) return file;
+  if (is_there(index)) return index;
+  return std::nullopt;
+}
 
 std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string& path,
                                          const OpenOptions& options) {
   File file = with_read_ahead(tree.open(path));
-  CheckpointInfo info{.format = "pytorch", .path = path};
-  const Workers workers(options.resources.threads);
-  RawCheckpoint::Contents contents;
-  pytorch::State state;
-  explain_foreign(
-      file,
-      [&] {
-        with_context([&] { return path; },
-                     [&] {
-                       pytorch::TorchFile torch =
-                           pytorch::read_torch_file(file, workers.executor());
-                       state = pytorch::walk_state(torch.pickle, torch.pickle.root());
-                       Placing placing(torch, state.leaves);
-                       placing.place_all();
-                       add_facts(torch, state, placing.ties(), info);
-                       if (const auto unsafe = unsafe_globals(torch.pickle); !unsafe.empty())
-                         contents.notes.push_back(
-                             {.severity = Severity::kNote,
-                              .file = path,
-                              .message = "to unpickle this file may run any code: it imports " +
-                                         listed(unsafe)});
-                     });
-      },
-      ForeignKind::kPytorch);
-  contents.files.push_back(std::move(file));
-  contents.reserve(state.leaves.size());
-  for (pytorch::StateLeaf& leaf : state.leaves) contents.add(std::move(leaf.leaf));
-  contents.structure = std::move(state.structure);
-  return std::make_unique<PytorchCheckpoint>(options, std::move(info), std::move(contents),
-                                             std::move(state.key_types));
+  Bytes first(std::min<std::uint64_t>(file.size(), kProbeBytes));
+  file.read_into(0, first);
+  if (begins_as_json_object(first)) return FilesOfModel(tree, path, options).checkpoint();
+  return open_file(std::move(file), options);
 }
 
 std::unique_ptr<Checkpoint> open_pytorch(const std::string& path, const OpenOptions& options) {

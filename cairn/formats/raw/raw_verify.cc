@@ -25,7 +25,8 @@ constexpr std::uint64_t kStreamPiece = std::uint64_t{1} << 20U;
 // A finding for a slice that could not be checked.
 Finding finding_of(const RawContents& contents, std::size_t slice, std::uint64_t offset, Code code,
                    const std::string& message) {
-  const RawArray& array = contents.slices[slice].array;
+  const RawArray& shown = contents.slices[slice].array;
+  const RawArray& array = shown.within ? shown.within->all() : shown;
   return {.severity = severity_of(code),
           .tensor = contents.tensor(slice).name,
           .file = contents.files[array.runs.empty() ? 0 : array.runs.front().file].path(),

@@ -6,6 +6,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/json/scan.h>
+#include <cairn/formats/files/weight_map.h>
 #include <cairn/safetensors.h>
 
 #include <fmt/format.h>
@@ -239,9 +240,7 @@ bool looks_like_safetensors(ByteView first) {
 }
 
 bool looks_like_json_object(ByteView first) {
-  const auto text = as_text(first);
-  const auto at = text.find_first_not_of(kJsonSpace);
-  return at != std::string_view::npos && text[at] == '{' && !looks_like_safetensors(first);
+  return begins_as_json_object(first) && !looks_like_safetensors(first);
 }
 
 std::uint64_t decode_safetensors_prefix(ByteView prefix, std::uint64_t file_size) {

@@ -37,10 +37,6 @@ std::span<const SafetensorsType> safetensors_types();
 
 inline constexpr std::uint64_t kSafetensorsPrefix = 8;
 inline constexpr std::uint64_t kSafetensorsMaxHeader = 100'000'000;
-// So many bytes tell a file from an index. A header may begin with white space.
-inline constexpr std::uint64_t kProbeBytes = 4096;
-// A larger index is not read.
-inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{1} << 30U;
 
 // One tensor: its bytes are [begin, end) of the data.
 struct SafetensorsEntry {

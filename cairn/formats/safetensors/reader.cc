@@ -7,6 +7,7 @@
 #include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/output_names.h>
+#include <cairn/formats/files/weight_map.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/model_folder.h>
@@ -87,43 +88,6 @@ void add_new_keys(const Metadata& from, Metadata& to) {
       to.push_back(entry);
 }
 
-// The content of an index.
-struct FileIndex {
-  std::map<std::string, std::vector<std::string>> files;  // file: tensors in it
-  std::optional<std::uint64_t> total_size;
-  std::string metadata;  // JSON text
-};
-
-// Accepts only files in the index's folder or below it.
-void check_file_name(std::string_view name) {
-  if (name.find('\0') != std::string_view::npos || name.find('\\') != std::string_view::npos ||
-      !is_below_folder(name))
-    throw Error(
-        Code::kDataLoss,
-        fmt::format("weight_map names the file \"{}\", which is not in the index's folder", name));
-}
-
-FileIndex parse_index(std::string_view text) {
-  const Json root = parse_json(text);
-  const Json* map = root.find("weight_map");
-  if (map == nullptr || map->as_object() == nullptr)
-    throw Error(Code::kDataLoss, "no object \"weight_map\" in the index");
-  FileIndex index;
-  for (const auto& [name, file] : *map->as_object()) {
-    const auto* file_name = file.as_string();
-    if (file_name == nullptr)
-      throw Error(Code::kDataLoss,
-                  fmt::format("weight_map: \"{}\" is {}, not a file name", name, file.type_text()));
-    check_file_name(*file_name);
-    index.files[*file_name].push_back(name);
-  }
-  if (const Json* metadata = root.find("metadata"); metadata != nullptr) {
-    index.metadata = to_text(*metadata);
-    if (const Json* total = metadata->find("total_size")) index.total_size = total->as_uint64(true);
-  }
-  return index;
-}
-
 // An entry of one of the shards of a set.
 struct ShardEntry {
   SafetensorsEntry entry;
@@ -181,7 +145,7 @@ std::unique_ptr<Checkpoint> open_file(const FileTree& tree, const std::string& p
 
 // Notes what a killed save has left: an index that names interim files, and interim files that the
 // index does not name.
-void note_unfinished(const FileTree& tree, const std::string& path, const FileIndex& index,
+void note_unfinished(const FileTree& tree, const std::string& path, const WeightMap& index,
                      std::vector<Finding>& notes) {
   constexpr std::string_view kHow = "; `cairn clean` on the index completes the set";
   const auto is_interim = [&](std::string_view name) {
@@ -208,19 +172,20 @@ File open_index(const FileTree& tree, const std::string& path) {
   return with_context([&] { return path; }, [&] { return tree.open(path); });
 }
 
-FileIndex read_index(const File& file) {
+WeightMap read_index(const File& file) {
   const std::string& path = file.path();
   // What is damaged in an index is more than that it is JSON.
   return explain_foreign(
       file,
       [&] {
-        return with_context([&] { return path; },
-                            [&] { return parse_index(as_text(read_text(file, kMaxIndexBytes))); });
+        return with_context(
+            [&] { return path; },
+            [&] { return parse_weight_map(as_text(read_text(file, kMaxIndexBytes))); });
       },
       is_index_name(path) ? std::optional(ForeignKind::kJson) : std::nullopt);
 }
 
-std::vector<std::string> names_of(const FileIndex& index) {
+std::vector<std::string> names_of(const WeightMap& index) {
   std::vector<std::string> names;
   for (const auto& [name, tensors] : index.files) names.push_back(name);
   return names;
@@ -429,7 +394,7 @@ class ShardSet {
   FileTree tree_;
   std::string path_;
   File index_file_;
-  FileIndex index_;
+  WeightMap index_;
   Metadata metadata_;
   std::vector<File> files_;
   std::vector<ShardEntry> entries_;
@@ -459,7 +424,7 @@ std::vector<std::string> safetensors_index_files(const FileTree& tree, const std
 }
 
 std::vector<std::string> safetensors_index_files(std::string_view text) {
-  return names_of(parse_index(text));
+  return names_of(parse_weight_map(text));
 }
 
 std::unique_ptr<Checkpoint> open_safetensors(const std::string& path, const OpenOptions& options) {

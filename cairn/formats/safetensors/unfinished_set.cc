@@ -6,6 +6,7 @@
 #include <cairn/error.h>
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_names.h>
+#include <cairn/formats/files/weight_map.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/io/file.h>
 

@@ -7,6 +7,7 @@
 #include <cairn/formats/files/file_set.h>
 #include <cairn/formats/files/output_lock.h>
 #include <cairn/formats/files/output_names.h>
+#include <cairn/formats/files/weight_map.h>
 #include <cairn/formats/output/output_place.h>
 #include <cairn/formats/output/shared_files.h>
 #include <cairn/formats/output/store_output.h>

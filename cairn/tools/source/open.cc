@@ -148,7 +148,8 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
   }
   const auto found = try_call([&] {
     return flax_step_file(tree, path, std::nullopt).has_value() ||
-           find_safetensors_model(tree, path).has_value();
+           find_safetensors_model(tree, path).has_value() ||
+           find_pytorch_model(tree, path).has_value();
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
 }
@@ -198,6 +199,8 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     refuse_choices(path, options);
     if (const auto model = find_safetensors_model(tree, path))
       return open_safetensors(tree, *model, options);
+    if (const auto model = find_pytorch_model(tree, path))
+      return open_pytorch(tree, *model, options);
     refuse_foreign_files_in(tree, path);
     refuse(path);
   }

@@ -492,7 +492,7 @@ TEST(DetectNpz, LooksAtTheFirstMember) {
   put_file(dir / "a", archive_of({good_member()}));
   EXPECT_EQ(detect_file(FileTree(), dir / "a"), Format::kNpz);
   put_file(dir / "model.pt", archive_of({{.name = "archive/data.pkl", .content = {}}}));
-  EXPECT_EQ(detect_file(FileTree(), dir / "model.pt"), std::nullopt);
+  EXPECT_EQ(detect_file(FileTree(), dir / "model.pt"), Format::kPytorch);
   put_file(dir / "b", array_file(kDict, as_bytes("1234")));
   EXPECT_EQ(detect_file(FileTree(), dir / "b"), Format::kNpy);
   put_file(dir / "c.npz", as_bytes("what?"));

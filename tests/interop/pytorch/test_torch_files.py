@@ -223,6 +223,62 @@ def test_conversions(scratch):
     assert "types of keys of opt" in json.dumps(lost)
 
 
+# ---- models in several files ----
+
+
+def sharded(folder, count=3):
+    """As transformers saved them before safetensors: each file a dict, and an index."""
+    folder.mkdir(exist_ok=True)
+    state = {f"layer.{i}.weight": torch.randn(4, i + 1).t() if i % 2 else torch.randn(3) for i in range(2 * count)}
+    weight_map = {}
+    for number in range(count):
+        name = f"pytorch_model-{number + 1:05}-of-{count:05}.bin"
+        part = {key: state[key] for key in list(state)[2 * number : 2 * number + 2]}
+        torch.save(part, folder / name)
+        weight_map |= dict.fromkeys(part, name)
+    index = folder / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {"total_size": sum(t.nbytes for t in state.values())}, "weight_map": weight_map}))
+    return state, index
+
+
+def test_a_model_in_several_files(scratch):
+    state, index = sharded(scratch / "model")
+    (scratch / "model" / "config.json").write_text("{}")
+    for path in (index, scratch / "model"):
+        found = cairn.load(path, framework="torch")
+        assert_equal({key: state[key] for key in found}, found)
+        assert set(found) == set(state) and cairn.verify(path, strict=True)
+    cairn_cli.run("convert", scratch / "model", scratch / "x.safetensors")
+    assert_equal({key: state[key] for key in found}, safetensors.torch.load_file(scratch / "x.safetensors"))
+    (scratch / "model" / "pytorch_model.bin").write_bytes(b"x")
+    assert b"holds two models" in cairn_cli.run("ls", scratch / "model", status=cairn_cli.IO).stderr
+
+
+def test_a_folder_with_one_file(scratch):
+    torch.save({"w": torch.ones(3)}, scratch / "pytorch_model.bin")
+    torch.save({"step": 3}, scratch / "optimizer.pt")
+    assert list(cairn.load(scratch)) == ["w"]
+
+
+def test_a_model_that_lacks_a_file(scratch):
+    state, index = sharded(scratch / "model")
+    lost = scratch / "model" / "pytorch_model-00002-of-00003.bin"
+    content = lost.read_bytes()
+    lost.unlink()
+    assert b"pytorch_model-00002-of-00003.bin: the file is missing; the index lists 2 tensors in it" in cairn_cli.run("ls", index, status=cairn_cli.NO).stderr
+    with pytest.raises(cairn.CorruptionError, match="pytorch_model-00002-of-00003.bin"):
+        cairn.load(index)
+    with pytest.warns(UserWarning, match="pytorch_model-00002-of-00003.bin"):
+        assert set(cairn.load(index, allow_missing=True)) == {key for key in state if key[6] not in "23"}
+    assert not cairn.verify(index)
+    lost.write_bytes(content[: len(content) // 2])
+    with pytest.raises(cairn.CorruptionError, match="pytorch_model-00002-of-00003.bin"):
+        cairn.load(index)
+    torch.save({"layer.2.weight": state["layer.2.weight"], "other": torch.ones(1)}, lost)
+    done = cairn_cli.run("verify", index, status=cairn_cli.NO).stdout.decode()
+    assert "the tensor is not in this file, although the index says so" in done and "the index does not list it" in done
+
+
 # ---- damage ----
 
 

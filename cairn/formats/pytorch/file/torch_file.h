@@ -18,8 +18,8 @@
 namespace cairn::inline v0::pytorch {
 
 struct TorchFile {
-  const char* layout = "";  // in words
-  pickle::Pickle pickle;    // the object that was saved
+  const char* layout = "";           // in words
+  pickle::Pickle pickle;             // the object that was saved
   bool is_pickle_protected = false;  // a checksum of the pickle was stored, and matched
   bool big_endian = false;
   std::unordered_map<std::string, RawArray> storages;  // by key; runs are in file 0

@@ -60,7 +60,7 @@ constexpr TorchElement kElements[] = {
 struct StorageClass {
   std::string_view name, element;
 };
-constexpr StorageClass kStorages[] = {
+constexpr StorageClass kStorageClasses[] = {
     {"BoolStorage", "bool"},
     {"ByteStorage", "uint8"},
     {"CharStorage", "int8"},
@@ -101,8 +101,8 @@ std::optional<TorchElement> element_of_dtype(std::string_view global) {
 
 std::optional<TorchElement> element_of_storage(std::string_view global) {
   const std::string_view name = without(global, {"torch.cuda.", "torch."});
-  const auto* const found = std::ranges::find(kStorages, name, &StorageClass::name);
-  if (found == std::end(kStorages)) return std::nullopt;
+  const auto* const found = std::ranges::find(kStorageClasses, name, &StorageClass::name);
+  if (found == std::end(kStorageClasses)) return std::nullopt;
   return element_named(found->element);
 }
 

@@ -1,0 +1,136 @@
+#include <cairn/formats/pytorch/file/state_file.h>
+
+#include <cairn/base/errors.h>
+#include <cairn/formats/pytorch/file/torch_file.h>
+#include <cairn/formats/pytorch/pickle/safe_globals.h>
+#include <cairn/formats/pytorch/tensors/place.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <tuple>
+
+namespace cairn::inline v0::pytorch {
+namespace {
+
+// Bytes that views may show in addition to those of the storages. PyTorch makes views of any size
+// of a few bytes; a reader copies their elements.
+constexpr std::uint64_t kMoreThanStored = std::uint64_t{256} << 20U;
+
+// Finds the elements of all tensors in their storages.
+class Placing {
+ public:
+  Placing(TorchFile& file, std::vector<StateLeaf>& leaves) : leaves_(leaves) {
+    for (StateLeaf& leaf : leaves_) leaf.leaf.array.is_protected = file.is_pickle_protected;
+    std::uint64_t stored = 0;
+    for (auto& [key, array] : file.storages) {
+      stored += array.stored_bytes();
+      storages_[key] = {.bytes = std::make_shared<CommonBytes>(std::move(array)),
+                        .big_endian = file.big_endian};
+    }
+    left_ = 4 * stored + kMoreThanStored;
+    std::map<std::string_view, std::size_t> users;
+    for (const StateLeaf& leaf : leaves_)
+      if (leaf.tensor) ++users[leaf.tensor->storage.key];
+    for (auto& [key, storage] : storages_) storage.has_one_user = users[key] == 1;
+  }
+
+  void place_all() {
+    for (StateLeaf& leaf : leaves_) {
+      if (!leaf.tensor) continue;
+      const auto placed = try_call([&] {
+        place(leaf);
+        return true;
+      });
+      if (!placed) set_broken(leaf.leaf, placed.error());
+    }
+  }
+
+  // "a = b, c = d": leaves that show the same elements.
+  [[nodiscard]] std::vector<std::string> ties() const {
+    std::vector<std::string> texts;
+    std::map<Elements, const std::string*> first;
+    for (const StateLeaf& leaf : leaves_) {
+      if (!leaf.tensor || leaf.leaf.info.nbytes == 0) continue;
+      const TorchTensor& tensor = *leaf.tensor;
+      const auto [known, is_new] =
+          first.emplace(Elements{tensor.storage.key, tensor.storage.first + tensor.offset,
+                                 tensor.shape, tensor.strides},
+                        &leaf.leaf.info.name);
+      if (!is_new) texts.push_back(leaf.leaf.info.name + " = " + *known->second);
+    }
+    return texts;
+  }
+
+ private:
+  using Elements = std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>>;
+
+  void place(StateLeaf& leaf) {
+    const TorchTensor& tensor = *leaf.tensor;
+    const auto storage = storages_.find(tensor.storage.key);
+    if (storage == storages_.end())
+      data_loss(fmt::format("its storage \"{}\" is missing", tensor.storage.key));
+    const bool is_protected = leaf.leaf.array.is_protected;
+    leaf.leaf.array = place_tensor(tensor, storage->second);
+    leaf.leaf.array.is_protected = is_protected;
+    if (leaf.leaf.info.nbytes > left_)
+      throw Error(Code::kUnimplemented,
+                  "the views of the file show its storages so often that all of them together take "
+                  "more than 4 times its size and 256 MiB");
+    left_ -= leaf.leaf.info.nbytes;
+    leaf.leaf.info.stored_nbytes =
+        std::min(leaf.leaf.info.nbytes, storage->second.bytes->all().stored_bytes());
+  }
+
+  static void set_broken(RawLeaf& leaf, const Error& e) {
+    leaf.array = {};
+    leaf.unreadable.clear();
+    if (e.code() == Code::kUnimplemented) {
+      leaf.unreadable = e.message();
+      return;
+    }
+    leaf.info.kind = LeafKind::kUnknown;
+    leaf.info.error = e.message();
+    leaf.info.error_code = e.code();
+  }
+
+  std::vector<StateLeaf>& leaves_;
+  std::map<std::string, StorageBytes, std::less<>> storages_;
+  std::uint64_t left_ = 0;  // bytes that leaves may still take
+};
+
+// The globals that PyTorch's restricted unpickler refuses.
+std::vector<std::string> unsafe_globals(const pickle::Pickle& p) {
+  std::vector<std::string> names;
+  for (const pickle::Value global : p.globals())
+    if (!pickle::is_safe_global(p.module_of(global), p.name_of(global)))
+      names.push_back(global_text(p, global));
+  return names;
+}
+
+}  // namespace
+
+StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number) {
+  TorchFile torch = read_torch_file(file, executor);
+  for (auto& [key, array] : torch.storages) {
+    // A stream reads from the first of the reader's files.
+    if (array.stream && number > 0)
+      throw Error(Code::kUnimplemented,
+                  "storage \"" + key + "\" is deflated, in a file of a set of files");
+    for (RawRun& run : array.runs) run.file = number;
+  }
+  StateFile out{.state = walk_state(torch.pickle, torch.pickle.root()),
+                .layout = torch.layout,
+                .storages = torch.storages.size()};
+  Placing placing(torch, out.state.leaves);
+  placing.place_all();
+  out.ties = placing.ties();
+  out.unsafe_globals = unsafe_globals(torch.pickle);
+  out.revision = std::move(torch.revision);
+  return out;
+}
+
+}  // namespace cairn::inline v0::pytorch

@@ -1,0 +1,30 @@
+// state_file.h -- the leaves of one file of torch.save, and where their elements are.
+#pragma once
+
+#include <cairn/base/executor.h>
+#include <cairn/formats/pytorch/tensors/state_walk.h>
+#include <cairn/io/file.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline v0::pytorch {
+
+struct StateFile {
+  State state;
+  const char* layout = "";
+  std::size_t storages = 0;
+  std::vector<std::string> ties;            // "a = b": leaves that show the same elements
+  std::vector<std::string> unsafe_globals;  // that PyTorch's restricted unpickler refuses
+  std::vector<std::pair<std::string, std::string>> revision;
+};
+
+// Reads a file of torch.save. Its runs are in the reader's file `number`. A leaf whose elements are
+// not there gets an error. Throws data_loss for a damaged file, invalid_argument for one of another
+// program.
+StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number);
+
+}  // namespace cairn::inline v0::pytorch
