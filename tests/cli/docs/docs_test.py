@@ -62,7 +62,7 @@ UNCHECKED = {
 # Python blocks that compile but do not run: (page, start of the block) -> what the reader supplies.
 READERS_PYTHON = {
     ("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
-    ("docs/pytorch.md", "state = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
+    ("docs/pytorch.md", "import cairn\n\nstate = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
     ("docs/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
 }
 # Names in a page's C++ that the reader supplies.

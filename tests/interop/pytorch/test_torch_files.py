@@ -265,7 +265,7 @@ def test_a_model_that_lacks_a_file(scratch):
     lost = scratch / "model" / "pytorch_model-00002-of-00003.bin"
     content = lost.read_bytes()
     lost.unlink()
-    assert b"pytorch_model-00002-of-00003.bin: the file is missing; the index lists 2 tensors in it" in cairn_cli.run("ls", index, status=cairn_cli.NO).stderr
+    assert b"pytorch_model-00002-of-00003.bin: the file is missing; the index lists 2 tensors in it" in cairn_cli.run("ls", index, status=cairn_cli.IO).stderr
     with pytest.raises(cairn.CorruptionError, match="pytorch_model-00002-of-00003.bin"):
         cairn.load(index)
     with pytest.warns(UserWarning, match="pytorch_model-00002-of-00003.bin"):
