@@ -152,7 +152,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   app.footer(
       "Every command takes a checkpoint of any format: an Orbax directory or step root, a\n"
-      ".safetensors file or its index, an .npz or .npy file, a .pt file of PyTorch, a flax msgpack\n"
+      ".safetensors file or its index, an .npz or .npy file, a .pt file of PyTorch, a flax "
+      "msgpack\n"
       "file, the prefix or folder of a TensorFlow checkpoint.\n"
       "\n"
       "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3\n"

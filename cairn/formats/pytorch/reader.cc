@@ -167,6 +167,10 @@ class FilesOfModel {
   }
 
   void add_lost(const std::string& name, const Error& why) {
+    contents_.notes.push_back({.severity = severity_of(why.code()),
+                               .tensor = name,
+                               .file = path_,
+                               .message = why.message()});
     RawLeaf leaf;
     leaf.info.path = {{name, KeyType::kDict}};
     leaf.info.name = name;
