@@ -81,21 +81,7 @@ class PicklePrinter {
         for (const Value item : p_.items(value))
           uses_[item] = static_cast<std::uint8_t>(std::min(uses_[item] + 1, 2));
   }
-  [[nodiscard]] bool has_items(Value value) const {
-    switch (p_.kind(value)) {
-      case Kind::kList:
-      case Kind::kTuple:
-      case Kind::kSet:
-      case Kind::kFrozenSet:
-      case Kind::kDict:
-      case Kind::kCall:
-      case Kind::kObject:
-      case Kind::kPersistent:
-        return true;
-      default:
-        return false;
-    }
-  }
+  [[nodiscard]] bool has_items(Value value) const { return pickle::has_items(p_.kind(value)); }
   [[nodiscard]] bool is_long(Value value) const {
     const Kind kind = p_.kind(value);
     if (kind == Kind::kText || kind == Kind::kByteString || kind == Kind::kLongText)

@@ -429,6 +429,11 @@ HOSTILE = {
     "huge storage": b"\x80\x02" + tensor_pickle([2**40], [1], 0, 2**40) + b".",
     "thousand views": b"\x80\x02](" + tensor_pickle([2**24], [0]) * 1000 + b"e.",
     "dimensions": b"\x80\x02" + tensor_pickle([1] * 1000, [1] * 1000) + b".",
+    "bytes many times": b"\x80\x03(B" + struct.pack("<I", 1 << 20) + bytes(1 << 20) + b"q\0" + b"h\0" * 100_000 + b"l.",
+    "a list many times": b"\x80\x02((" + b"N" * 1_000_000 + b"lq\0" + b"h\0" * 100_000 + b"l.",
+    "a dict many times": b"\x80\x02((" + b"K\1N" * 300_000 + b"dq\0" + b"h\0" * 100_000 + b"l.",
+    "a shape many times": b"\x80\x02((" + b"K\1" * 200 + b"tq\1" + b"".join(tensor_pickle([1], [1]).replace(b"(\x8a\x08\1\0\0\0\0\0\0\0t", b"h\1") for _ in range(5000)) + b"l.",
+    "an empty tensor": b"\x80\x02" + tensor_pickle([0, 2**61, 2**61], [1, 2**61, 2**61]) + b".",
     "names": b"\x80\x02}(X\7\0\0\0a\x1b[31mb\x00K\1X\2\0\0\0..K\2u.",
 }
 

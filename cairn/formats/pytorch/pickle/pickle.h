@@ -40,6 +40,23 @@ enum class Kind : std::uint8_t {
   kBuffer,      // integer(): the number of a buffer outside of the pickle
 };
 
+// Whether values of this kind have items().
+constexpr bool has_items(Kind kind) {
+  switch (kind) {
+    case Kind::kList:
+    case Kind::kTuple:
+    case Kind::kSet:
+    case Kind::kFrozenSet:
+    case Kind::kDict:
+    case Kind::kCall:
+    case Kind::kObject:
+    case Kind::kPersistent:
+      return true;
+    default:
+      return false;
+  }
+}
+
 // One value of a Pickle. The same Value is the same object: Python's `is`.
 using Value = std::uint32_t;
 

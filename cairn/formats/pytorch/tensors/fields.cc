@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace cairn::inline v0::pytorch {
 
 using pickle::Kind;

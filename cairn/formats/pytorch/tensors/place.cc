@@ -33,12 +33,17 @@ std::uint64_t elements_of(const TorchTensor& tensor) {
 
 // Elements of the storage up to the last one that the tensor shows.
 std::uint64_t end_of(const TorchTensor& tensor) {
-  std::uint64_t last = tensor.storage.first + tensor.offset;
-  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-    last += product(static_cast<std::uint64_t>(tensor.shape[d] - 1),
-                    static_cast<std::uint64_t>(tensor.strides[d]));
-    if (last > kMostBytes) data_loss("a tensor has more elements than any memory");
-  }
+  std::uint64_t last = 0;
+  const auto add = [&](std::uint64_t elements) {
+    if (elements > kMostBytes || last > kMostBytes - elements)
+      data_loss("a tensor has more elements than any memory");
+    last += elements;
+  };
+  add(tensor.storage.first);
+  add(tensor.offset);
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d)
+    add(product(static_cast<std::uint64_t>(tensor.shape[d] - 1),
+                static_cast<std::uint64_t>(tensor.strides[d])));
   return last + 1;
 }
 
@@ -74,7 +79,7 @@ bool is_dense(const TorchTensor& tensor, const std::vector<std::uint8_t>& axes) 
   return true;
 }
 
-// A tensor with axes in any order has no more than the bytes of one that begins at each element.
+// The axes in their own order, if the elements lie so; else by falling stride.
 std::vector<std::uint8_t> order_of(const TorchTensor& tensor) {
   std::vector<std::uint8_t> axes(tensor.shape.size());
   std::iota(axes.begin(), axes.end(), std::uint8_t{0});
@@ -113,8 +118,8 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
     data_loss(fmt::format("it ends at element {} of its storage \"{}\", which has {}",
                           end_of(tensor), tensor.storage.key,
                           stored / tensor.element.size * in_byte));
-  std::vector<std::uint8_t> axes = order_of(tensor);
-  if (tensor.element.packed) return packed_array(tensor, storage, axes);
+  std::vector<std::uint8_t> axes = count == 0 ? std::vector<std::uint8_t>() : order_of(tensor);
+  if (tensor.element.packed && count > 0) return packed_array(tensor, storage, axes);
 
   const std::uint64_t element = tensor.element.size;
   const std::uint64_t first = (tensor.storage.first + tensor.offset) * element;

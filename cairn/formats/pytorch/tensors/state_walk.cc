@@ -21,7 +21,12 @@ constexpr std::size_t kMostNested = 500;     // levels
 constexpr std::size_t kMostInList = 20'000;  // plain values in a list; more are one leaf
 constexpr std::uint64_t kLeafMemory = 1024;  // bytes, without its path
 constexpr std::uint64_t kKeyMemory = 48;     // bytes, without its text
-constexpr std::uint64_t kMemory = std::uint64_t{128} << 20U;
+constexpr std::uint64_t kItemMemory = 8;     // bytes of an item of a container that is looked at
+constexpr std::uint64_t kExtentMemory = 64;  // bytes of an extent and its stride
+constexpr std::size_t kFewItems = 256;       // cost no more than the leaf that each look makes
+constexpr int kWeighedLevels = 3;            // a module, its state, its parameters
+constexpr std::size_t kWeighedItems = 16;
+constexpr std::uint64_t kMemory = std::uint64_t{64} << 20U;
 
 class Walk {
  public:
@@ -52,10 +57,31 @@ class Walk {
 
   // A value that is damaged is a leaf with an error, so that the others can be read.
   Tree try_walk(Value value) {
+    charge(weight(value, kWeighedLevels));
     auto meaning = try_call([&] { return meaning_of(p_, value); });
     if (!meaning) return broken(meaning.error().message(), meaning.error().code());
     return std::visit([&](auto&& found) { return add(std::forward<decltype(found)>(found)); },
                       std::move(meaning).value());
+  }
+
+  // What it costs to look at a value again: a shared one may be looked at very often. The items of
+  // a container, and of those in it that say what an object has.
+  [[nodiscard]] std::uint64_t weight(Value value, int levels) const {
+    if (!pickle::has_items(p_.kind(value))) return 0;
+    const auto items = p_.items(value);
+    std::uint64_t sum = items.size() > kFewItems ? kItemMemory * items.size() : 0;
+    if (levels == 0) return sum;
+    for (const Value item : items.first(std::min(items.size(), kWeighedItems)))
+      sum += weight(item, levels - 1);
+    return sum;
+  }
+
+  void charge(std::uint64_t bytes) {
+    if (bytes > left_)
+      data_loss(
+          "its leaves and their names take too much memory for a pickle of this size: values are "
+          "shared so that they stand for many");
+    left_ -= bytes;
   }
 
   // ---- containers ----
@@ -205,11 +231,7 @@ class Walk {
   RawLeaf new_leaf(std::string typestr) {
     std::uint64_t memory = kLeafMemory;
     for (const Key& key : path_) memory += kKeyMemory + 2 * key.text.size();
-    if (memory > left_)
-      data_loss(
-          "its leaves and their names take too much memory for a pickle of this size: values are "
-          "shared so that they stand for many");
-    left_ -= memory;
+    charge(memory);
     RawLeaf leaf;
     leaf.info.path = path_;
     leaf.info.name = param_name(path_);
@@ -218,6 +240,7 @@ class Walk {
   }
 
   RawLeaf element_leaf(const TorchElement& element, const Shape& shape) {
+    charge(kExtentMemory * shape.size());
     RawLeaf leaf = new_leaf("np.ndarray");
     leaf.info.dtype = element.dtype;
     leaf.info.dtype_name = element.name;
@@ -238,6 +261,7 @@ class Walk {
   }
 
   Tree add_leaf(RawLeaf leaf, std::optional<TorchTensor> tensor = {}) {
+    charge(leaf.array.own.size());
     if (!tensor) leaf.info.stored_nbytes = leaf.array.own.size();
     state_.leaves.push_back({std::move(leaf), std::move(tensor)});
     return Tree(static_cast<std::int64_t>(state_.leaves.size() - 1));

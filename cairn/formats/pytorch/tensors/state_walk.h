@@ -28,7 +28,7 @@ struct State {
 
 // Walks the value from `root` on. Containers become dicts, lists and tuples; an object of an unknown
 // class becomes a dict of its attributes. Throws data_loss if the leaves and their names take more
-// memory than 128 MiB and 8 times the pickle: shared values may stand for any number of leaves.
+// memory than 64 MiB and 8 times the pickle: shared values may stand for any number of leaves.
 State walk_state(const pickle::Pickle& pickle, pickle::Value root);
 
 }  // namespace cairn::inline v0::pytorch
