@@ -199,6 +199,28 @@ def test_numpy_values(scratch):
         np.testing.assert_array_equal(np.asarray(got["rng"][1]), values["rng"][1])
 
 
+def test_rare_numpy_values(scratch):
+    """Right, or an error that says so; empty strings once divided by zero."""
+    for protocol in (2, 5):
+        torch.save({"empty": np.zeros((0, 3)), "none": b""}, scratch / "x.pt", pickle_protocol=protocol)
+        got = cairn.load(scratch / "x.pt")
+        assert got["empty"].shape == (0, 3) and got["none"] == b""
+    torch.save({"x": np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2)}, scratch / "x.pt", pickle_protocol=5)
+    with pytest.raises(NotImplementedError, match="x: its axes are stored in another order"):
+        cairn.load(scratch / "x.pt")
+    torch.save({"x": np.zeros(3, dtype=[("a", "S0")])["a"]}, scratch / "x.pt", pickle_protocol=5)
+    with pytest.raises(NotImplementedError, match=r"x: NumPy's type \|S0"):
+        cairn.load(scratch / "x.pt")
+
+
+def test_keys_of_one_text(scratch):
+    """No entry is lost: a text that is taken gets the type of the key."""
+    for state in ({1: 5, "1": 6}, {((1, 2), 3): 5, ((4, 5), 3): 6}, {tuple(range(20)): 5, (*range(19), 7): 6}, {"1": 5, "1 (int)": 7, 1: 6}):
+        torch.save(state, scratch / "x.pt")
+        found = [cairn.open(scratch / "x.pt")[name].item() for name in cairn.open(scratch / "x.pt").tensors]
+        assert sorted(found) == sorted(state.values())
+
+
 def test_an_empty_file_and_another_format(scratch):
     (scratch / "x.pt").write_bytes(b"")
     assert b"is empty (0 bytes)" in cairn_cli.run("ls", scratch / "x.pt", status=cairn_cli.IO).stderr

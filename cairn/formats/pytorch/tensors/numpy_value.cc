@@ -64,7 +64,7 @@ void take_dtype(const Pickle& p, Value dtype, NumpyValue& out) {
   const bool has_size = parsed.ec == std::errc() && parsed.ptr == code.data() + code.size();
   const bool is_text = code.starts_with('S') || code.starts_with('U');
   if (code.starts_with('U')) out.element_size *= 4;
-  if (!has_size || !is_text || out.element_size > INT32_MAX)
+  if (!has_size || !is_text || out.element_size == 0 || out.element_size > INT32_MAX)
     out.unreadable =
         "NumPy's type " + out.dtype_name + " is not one that Cairn reads from a pickle";
 }
@@ -75,7 +75,9 @@ Bytes stored_bytes(const Pickle& p, Value value) {
   const Kind kind = p.kind(value);
   if (kind == Kind::kBytes || kind == Kind::kByteArray || kind == Kind::kByteString)
     return {p.bytes(value).begin(), p.bytes(value).end()};
-  if (kind == Kind::kCall && p.is_global(p.part(value, pickle::Part::kCallee), "_codecs.encode")) {
+  const std::string name =
+      kind == Kind::kCall ? global_text(p, p.part(value, pickle::Part::kCallee)) : "";
+  if (name == "_codecs.encode" || name == "__builtin__.bytes" || name == "builtins.bytes") {
     Meaning meaning = meaning_of(p, value);
     if (auto* bytes = std::get_if<ByteText>(&meaning)) return std::move(bytes->bytes);
   }
@@ -130,7 +132,9 @@ std::optional<NumpyValue> buffer_value(const Pickle& p, std::span<const Value> a
   NumpyValue value;
   take_dtype(p, arguments[1], value);
   value.shape = extents_field(p, arguments[2]);
-  value.fortran_order = text_field(p, arguments[3]) == "F";
+  const std::string order = text_field(p, arguments[3]);
+  value.fortran_order = order == "F";
+  if (order != "C" && order != "F") value.unreadable = "its axes are stored in another order";
   if (value.unreadable.empty()) value.bytes = stored_bytes(p, arguments[0]);
   check_size(value);
   return value;

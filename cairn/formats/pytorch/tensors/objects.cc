@@ -1,5 +1,6 @@
 #include <cairn/formats/pytorch/tensors/objects.h>
 
+#include <cairn/base/utf8.h>
 #include <cairn/formats/pytorch/tensors/fields.h>
 
 #include <fmt/format.h>
@@ -18,6 +19,7 @@ using pickle::Value;
 
 namespace {
 
+constexpr std::size_t kMostOfItem = 64;   // bytes of an item of such a key
 constexpr std::size_t kMostInTuple = 16;  // items of a key that is a tuple
 
 // Python's repr(float).
@@ -29,6 +31,11 @@ std::string real_text(double value) {
 
 std::string item_text(const Pickle& p, Value item) {
   KeyText key = key_text(p, item);
+  if (key.text.size() > kMostOfItem) {
+    key.text.resize(kMostOfItem);
+    key.text.resize(find_invalid_utf8(key.text));
+    key.text += "...";
+  }
   return key.type == "str" ? "'" + key.text + "'" : std::move(key.text);
 }
 
@@ -44,18 +51,37 @@ std::string tuple_text(const Pickle& p, Value tuple) {
   return text + (items.size() == 1 ? ",)" : ")");
 }
 
+// Equal for keys that are equal in Python, as far as the text of a key tells; else each value is a
+// key of its own.
+std::string identity_of(const Pickle& p, Value value, const KeyText& key) {
+  switch (p.kind(value)) {
+    case Kind::kText:
+    case Kind::kByteString:
+      return "str " + std::string(p.text(value));
+    case Kind::kBool:
+    case Kind::kInt:
+    case Kind::kNone:
+      return key.type + " " + key.text;
+    default:
+      return "value " + std::to_string(value);
+  }
+}
+
 // Members by their keys.
 class MemberList {
  public:
   void set(const Pickle& p, Value key_value, Value value) {
     KeyText key = key_text(p, key_value);
-    const std::string identity = key.type + " " + key.text;
+    const std::string identity = identity_of(p, key_value, key);
     const auto [known, is_new] = places_.emplace(identity, list_.members.size());
     if (!is_new) {
       list_.members[known->second].value = value;
       return;
     }
-    while (!texts_.insert(key.text).second) key.text += " (" + key.type + ")";
+    while (!texts_.insert(key.text).second) {
+      key.text += " (" + key.type + ")";
+      key.type = "str";  // the text is no key of the dict any more
+    }
     list_.members.push_back({std::move(key), value});
   }
   void set_all(const Pickle& p, Value dict) {
@@ -71,6 +97,22 @@ class MemberList {
                            p.items(pair).size() == 2;
       if (is_pair) set(p, p.items(pair)[0], p.items(pair)[1]);
     }
+  }
+  // The entries of a dict, or of an object of one of Python's kinds of dicts.
+  void set_entries(const Pickle& p, Value dict) {
+    if (p.kind(dict) != Kind::kCall && p.kind(dict) != Kind::kObject) return set_all(p, dict);
+    const Value arguments = p.part(dict, pickle::Part::kArguments);
+    if (p.kind(arguments) == Kind::kTuple && is_dict(p, p.part(dict, pickle::Part::kCallee)))
+      for (const Value argument : p.items(arguments)) {
+        set_all(p, argument);
+        set_pairs(p, argument);
+      }
+    set_all(p, p.part(dict, pickle::Part::kEntries));
+  }
+  static bool is_dict(const Pickle& p, Value callee) {
+    const std::string name = global_text(p, callee);
+    return name == "collections.OrderedDict" || name == "collections.Counter" ||
+           name == "collections.defaultdict";
   }
   [[nodiscard]] Members take() && { return std::move(list_); }
 
@@ -106,12 +148,6 @@ std::unordered_set<std::string_view> names_in(const Pickle& p, std::optional<Val
   return names;
 }
 
-// A dict, or the entries of an OrderedDict.
-Value entries_of(const Pickle& p, Value dict) {
-  const bool is_object = p.kind(dict) == Kind::kCall || p.kind(dict) == Kind::kObject;
-  return is_object ? p.part(dict, pickle::Part::kEntries) : dict;
-}
-
 // What state_dict() of a torch.nn.Module has: parameters, buffers and the modules below it.
 Members members_of_module(const Pickle& p, Value attributes) {
   Members members;
@@ -120,7 +156,7 @@ Members members_of_module(const Pickle& p, Value attributes) {
     const auto dict = find_member(p, attributes, part);
     if (!dict) continue;
     MemberList found;
-    found.set_all(p, entries_of(p, *dict));
+    found.set_entries(p, *dict);
     for (Member& member : std::move(found).take().members) {
       const auto* value = std::get_if<Value>(&member.value);
       const bool is_none = value != nullptr && p.kind(*value) == Kind::kNone;
@@ -179,16 +215,10 @@ Meaning object_meaning(const Pickle& p, const std::string& name, Value object) {
   const Value entries = p.part(object, pickle::Part::kEntries);
   const Value items = p.part(object, pickle::Part::kItems);
   const Value states = p.part(object, pickle::Part::kStates);
-  if (name == "collections.OrderedDict" || name == "collections.Counter" ||
-      name == "collections.defaultdict" || p.kind(entries) == Kind::kDict) {
+  if (MemberList::is_dict(p, p.part(object, pickle::Part::kCallee)) ||
+      p.kind(entries) == Kind::kDict) {
     MemberList members;
-    const Value arguments = p.part(object, pickle::Part::kArguments);
-    if (p.kind(arguments) == Kind::kTuple)
-      for (const Value argument : p.items(arguments)) {
-        members.set_all(p, argument);
-        members.set_pairs(p, argument);
-      }
-    members.set_all(p, entries);
+    members.set_entries(p, object);
     return std::move(members).take();
   }
   if (p.kind(items) == Kind::kList)
