@@ -1,5 +1,5 @@
-// pytorch_fuzz.cc -- opens any bytes as a file of torch.save, in its zip form and in its legacy form,
-// and reads each array, whole and in part.
+// pytorch_fuzz.cc -- opens any bytes as a file of torch.save, in its zip form and in its legacy
+// form, and reads each array, whole and in part.
 #include "fuzz/array_file_fuzz.h"
 
 #include <cairn/pytorch.h>

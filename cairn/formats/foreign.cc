@@ -7,6 +7,7 @@
 #include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,20 +16,21 @@ namespace {
 
 constexpr std::size_t kMostFiles = 1000;
 
-bool is_pytorch(const FileTree& tree, const std::string& path) {
-  const auto content = try_call([&] { return foreign_content(tree.open(path)); });
-  return content && content.value() && content.value()->kind == ForeignKind::kPytorch;
+// Throws for the files of V1 Savers.
+std::optional<ForeignContent> content_at(const FileTree& tree, const std::string& path) {
+  refuse_v1_checkpoint(tree, path);
+  return foreign_content(tree.open(path));
+}
+
+[[noreturn]] void refuse_content(const std::string& path, const ForeignContent& content) {
+  throw Error(content.kind == ForeignKind::kProgram ? Code::kUnimplemented : Code::kInvalidArgument,
+              path + " " + content.message());
 }
 
 }  // namespace
 
 void refuse_foreign_file(const FileTree& tree, const std::string& path) {
-  refuse_v1_checkpoint(tree, path);
-  const auto content = foreign_content(tree.open(path));
-  if (!content) return;
-  throw Error(
-      content->kind == ForeignKind::kProgram ? Code::kUnimplemented : Code::kInvalidArgument,
-      path + " " + content->message());
+  if (const auto content = content_at(tree, path)) refuse_content(path, *content);
 }
 
 void refuse_foreign_files_in(const FileTree& tree, const std::string& folder) {
@@ -39,12 +41,11 @@ void refuse_foreign_files_in(const FileTree& tree, const std::string& folder) {
   if (files.size() > kMostFiles) files.resize(kMostFiles);
   for (const std::string& name : files) {
     const std::string path = folder + "/" + name;
-    try {
-      refuse_foreign_file(tree, path);
-    } catch (const Error& error) {
-      if (error.code() == Code::kUnimplemented) throw;
-    }
-    if (is_pytorch(tree, path))
+    const auto content = try_call([&] { return content_at(tree, path); });
+    if (!content && content.error().code() == Code::kUnimplemented) throw Error(content.error());
+    if (!content || !content.value()) continue;
+    if (content.value()->kind == ForeignKind::kProgram) refuse_content(path, *content.value());
+    if (content.value()->kind == ForeignKind::kPytorch)
       throw Error(Code::kInvalidArgument,
                   path + " is a PyTorch checkpoint, but the folder is not one; open this file");
   }

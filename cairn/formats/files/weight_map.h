@@ -1,6 +1,6 @@
 // weight_map.h -- the index of a model in several files, as Hugging Face writes it:
 //
-//   {"metadata": {"total_size": 12}, "weight_map": {"a.weight": "model-00001-of-00002.safetensors"}}
+//   {"metadata": {"total_size": 12}, "weight_map": {"a.weight": "model-1-of-2.safetensors"}}
 #pragma once
 
 #include <cairn/bytes.h>

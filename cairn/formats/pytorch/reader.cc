@@ -91,13 +91,15 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
 // The files of a set, and the tensors that the index lists.
 class FilesOfModel {
  public:
-  FilesOfModel(const FileTree& tree, const std::string& path, const OpenOptions& options)
-      : tree_(tree), path_(path), options_(options), workers_(options.resources.threads) {
-    contents_.indexes.push_back(tree.open(path));
-    const File& index = contents_.indexes.back();
-    map_ =
-        with_context([&] { return path; },
-                     [&] { return parse_weight_map(as_text(read_text(index, kMaxIndexBytes))); });
+  FilesOfModel(const FileTree& tree, File index, const OpenOptions& options)
+      : tree_(tree),
+        path_(index.path()),
+        options_(options),
+        workers_(options.resources.threads),
+        map_(with_context(
+            [&] { return path_; },
+            [&] { return parse_weight_map(as_text(read_text(index, kMaxIndexBytes))); })) {
+    contents_.indexes.push_back(std::move(index));
     for (const auto& [name, listed] : map_.files) add(name, listed);
   }
 
@@ -171,15 +173,7 @@ class FilesOfModel {
                                .tensor = name,
                                .file = path_,
                                .message = why.message()});
-    RawLeaf leaf;
-    leaf.info.path = {{name, KeyType::kDict}};
-    leaf.info.name = name;
-    leaf.info.typestr = "np.ndarray";
-    leaf.info.kind = LeafKind::kUnknown;
-    leaf.info.error = why.message();
-    leaf.info.error_code = why.code();
-    leaf.slices.emplace();
-    contents_.add(std::move(leaf));
+    contents_.add(lost_leaf(name, why));
   }
 
   FileTree tree_;
@@ -212,7 +206,8 @@ std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string
   File file = with_read_ahead(tree.open(path));
   Bytes first(std::min<std::uint64_t>(file.size(), kProbeBytes));
   file.read_into(0, first);
-  if (begins_as_json_object(first)) return FilesOfModel(tree, path, options).checkpoint();
+  if (begins_as_json_object(first))
+    return FilesOfModel(tree, std::move(file), options).checkpoint();
   return open_file(std::move(file), options);
 }
 

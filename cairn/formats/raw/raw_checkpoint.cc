@@ -63,6 +63,18 @@ std::vector<std::pair<std::string, std::string>> sizes_and_times(const std::vect
 
 }  // namespace
 
+RawLeaf lost_leaf(std::string name, const Error& why) {
+  RawLeaf leaf;
+  leaf.info.path = {{name, KeyType::kDict}};
+  leaf.info.name = std::move(name);
+  leaf.info.typestr = "np.ndarray";
+  leaf.info.kind = LeafKind::kUnknown;
+  leaf.info.error = why.message();
+  leaf.info.error_code = why.code();
+  leaf.slices.emplace();
+  return leaf;
+}
+
 void RawCheckpoint::Contents::reserve(std::size_t leaves) {
   tensors_.reserve(leaves);
   slices_.reserve(leaves);

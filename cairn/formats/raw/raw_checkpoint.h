@@ -24,6 +24,9 @@ struct RawLeaf {
   std::string unreadable;                       // why its elements cannot be read; "" if they can
 };
 
+// A tensor that an index names and that is not where it should be.
+RawLeaf lost_leaf(std::string name, const Error& why);
+
 // A Checkpoint over raw arrays; see Checkpoint for the contracts. TensorFlow's adds to it.
 class RawCheckpoint : public VerifiableCheckpoint {
  public:

@@ -5,8 +5,8 @@
 
 namespace cairn::inline v0 {
 
-// Replaces each element by its negative: the sign bits of floating-point and complex numbers change,
-// integers wrap. Throws unimplemented for types without a sign.
+// Replaces each element by its negative: the sign bits of floating-point and complex numbers
+// change, integers wrap. Throws unimplemented for types without a sign.
 void negate(const MutableArrayView& view);
 // Replaces each complex element by its conjugate. Does nothing for other types.
 void conjugate(const MutableArrayView& view);

@@ -373,15 +373,7 @@ class ShardSet {
     contents.reserve(entries_.size() + lost_.size());
     auto lost = lost_.begin();
     const auto add_lost = [&] {
-      RawLeaf leaf;
-      leaf.info.path = {{lost->name, KeyType::kDict}};
-      leaf.info.name = std::move(lost->name);
-      leaf.info.typestr = "np.ndarray";
-      leaf.info.kind = LeafKind::kUnknown;
-      leaf.info.error = lost->why.message();
-      leaf.info.error_code = lost->why.code();
-      leaf.slices.emplace();
-      contents.add(std::move(leaf));
+      contents.add(lost_leaf(std::move(lost->name), lost->why));
       ++lost;
     };
     for (auto& [entry, file, data_start] : entries_) {

@@ -43,9 +43,16 @@ pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn
   }
 }
 
-Bytes member_content(ZipMember& member, const ReadAtFn& read) {
+void check_method(const ZipMember& member) {
+  if (member.method == ZipMember::kDeflated) return;
+  if (member.method != ZipMember::kStored || member.encrypted)
+    throw Error(Code::kUnimplemented,
+                "it is encrypted, or compressed by another method than deflate");
+}
+
+Bytes member_content(const ZipMember& member, const ReadAtFn& read) {
   if (member.size > kMostOfPickle) data_loss("it has " + std::to_string(member.size) + " bytes");
-  locate_zip_member(member, read);
+  check_method(member);
   if (member.method == ZipMember::kDeflated) {
     // Memory grows with what is decoded, not with the size that the directory claims.
     DeflatedReader reader(member, read);
@@ -57,9 +64,6 @@ Bytes member_content(ZipMember& member, const ReadAtFn& read) {
     }
     return content;
   }
-  if (member.method != ZipMember::kStored || member.encrypted)
-    throw Error(Code::kUnimplemented,
-                "it is encrypted, or compressed by another method than deflate");
   Bytes content(member.size);
   read(member.offset, content);
   if (member.crc != 0 && crc32(content) != member.crc)
@@ -73,7 +77,10 @@ PickledFile read_zip(std::uint64_t size, const ReadAtFn& read) {
   PickledFile file{.form = PickledForm::kZip, .pickles = {}};
   for (ZipMember& member : read_zip_directory(size, read)) {
     if (!ends_as_pickle(member.name)) continue;
-    const auto parse = [&] { return pickle::parse_pickle(member_content(member, read)); };
+    const auto parse = [&] {
+      locate_zip_member(member, read);
+      return pickle::parse_pickle(member_content(member, read));
+    };
     pickle::Pickle found = with_context([&] { return member.name; }, parse);
     file.pickles.push_back(
         {.member = member.name, .has_checksum = member.crc != 0, .pickle = std::move(found)});

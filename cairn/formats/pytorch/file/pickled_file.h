@@ -36,9 +36,11 @@ bool looks_like_zip(ByteView first);
 bool looks_like_legacy(ByteView first);
 inline constexpr std::size_t kLegacyProbe = 15;  // bytes that looks_like_legacy() needs
 
-// The content of a member, compared with its checksum. PyTorch can be told to store none: 0. Locates
-// the member. Throws data_loss if it has more than 1 GiB.
-Bytes member_content(ZipMember& member, const ReadAtFn& read);
+// Throws unimplemented unless the member is stored or deflated.
+void check_method(const ZipMember& member);
+// The content of a member that has been located, compared with its checksum. PyTorch can be told to
+// store none: 0. Throws data_loss if it has more than 1 GiB, else as check_method().
+Bytes member_content(const ZipMember& member, const ReadAtFn& read);
 // The pickle that begins at byte `begin` of a file of `size` bytes.
 pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read);
 

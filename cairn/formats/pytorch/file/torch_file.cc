@@ -105,9 +105,7 @@ class TorchZip {
       array.stream = std::make_shared<DeflatedBytes>(member, 0);
       return array;
     }
-    if (member.method != ZipMember::kStored || member.encrypted)
-      throw Error(Code::kUnimplemented,
-                  member.name + ": it is encrypted, or compressed by another method than deflate");
+    with_context([&] { return member.name; }, [&] { check_method(member); });
     array.runs.push_back({0, member.offset, member.size});
     // PyTorch can be told to store no checksums: 0.
     if (member.crc != 0 || member.size == 0)

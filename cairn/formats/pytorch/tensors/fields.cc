@@ -103,6 +103,12 @@ std::optional<Value> find_member(const Pickle& p, Value dict, std::string_view k
   return found;
 }
 
+std::optional<Value> state_of(const Pickle& p, Value object) {
+  const Value states = p.part(object, pickle::Part::kStates);
+  if (p.kind(states) != Kind::kList || p.items(states).empty()) return std::nullopt;
+  return p.items(states).back();
+}
+
 Bytes latin1_bytes(std::string_view text) {
   Bytes bytes;
   bytes.reserve(text.size());

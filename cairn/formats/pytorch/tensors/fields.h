@@ -26,9 +26,11 @@ StorageName storage_field(const pickle::Pickle& p, pickle::Value value);
 bool is_text(const pickle::Pickle& p, pickle::Value value);
 // The text of torch.serialization._get_layout('torch.strided'); "" for any other value.
 std::string layout_text(const pickle::Pickle& p, pickle::Value value);
-// The value of a key that is a text; nullopt if there is none, or if `dict` is no dict.
+// The value of a key that is a text; nullopt if there is none, or if `dict` is not a dict.
 std::optional<pickle::Value> find_member(const pickle::Pickle& p, pickle::Value dict,
                                          std::string_view key);
+// The state of a kCall or a kObject, the last one if BUILD gave it several; nullopt if it has none.
+std::optional<pickle::Value> state_of(const pickle::Pickle& p, pickle::Value object);
 // The bytes that a text has in Latin-1. Throws data_loss for a character above U+00FF.
 Bytes latin1_bytes(std::string_view text);
 // The text with "\xNN" in place of bytes that are not UTF-8: surrogates, which Python allows.

@@ -132,7 +132,8 @@ Members named_parts(std::span<const std::string_view> names, std::span<const Val
   return parts;
 }
 
-// (layout, (indices, values, size, is_coalesced)); the compressed layouts have two kinds of indices.
+// (layout, (indices, values, size, is_coalesced)); the compressed layouts have two kinds of
+// indices.
 Made sparse(const Call& call) {
   constexpr std::array<std::string_view, 4> kCoo = {"indices", "values", "size", "is_coalesced"};
   constexpr std::array<std::string_view, 4> kRows = {"crow_indices", "col_indices", "values",
@@ -178,7 +179,8 @@ Made from_type(const Call& call) {
     return Meaning(members_of_state(call.p, state));
   }
   const Value arguments = call.at(2);
-  if (call.p.kind(arguments) != Kind::kTuple) data_loss("the arguments of a tensor are no tuple");
+  if (call.p.kind(arguments) != Kind::kTuple)
+    data_loss("the arguments of a tensor are not a tuple");
   return Call{call.p, function, call.p.items(arguments)};
 }
 

@@ -11,6 +11,7 @@
 #include <iterator>
 #include <limits>
 #include <span>
+#include <utility>
 
 namespace cairn::inline v0::pytorch {
 
@@ -30,13 +31,6 @@ constexpr NumberType kNumbers[] = {
     {"u2", DType::kUint16},    {"u4", DType::kUint32},     {"u8", DType::kUint64},
     {"f2", DType::kFloat16},   {"f4", DType::kFloat32},    {"f8", DType::kFloat64},
     {"c8", DType::kComplex64}, {"c16", DType::kComplex128}};
-
-// The one state of an object; nullopt if BUILD gave it none.
-std::optional<Value> state_of(const Pickle& p, Value object) {
-  const Value states = p.part(object, pickle::Part::kStates);
-  if (p.kind(states) != Kind::kList || p.items(states).empty()) return std::nullopt;
-  return p.items(states).back();
-}
 
 // numpy.dtype('f4', False, True) with the state (3, '<', ...).
 void take_dtype(const Pickle& p, Value dtype, NumpyValue& out) {
@@ -86,7 +80,6 @@ Bytes stored_bytes(const Pickle& p, Value value) {
 
 // Throws data_loss unless the elements take the bytes that there are.
 void check_size(const NumpyValue& value) {
-  if (!value.unreadable.empty()) return;
   std::uint64_t bytes = value.element_size;
   for (const std::int64_t extent : value.shape) {
     const auto n = static_cast<std::uint64_t>(extent);
@@ -97,6 +90,14 @@ void check_size(const NumpyValue& value) {
   if (bytes != value.bytes.size())
     data_loss(fmt::format("an array of NumPy takes {} bytes, but {} are stored", bytes,
                           value.bytes.size()));
+}
+
+// Takes the bytes of an array whose type and shape are known.
+NumpyValue with_bytes(const Pickle& p, NumpyValue value, Value bytes) {
+  if (!value.unreadable.empty()) return value;
+  value.bytes = stored_bytes(p, bytes);
+  check_size(value);
+  return value;
 }
 
 // _reconstruct(...) with the state (1, shape, dtype, is_fortran, bytes).
@@ -110,9 +111,7 @@ std::optional<NumpyValue> array_value(const Pickle& p, Value call) {
   value.shape = extents_field(p, items[1]);
   take_dtype(p, items[2], value);
   value.fortran_order = p.kind(items[3]) == Kind::kBool && p.boolean(items[3]);
-  if (value.unreadable.empty()) value.bytes = stored_bytes(p, items[4]);
-  check_size(value);
-  return value;
+  return with_bytes(p, std::move(value), items[4]);
 }
 
 // scalar(dtype, bytes)
@@ -121,9 +120,7 @@ std::optional<NumpyValue> scalar_value(const Pickle& p, std::span<const Value> a
   NumpyValue value;
   value.is_scalar = true;
   take_dtype(p, arguments[0], value);
-  if (value.unreadable.empty()) value.bytes = stored_bytes(p, arguments[1]);
-  check_size(value);
-  return value;
+  return with_bytes(p, std::move(value), arguments[1]);
 }
 
 // _frombuffer(bytes, dtype, shape, order) of protocol 5
@@ -135,9 +132,7 @@ std::optional<NumpyValue> buffer_value(const Pickle& p, std::span<const Value> a
   const std::string order = text_field(p, arguments[3]);
   value.fortran_order = order == "F";
   if (order != "C" && order != "F") value.unreadable = "its axes are stored in another order";
-  if (value.unreadable.empty()) value.bytes = stored_bytes(p, arguments[0]);
-  check_size(value);
-  return value;
+  return with_bytes(p, std::move(value), arguments[0]);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ class MemberList {
     }
     while (!texts_.insert(key.text).second) {
       key.text += " (" + key.type + ")";
-      key.type = "str";  // the text is no key of the dict any more
+      key.type = "str";  // the dict has no key of this text
     }
     list_.members.push_back({std::move(key), value});
   }
@@ -214,7 +214,6 @@ Members members_of_state(const Pickle& p, Value state) {
 Meaning object_meaning(const Pickle& p, const std::string& name, Value object) {
   const Value entries = p.part(object, pickle::Part::kEntries);
   const Value items = p.part(object, pickle::Part::kItems);
-  const Value states = p.part(object, pickle::Part::kStates);
   if (MemberList::is_dict(p, p.part(object, pickle::Part::kCallee)) ||
       p.kind(entries) == Kind::kDict) {
     MemberList members;
@@ -223,12 +222,11 @@ Meaning object_meaning(const Pickle& p, const std::string& name, Value object) {
   }
   if (p.kind(items) == Kind::kList)
     return Sequence{{p.items(items).begin(), p.items(items).end()}, false};
-  if (p.kind(states) != Kind::kList || p.items(states).empty())
-    return Opaque{name, "an object without a state that Cairn reads"};
-  const Value state = p.items(states).back();
-  const Value attributes = attributes_of(p, state);
+  const auto state = state_of(p, object);
+  if (!state) return Opaque{name, "an object without a state that Cairn reads"};
+  const Value attributes = attributes_of(p, *state);
   if (is_module(p, attributes)) return members_of_module(p, attributes);
-  Members members = members_of_state(p, state);
+  Members members = members_of_state(p, *state);
   if (members.members.empty()) return Opaque{name, "an object without named parts"};
   return members;
 }

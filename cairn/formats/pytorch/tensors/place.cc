@@ -86,17 +86,22 @@ std::vector<std::uint8_t> order_of(const TorchTensor& tensor) {
   return is_dense(tensor, axes) ? axes : axes_by_stride(tensor);
 }
 
+// The bytes of a whole storage. If other tensors show it, too, it is checked once for all.
+RawArray whole_storage_array(const StorageBytes& storage) {
+  RawArray array = storage.bytes->all();
+  if (storage.has_one_user) return array;
+  array.checksum.reset();
+  array.within = storage.bytes;
+  return array;
+}
+
 RawArray packed_array(const TorchTensor& tensor, const StorageBytes& storage,
                       const std::vector<std::uint8_t>& axes) {
   const bool in_order = std::ranges::is_sorted(axes) && is_dense(tensor, axes);
   if (!in_order || tensor.offset != 0 || tensor.storage.first != 0)
     throw Error(Code::kUnimplemented,
                 fmt::format("a view of {} elements, which lie two in a byte", tensor.element.name));
-  RawArray array = storage.bytes->all();
-  if (!storage.has_one_user) {
-    array.within = storage.bytes;
-    array.checksum.reset();
-  }
+  RawArray array = whole_storage_array(storage);
   array.packed = true;
   return array;
 }
@@ -129,8 +134,7 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
   if (count == 0) {
     // nothing to read
   } else if (is_dense(tensor, axes) && bytes == stored) {
-    array = all;
-    if (!storage.has_one_user) array.within = storage.bytes;
+    array = whole_storage_array(storage);
   } else if (is_dense(tensor, axes) && !all.stream) {
     array.runs.push_back({all.runs.front().file, all.runs.front().offset + first, bytes});
     array.within = storage.bytes;
@@ -138,7 +142,6 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
     array.stream = std::make_shared<StridedBytes>(storage.bytes, tensor, axes);
     array.within = storage.bytes;
   }
-  if (array.within) array.checksum.reset();  // they are checked once for all
   if (!std::ranges::is_sorted(axes)) array.axes = std::move(axes);
   array.big_endian = storage.big_endian && element > 1;
   array.negated = tensor.negated;

@@ -26,9 +26,10 @@ struct State {
   std::vector<std::string> opaque;      // classes of objects that have no values that Cairn reads
 };
 
-// Walks the value from `root` on. Containers become dicts, lists and tuples; an object of an unknown
-// class becomes a dict of its attributes. Throws data_loss if the leaves and their names take more
-// memory than 64 MiB and 8 times the pickle: shared values may stand for any number of leaves.
+// Walks the value from `root` on. Containers become dicts, lists and tuples; an object of an
+// unknown class becomes a dict of its attributes. Throws data_loss if the leaves and their names
+// take more memory than 64 MiB and 8 times the pickle: shared values may stand for any number of
+// leaves.
 State walk_state(const pickle::Pickle& pickle, pickle::Value root);
 
 }  // namespace cairn::inline v0::pytorch
