@@ -7,9 +7,9 @@
     state = cairn.load("ckpt", target=state)                      # into your own structure
     rows = cairn.open("ckpt")["params"]["w"][0:8]                 # reads only these rows
 
-Reads Orbax, safetensors, TensorFlow, PyTorch, flax msgpack, npz and Zarr; writes Orbax, safetensors, npz and
-msgpack, and through convert() TensorFlow. This package never imports JAX, PyTorch or TensorFlow; it
-takes and returns their arrays where the program has imported them.
+Reads Orbax, safetensors, TensorFlow, PyTorch, flax msgpack, npz and Zarr; writes Orbax,
+safetensors, npz and msgpack, and through convert() TensorFlow. This package never imports JAX,
+PyTorch or TensorFlow; it takes and returns their arrays where the program has imported them.
 """
 
 from cairn._cairn import CorruptionError
