@@ -7,6 +7,9 @@ import pytest
 import store_clients
 from contract_steps import check, random_step, run
 from fault_proxy import Fault
+from test_python import options_of
+
+import cairn
 
 OPERATIONS = 1000 if store_clients.LONG else 100
 EVERY = 11  # requests from one fault to the next
@@ -66,7 +69,27 @@ def test_a_wrong_range_is_not_taken(store, proxy):
     assert run(store.url, steps, store.through(once).variables()) == ["234"]
     always = proxy(store, [Fault("range", every=1, match="^GET")])
     (answer,) = run(store.url, steps, store.through(always).variables())
-    assert answer["code"] == "data_loss", answer
+    assert answer["code"] == "io", answer
+
+
+def test_a_step_is_complete_whatever_the_store_answers(store, proxy):
+    """An answer that is wrong says nothing of what is stored."""
+    url = f"{store.url}/run"
+    with cairn.CheckpointManager(url, storage_options=options_of(store)) as run:
+        for step in (1, 2):
+            run.save(step, {"w": np.arange(4)})
+    (row,) = cairn.steps(url, storage_options=options_of(store))[1:]
+    assert row["complete"] and row["step"] == 2
+    through = proxy(store, [Fault("range", every=1, match="^GET .*(run/2/|run%2F2%2F).*manifest")])
+    faulty = options_of(store.through(through))
+    with pytest.raises(OSError, match="run/2/default/manifest.ocdbt") as raised:
+        cairn.steps(url, storage_options=faulty)
+    assert not isinstance(raised.value, cairn.CorruptionError)
+    with cairn.CheckpointManager(url, storage_options=faulty) as run:
+        assert run.latest_step() == 2
+        with pytest.raises(OSError, match="run/2/default/manifest.ocdbt"):
+            run.restore()
+    assert through.faults[0].made
 
 
 def test_expired_keys_are_an_error_with_a_name(s3, proxy):

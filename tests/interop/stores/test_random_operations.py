@@ -19,8 +19,7 @@ OPERATIONS = 2000 if store_clients.LONG else 350  # of each store: 1,050 in all
 SLOTS = ["a", "b/c", "d"]
 FILES = ["one.npz", "one.msgpack", "one.safetensors"]
 ABSENT = None
-# What a failed operation raises. A damaged byte is no such error: the proxy damages none, and a
-# range that is wrong again and again is data_loss.
+# What a failed operation raises. None says that the data is damaged: the proxy damages none.
 ERRORS = (OSError, RuntimeError, ValueError)
 LAYOUTS = [
     {},
@@ -70,6 +69,7 @@ class World:
             found = call()
         except ERRORS as error:
             assert self.store.bucket in str(error), error
+            assert not isinstance(error, cairn.CorruptionError) or "unfinished" in str(error), error
             self.failures += 1
             return None, error
         self.successes += 1

@@ -38,22 +38,22 @@ void check_generation(const GcsGet& get, const HttpResponse& response) {
     throw Error(Code::kUnavailable, "was replaced or removed while Cairn read it; open it again");
 }
 
-// The part of the object that an answer holds. Throws data_loss if it is not what was asked for.
+// The part of the object that an answer holds. Throws WrongAnswer if it is not what was asked for.
 ContentRange part_of(const ByteRange& asked, const HttpResponse& response) {
   if (response.status == 200) {
     const bool is_whole =
         asked.offset == 0 && (!asked.length || response.received <= *asked.length);
-    if (!is_whole) data_loss("the store ignored the range that was asked for");
+    if (!is_whole) throw WrongAnswer("the store ignored the range that was asked for");
     return {.first = 0, .length = response.received, .total = response.received};
   }
   const auto header = response.headers.find("content-range");
   const auto part = header ? parse_content_range(*header) : std::nullopt;
   if (response.status != 206 || !part || part->first != asked.offset ||
       part->length != response.received)
-    data_loss("the store answered with another range than was asked for");
+    throw WrongAnswer("the store answered with another range than was asked for");
   const bool is_short = part->total && part->first + part->length < *part->total &&
                         (!asked.length || part->length < *asked.length);
-  if (is_short) data_loss("the store answered with less than was asked for");
+  if (is_short) throw WrongAnswer("the store answered with less than was asked for");
   return *part;
 }
 
@@ -117,16 +117,18 @@ std::optional<GcsObject> GcsClient::find(std::string_view name) const {
   const auto make =
       without_body("GET", UrlQuery(object_url(name)).add("fields", kGcsObjectFields).url());
   const Answer answer = send(make, {.what = "look-up"});
-  if (is_success(answer.response)) return parse_gcs_object(as_text(answer.response.body));
+  if (is_success(answer.response)) return parse_answer(make(), answer.response, parse_gcs_object);
   if (answer.response.status != 404) throw error_of_answer(make(), answer.response);
   check_bucket();
   return std::nullopt;
 }
 
 std::optional<GcsMedia> GcsClient::get(const GcsGet& get) const {
+  // An answer may be damaged on its way.
   try {
     return get_once(get);
-  } catch (const Error& e) {  // damaged on its way, perhaps
+  } catch (const WrongAnswer&) {
+  } catch (const Error& e) {
     if (e.code() != Code::kDataLoss) throw;
   }
   return get_once(get);
@@ -166,7 +168,7 @@ GcsPage GcsClient::list(const GcsList& list) const {
   const Answer answer = send(make, {.what = "list"});
   if (answer.response.status == 404) fail_no_bucket();
   if (!is_success(answer.response)) throw error_of_answer(make(), answer.response);
-  return parse_gcs_page(as_text(answer.response.body));
+  return parse_answer(make(), answer.response, parse_gcs_page);
 }
 
 void GcsClient::remove(std::string_view name, std::optional<std::uint64_t> if_generation) const {
@@ -194,7 +196,7 @@ bool GcsClient::copy(std::string_view from, std::string_view to) const {
       return false;
     }
     if (!is_success(answer.response)) throw error_of_answer(make(), answer.response);
-    GcsRewrite rewrite = parse_gcs_rewrite(as_text(answer.response.body));
+    GcsRewrite rewrite = parse_answer(make(), answer.response, parse_gcs_rewrite);
     if (rewrite.is_done) return true;
     token = std::move(rewrite.token);
   }

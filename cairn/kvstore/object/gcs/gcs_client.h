@@ -71,8 +71,8 @@ class GcsClient {
   // nullopt: there is no such object.
   [[nodiscard]] std::optional<GcsObject> find(std::string_view name) const;
   // nullopt: there is no such object. Throws unavailable if `generation` is given and another one,
-  // or none, is stored; data_loss if the bytes differ from their checksum, or
-  // are others than were asked for, two times.
+  // or none, is stored; WrongAnswer if the store answers twice with another part than the one asked
+  // for; data_loss if the bytes differ twice from their checksum.
   [[nodiscard]] std::optional<GcsMedia> get(const GcsGet& get) const;
   [[nodiscard]] GcsPage list(const GcsList& list) const;
   // nullopt: another generation is stored than `if_generation`.

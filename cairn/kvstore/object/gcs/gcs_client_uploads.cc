@@ -66,7 +66,7 @@ std::string content_range_text(std::uint64_t offset, std::uint64_t length,
 
 GcsUploadState state_of(const HttpRequest& request, const HttpResponse& response) {
   if (is_success(response)) {
-    GcsObject object = parse_gcs_object(as_text(response.body));
+    GcsObject object = parse_answer(request, response, parse_gcs_object);
     const std::uint64_t size = object.size;
     return {.stored = size, .object = std::move(object)};
   }
@@ -127,7 +127,7 @@ std::optional<GcsObject> GcsClient::put(const GcsPut& put, ByteView value) const
     return answer.was_repeated ? own_object(put) : std::nullopt;
   if (answer.response.status == 404) fail_no_bucket();
   if (!is_success(answer.response)) throw error_of_answer(make(), answer.response);
-  GcsObject object = parse_gcs_object(as_text(answer.response.body));
+  GcsObject object = parse_answer(make(), answer.response, parse_gcs_object);
   check_stored(object, value.size(), crc);
   return object;
 }

@@ -8,6 +8,7 @@
 #include <cairn/kvstore/object/object_source.h>
 #include <cairn/kvstore/object/object_store.h>
 #include <cairn/kvstore/object/request/listing_limits.h>
+#include <cairn/kvstore/object/request/store_error.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/range.h>
 
@@ -158,10 +159,9 @@ class GcsStore : public ObjectStore {
       const auto media =
           client_->get({.name = key, .offset = offset, .length = out.size(), .into = into});
       return media && (!media->is_outside || read_nothing(key, range));
-    } catch (const Error& e) {
+    } catch (const WrongAnswer&) {
       // An object that ends within the range has an answer of the wrong length.
-      const auto object = e.code() == Code::kDataLoss ? client_->find(key) : std::nullopt;
-      if (object) length_in(range, object->size);
+      if (const auto object = client_->find(key)) length_in(range, object->size);
       throw;
     }
   }
@@ -233,7 +233,7 @@ class GcsStore : public ObjectStore {
                      add_page(page, prefix, listing);
                      limits.check(listing.values.size() + listing.folders.size());
                      if (!page.next_page_token.empty() && page.next_page_token == token)
-                       data_loss("the store's listing does not end");
+                       throw WrongAnswer("the store's listing does not end");
                      token = std::move(page.next_page_token);
                      listing.is_whole = token.empty();
                    } while (!listing.is_whole && listing.values.size() < most);
@@ -264,7 +264,7 @@ class GcsStore : public ObjectStore {
   }
 
   [[noreturn]] static void fail_listing() {
-    data_loss("the store's listing has other names than were asked for");
+    throw WrongAnswer("the store's listing has other names than were asked for");
   }
   [[noreturn]] static void fail_replaced() {
     throw Error(Code::kUnavailable, "was replaced or removed while Cairn read it; open it again");

@@ -6,6 +6,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
+#include <cairn/kvstore/object/request/store_error.h>
 
 #include <algorithm>
 #include <chrono>
@@ -72,7 +73,7 @@ class Session {
     }
     if (state.object && (!total || state.object->size != *total)) refuse(*state.object);
     if (state.stored < stored_ || state.stored > end)
-      data_loss("the store has " + std::to_string(state.stored) + " bytes of the upload, not " +
+      throw WrongAnswer("the store has " + std::to_string(state.stored) + " bytes of the upload, not " +
                 std::to_string(end));
     stored_ = state.stored;
     object_ = state.object;

@@ -56,11 +56,11 @@ std::uint64_t size_of_beginning(const HttpResponse& response) {
   }
   const auto range = content_range_of(response);
   if (!range || range->first != 0 || range->length == 0)
-    data_loss("the server sent another part than that which was asked for");
+    throw WrongAnswer("the server sent another part than that which was asked for");
   if (!range->total)
     throw Error(Code::kUnimplemented, "the server does not say how large the file is");
   if (range->length != std::min(*range->total, kKeptBeginning))
-    data_loss("the server sent another part than that which was asked for");
+    throw WrongAnswer("the server sent another part than that which was asked for");
   return *range->total;
 }
 
@@ -78,7 +78,7 @@ void check_part(const HttpResponse& response, const RangeProgress& asked,
   const auto range = content_range_of(response);
   if (range && range->total && *range->total != value.size) fail_other_version();
   if (!range || range->first != asked.offset() || range->length != asked.length())
-    data_loss("the server sent another part than that which was asked for");
+    throw WrongAnswer("the server sent another part than that which was asked for");
 }
 
 // Web servers answer so at the name of a folder, and show a page for people there.
@@ -149,7 +149,7 @@ std::optional<HttpFile> HttpClient::open(const std::string& url, const std::stri
   const bool is_part = response.status == 206;
   if (file.beginning.size() !=
       (is_part ? std::min(file.value.size, kKeptBeginning) : file.value.size))
-    data_loss("the body has another length than the server said");
+    throw WrongAnswer("the body has another length than the server said");
   return file;
 }
 

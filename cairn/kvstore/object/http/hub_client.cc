@@ -66,7 +66,7 @@ void check_part(const RangeProgress& progress, const HttpResponse& response) {
   const auto part = header ? parse_content_range(*header) : std::nullopt;
   if (response.status != 206 || !part || part->first != progress.offset() ||
       part->length != progress.length())
-    data_loss("the server answered with another range than was asked for");
+    throw WrongAnswer("the server answered with another range than was asked for");
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::string HubClient::commit() const {
   };
   const Answer answer = sender_->send(make, {.what = "look-up"});
   if (answer.response.status != 200) throw error_of_hub(url_, make(), answer.response);
-  commit_ = parse_hub_commit(as_text(answer.response.body));
+  commit_ = parse_answer(make(), answer.response, parse_hub_commit);
   return commit_;
 }
 
@@ -167,7 +167,7 @@ void HubClient::read_small(const HubFile& file, std::uint64_t offset,
   const Answer answer = sender_for(file.address).send(make, {.what = "read"});
   if (answer.response.status != 200) throw error_of_answer(make(), answer.response);
   if (answer.response.body.size() != file.size)
-    data_loss("the file has another size than the Hub says");
+    throw WrongAnswer("the file has another size than the Hub says");
   scatter(ByteView(answer.response.body).subspan(offset), parts);
 }
 
@@ -181,8 +181,8 @@ void HubClient::read(const std::string& path, std::uint64_t offset,
         remember(path, *file);
         return;
       }
-    } catch (const Error& e) {
-      if (e.code() != Code::kDataLoss || file->size > kMostReadWhole) throw;
+    } catch (const WrongAnswer&) {
+      if (file->size > kMostReadWhole) throw;
       return read_small(*file, offset, parts);
     }
     forget(path);  // resolve it again
@@ -200,13 +200,13 @@ std::vector<HubEntry> HubClient::list(const std::string& folder, bool recursive)
     const Answer answer = sender_->send(make, {.what = "list"});
     if (is_missing_file(answer.response)) return entries;
     if (answer.response.status != 200) throw error_of_hub(url_, make(), answer.response);
-    for (HubEntry& entry : parse_hub_tree(as_text(answer.response.body)))
+    for (HubEntry& entry : parse_answer(make(), answer.response, parse_hub_tree))
       entries.push_back(std::move(entry));
     const auto link = answer.response.headers.find("link");
     const auto next = link ? next_of_link(*link) : std::nullopt;
     if (!next) return entries;
     std::string next_url = next_page(*next);
-    if (next_url == url) data_loss("the Hub's listing does not end");
+    if (next_url == url) throw WrongAnswer("the Hub's listing does not end");
     url = std::move(next_url);
   }
 }
@@ -216,7 +216,8 @@ std::string HubClient::next_page(std::string_view link) const {
   const std::string_view target = link.substr(origin_of(link).size());
   const bool is_plain =
       std::all_of(target.begin(), target.end(), [](char c) { return c > ' ' && c <= '~'; });
-  if (!is_plain || !target.starts_with('/')) data_loss("the Hub's listing has a malformed link");
+  if (!is_plain || !target.starts_with('/'))
+    throw WrongAnswer("the Hub's listing has a malformed link");
   return std::string(origin_of(endpoint_)) + std::string(target);
 }
 

@@ -1,7 +1,7 @@
 // listing_limits.h -- ListingLimits, which ends a listing that a store would continue for ever.
 #pragma once
 
-#include <cairn/base/errors.h>
+#include <cairn/kvstore/object/request/store_error.h>
 
 #include <cstddef>
 #include <string>
@@ -16,15 +16,15 @@ class ListingLimits {
   // Names of one listing. They take about 200 bytes of memory each.
   static constexpr std::size_t kMostNames = 20'000'000;
 
-  // Call it after each page, with the number of all names so far. Throws data_loss.
+  // Call it after each page, with the number of all names so far. Throws WrongAnswer.
   void check(std::size_t names) {
     empty_pages_ = names > names_ ? 0 : empty_pages_ + 1;
     names_ = names;
     if (empty_pages_ >= kMostEmptyPages)
-      data_loss("the listing does not end: " + std::to_string(kMostEmptyPages) +
+      throw WrongAnswer("the listing does not end: " + std::to_string(kMostEmptyPages) +
                 " pages bring no names");
     if (names > kMostNames)
-      data_loss("the listing has more than " + std::to_string(kMostNames) + " names");
+      throw WrongAnswer("the listing has more than " + std::to_string(kMostNames) + " names");
   }
 
  private:

@@ -22,12 +22,15 @@ std::string reason_of(const Outcome& outcome) {
   return status_text(std::get<HttpResponse>(outcome));
 }
 
-// The error of a request that got no answer and is not sent again. An answer that is longer than
-// the caller accepts is damage; all else is the connection's fault.
-Error error_without_answer(const HttpRequest& request, const Outcome& outcome) {
+// Throws the error of a request that got no answer and is not sent again. A value that is longer
+// than the caller accepts is damage; all else is the fault of the connection or the store.
+[[noreturn]] void fail_without_answer(const HttpRequest& request, const Outcome& outcome) {
   const auto& error = std::get<TransportError>(outcome);
+  const std::string why = place_of(request) + ": " + error.why;
   const bool is_too_long = error.is_final && error.delivery == Delivery::kAnswered;
-  return {is_too_long ? Code::kDataLoss : Code::kIo, place_of(request) + ": " + error.why};
+  if (!is_too_long) throw Error(Code::kIo, why);
+  if (request.into.empty()) throw Error(Code::kDataLoss, why);
+  throw WrongAnswer(why);
 }
 
 struct Effort {
@@ -89,7 +92,7 @@ Answer Sender::send(const std::function<HttpRequest()>& make, const RequestFacts
     if (signer_) signer_->sign(request);
     Outcome outcome = try_once(request);
     const Verdict verdict = judge(facts, outcome);
-    if (verdict == Verdict::kFail) throw error_without_answer(request, outcome);
+    if (verdict == Verdict::kFail) fail_without_answer(request, outcome);
     if (verdict == Verdict::kRefreshCredentials && !has_refreshed && signer_) {
       has_refreshed = true;
       if (signer_->refresh()) continue;

@@ -1,10 +1,12 @@
 // store_error.h -- turns the answer of a store into a cairn::Error. The only place that does.
 #pragma once
 
+#include <cairn/bytes.h>
 #include <cairn/error.h>
 #include <cairn/kvstore/object/transport/http.h>
 
 #include <string>
+#include <utility>
 
 namespace cairn::inline v0::object {
 
@@ -16,6 +18,13 @@ struct ErrorReply {
   std::string region;      // s3: of x-amz-bucket-region, else <Region>
 };
 
+// An answer that is not what was asked for: io. It says nothing of what is stored: the fault is the
+// store's, or that of a server between, such as a proxy that answers with a page of its own.
+class WrongAnswer : public Error {
+ public:
+  explicit WrongAnswer(std::string message) : Error(Code::kIo, std::move(message)) {}
+};
+
 // Reads the body, XML of S3 or JSON of Google, as far as it can be understood.
 ErrorReply error_reply_of(const HttpResponse& response);
 
@@ -23,6 +32,17 @@ ErrorReply error_reply_of(const HttpResponse& response);
 std::string place_of(const HttpRequest& request);
 // "503 SlowDown, request id 4F2A": for messages.
 std::string status_text(const HttpResponse& response);
+
+// Returns parse(text of the body). Throws WrongAnswer with the request if the body is malformed.
+template <class Parse>
+auto parse_answer(const HttpRequest& request, const HttpResponse& response, Parse parse) {
+  try {
+    return parse(as_text(response.body));
+  } catch (const Error& e) {
+    if (e.code() != Code::kDataLoss) throw;
+    throw WrongAnswer(place_of(request) + ": " + e.message());
+  }
+}
 
 // The error for an answer that the caller cannot use:
 //   404              not_found

@@ -76,11 +76,8 @@ std::string flaw_of_get(const S3Read& read, const HttpResponse& response, Object
   head = head_of(response);
   std::string flaw = flaw_of_part(read, response, head.size);
   if (!flaw.empty()) return flaw;
-  if (!read.version.empty() && head.version != read.version)
-    return "the store sent another version than that which was asked for";
-  return has_wrong_checksum(response, !read.range && read.into.empty())
-             ? "the bytes do not have the checksum that the store sent"
-             : "";
+  const bool is_other = !read.version.empty() && head.version != read.version;
+  return is_other ? "the store sent another version than that which was asked for" : "";
 }
 
 [[noreturn]] void fail_replaced(const HttpRequest& request) {
@@ -157,7 +154,8 @@ std::optional<ObjectHead> S3Client::head(std::string_view key) {
   ObjectHead head = head_of(answer.response);
   const auto length = answer.response.headers.find("content-length");
   const auto size = length ? parse_size(*length) : std::nullopt;
-  if (!size) data_loss(place_of(make()) + ": the answer does not say how large the object is");
+  if (!size)
+    throw WrongAnswer(place_of(make()) + ": the answer does not say how large the object is");
   head.size = *size;
   return head;
 }
@@ -204,8 +202,8 @@ Answer S3Client::send_read(S3Read& read) {
 
 std::optional<S3Got> S3Client::get(const S3Read& read) {
   const Make make = [&] { return read_request(read); };
-  std::string flaw;
-  for (int tries = 0; tries < 2; ++tries) {
+  const bool is_whole = !read.range && read.into.empty();
+  for (int tries = 1;; ++tries) {
     S3Read asked = read;
     Answer answer = send_read(asked);
     const int status = answer.response.status;
@@ -213,11 +211,17 @@ std::optional<S3Got> S3Client::get(const S3Read& read) {
     if (is_absent(make, answer.response)) return std::nullopt;
     if (status != 200 && status != 206) refuse(make, answer.response);
     S3Got got;
-    flaw = flaw_of_get(asked, answer.response, got.head);
-    got.body = std::move(answer.response.body);
-    if (flaw.empty()) return got;
+    const std::string flaw = flaw_of_get(asked, answer.response, got.head);
+    const bool is_damaged = flaw.empty() && has_wrong_checksum(answer.response, is_whole);
+    if (flaw.empty() && !is_damaged) {
+      got.body = std::move(answer.response.body);
+      return got;
+    }
+    if (tries == 1) continue;
+    if (is_damaged)
+      data_loss(place_of(make()) + ": the bytes do not have the checksum that the store sent");
+    throw WrongAnswer(place_of(make()) + ": " + flaw);
   }
-  data_loss(place_of(make()) + ": " + flaw);
 }
 
 ListPage S3Client::list(std::string_view prefix, std::string_view delimiter,
@@ -233,11 +237,10 @@ ListPage S3Client::list(std::string_view prefix, std::string_view delimiter,
   };
   const Answer answer = ask({.what = "listing"}, make);
   if (answer.response.status != 200) refuse(make, answer.response);
-  ListPage page = with_context([&] { return place_of(make()); },
-                               [&] { return parse_list_page(as_text(answer.response.body)); });
+  ListPage page = parse_answer(make(), answer.response, parse_list_page);
   for (StoredValue& value : page.values) value.version = with_quotes(value.version);
   if (!page.next.empty() && page.next == next)
-    data_loss(place_of(make()) + ": the pages of the listing repeat");
+    throw WrongAnswer(place_of(make()) + ": the pages of the listing repeat");
   return page;
 }
 
@@ -262,9 +265,7 @@ bool S3Client::copy(std::string_view from, std::string_view to) {
   if (error_reply_of(answer.response).code == "InvalidRequest") return false;
   if (is_absent(make, answer.response)) return false;
   if (answer.response.status != 200) refuse(make, answer.response);
-  const ObjectResult result =
-      with_context([&] { return place_of(make()); },
-                   [&] { return parse_object_result(as_text(answer.response.body)); });
+  const ObjectResult result = parse_answer(make(), answer.response, parse_object_result);
   if (!result.error.empty()) refuse(make, answer.response);
   return true;
 }
@@ -285,9 +286,9 @@ std::vector<OpenUpload> S3Client::uploads(std::string_view prefix) {
     };
     const Answer answer = ask({.what = "listing of uploads"}, make);
     if (answer.response.status != 200) refuse(make, answer.response);
-    UploadPage next = parse_upload_page(as_text(answer.response.body));
+    UploadPage next = parse_answer(make(), answer.response, parse_upload_page);
     if (!next.next_key.empty() && next.next_key == page.next_key && next.next_id == page.next_id)
-      data_loss(place_of(make()) + ": the pages of the listing repeat");
+      throw WrongAnswer(place_of(make()) + ": the pages of the listing repeat");
     page = std::move(next);
     std::move(page.uploads.begin(), page.uploads.end(), std::back_inserter(all));
     limits.check(all.size());

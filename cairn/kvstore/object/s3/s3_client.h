@@ -81,8 +81,9 @@ class S3Client {
   // HEAD. nullopt: there is no such object.
   std::optional<ObjectHead> head(std::string_view key);
   // GET. nullopt: there is no such object. Throws unavailable if `version` is given and is not
-  // stored any more, out_of_range if the store refuses the range, and data_loss if it answers twice
-  // with other bytes than those that were asked for.
+  // stored any more, out_of_range if the store refuses the range, WrongAnswer if it answers twice
+  // with another part than the one asked for, data_loss if the bytes differ twice from their
+  // checksum.
   std::optional<S3Got> get(const S3Read& read);
   // ListObjectsV2: one page. `next`: that of the page before.
   ListPage list(std::string_view prefix, std::string_view delimiter, const std::string& next);

@@ -158,9 +158,7 @@ void S3Client::remove_batch(std::span<const std::string> keys) {
   }
   if (status != 200) refuse(make, answer.response);
   // What failed for another reason than a passing one fails again, with its own error.
-  const auto failures =
-      with_context([&] { return place_of(make()); },
-                   [&] { return parse_delete_result(as_text(answer.response.body)); });
+  const auto failures = parse_answer(make(), answer.response, parse_delete_result);
   for (const DeleteFailure& failure : failures) remove(failure.key);
 }
 
@@ -178,8 +176,7 @@ std::string S3Client::begin_upload(std::string_view key) {
     return begin_upload(key);
   }
   if (answer.response.status != 200) refuse(make, answer.response);
-  return with_context([&] { return place_of(make()); },
-                      [&] { return parse_upload_id(as_text(answer.response.body)); });
+  return parse_answer(make(), answer.response, parse_upload_id);
 }
 
 S3Part S3Client::put_part(std::string_view key, const std::string& id, std::size_t number,
@@ -197,7 +194,7 @@ S3Part S3Client::put_part(std::string_view key, const std::string& id, std::size
   if (says_damaged(answer.response)) answer = ask(facts, make);
   if (answer.response.status != 200) refuse(make, answer.response);
   S3Part part{.version = etag_of(answer.response), .checksum = {}};
-  if (part.version.empty()) data_loss(place_of(make()) + ": the store gave the part no ETag");
+  if (part.version.empty()) throw WrongAnswer(place_of(make()) + ": the store gave the part no ETag");
   // A store that knows the checksum repeats it; only such a store takes it at the end.
   const auto checksum = answer.response.headers.find("x-amz-checksum-crc32c");
   if (checksum && check == UploadCheck::kCrc32c) part.checksum = *checksum;
@@ -226,9 +223,7 @@ void S3Client::complete(std::string_view key, const std::string& id,
   const Answer answer = send();
   if (answer.response.status == 204) return;
   if (answer.response.status == 200) {
-    const ObjectResult result =
-        with_context([&] { return place_of(make()); },
-                     [&] { return parse_object_result(as_text(answer.response.body)); });
+    const ObjectResult result = parse_answer(make(), answer.response, parse_object_result);
     if (result.error.empty()) return;
   } else if (answer.was_repeated && is_complete(key, parts.size(), size)) {
     return;

@@ -3,6 +3,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/kvstore/object/request/listing_limits.h>
+#include <cairn/kvstore/object/request/store_error.h>
 #include <cairn/kvstore/object/request/url.h>
 #include <cairn/kvstore/object/s3/s3_source.h>
 #include <cairn/kvstore/object/s3/s3_upload.h>
@@ -90,8 +91,10 @@ bool S3Store::read_into(std::string_view key, std::uint64_t offset, MutableByteV
         if (fits_header(range)) {
           try {
             return client_->get({.key = full, .range = range, .into = {&out, 1}}).has_value();
+          } catch (const WrongAnswer& e) {
+            refusal = e;
           } catch (const Error& e) {
-            if (e.code() != Code::kOutOfRange && e.code() != Code::kDataLoss) throw;
+            if (e.code() != Code::kOutOfRange) throw;
             refusal = e;
           }
         }

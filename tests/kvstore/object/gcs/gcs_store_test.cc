@@ -114,13 +114,13 @@ TEST_F(GcsStoreTest, RefusesOddListings) {
     };
   };
   answer_with(R"({"items": [{"name": "b", "size": "1", "generation": "1"}]})");
-  EXPECT_THAT([&] { (void)store_->list("a/"); }, FailsWith(Code::kDataLoss, "other names"));
+  EXPECT_THAT([&] { (void)store_->list("a/"); }, FailsWith(Code::kIo, "other names"));
   answer_with(R"({"prefixes": ["a/b"]})");
-  EXPECT_THAT([&] { (void)store_->list_level("a/"); }, FailsWith(Code::kDataLoss, "other names"));
+  EXPECT_THAT([&] { (void)store_->list_level("a/"); }, FailsWith(Code::kIo, "other names"));
   answer_with(R"({"nextPageToken": "t"})");
-  EXPECT_THAT([&] { (void)store_->list("a/"); }, FailsWith(Code::kDataLoss, "does not end"));
+  EXPECT_THAT([&] { (void)store_->list("a/"); }, FailsWith(Code::kIo, "does not end"));
   answer_with("<html>");
-  EXPECT_THAT([&] { (void)store_->list("a/"); }, FailsWith(Code::kDataLoss, "gs://bkt/a/"));
+  EXPECT_THAT([&] { (void)store_->list("a/"); }, FailsWith(Code::kIo, "gs://bkt/a/"));
 }
 
 TEST_F(GcsStoreTest, OpensOneVersion) {
@@ -280,17 +280,17 @@ TEST_F(GcsStoreTest, WrongRangesAreNoticed) {
   };
   const auto read_three = [&] { read("a", {2, 3}); };
   answer_with(206, "bytes 1-3/10", "123");
-  EXPECT_THAT(read_three, FailsWith(Code::kDataLoss, "another range"));
+  EXPECT_THAT(read_three, FailsWith(Code::kIo, "another range"));
   answer_with(206, "bytes 2-5/10", "234");
-  EXPECT_THAT(read_three, FailsWith(Code::kDataLoss, "another range"));
+  EXPECT_THAT(read_three, FailsWith(Code::kIo, "another range"));
   answer_with(206, "", "234");
-  EXPECT_THAT(read_three, FailsWith(Code::kDataLoss, "another range"));
+  EXPECT_THAT(read_three, FailsWith(Code::kIo, "another range"));
   answer_with(206, "bytes 2-3/10", "23");
-  EXPECT_THAT(read_three, FailsWith(Code::kDataLoss, "less"));
+  EXPECT_THAT(read_three, FailsWith(Code::kIo, "less"));
   answer_with(200, "", "012");
-  EXPECT_THAT(read_three, FailsWith(Code::kDataLoss, "ignored"));
+  EXPECT_THAT(read_three, FailsWith(Code::kIo, "ignored"));
   answer_with(204, "", "");
-  EXPECT_THAT(read_three, FailsWith(Code::kDataLoss));
+  EXPECT_THAT(read_three, FailsWith(Code::kIo));
 }
 
 // The service compares the checksum before it stores; this is the answer of one that does not.

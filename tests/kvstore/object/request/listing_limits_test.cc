@@ -15,14 +15,14 @@ TEST(ListingLimits, EndsAfterManyPagesWithoutNames) {
   for (int page = 1; page < ListingLimits::kMostEmptyPages; ++page) limits.check(0);
   limits.check(1);  // the next empty pages count from here
   for (int page = 1; page < ListingLimits::kMostEmptyPages; ++page) limits.check(1);
-  EXPECT_THAT([&] { limits.check(1); }, FailsWith(Code::kDataLoss, "does not end"));
+  EXPECT_THAT([&] { limits.check(1); }, FailsWith(Code::kIo, "does not end"));
 }
 
 TEST(ListingLimits, HoldsAnAmountOfNames) {
   ListingLimits limits;
   limits.check(ListingLimits::kMostNames);
   EXPECT_THAT([&] { limits.check(ListingLimits::kMostNames + 1); },
-              FailsWith(Code::kDataLoss, "20000000 names"));
+              FailsWith(Code::kIo, "20000000 names"));
 }
 
 }  // namespace
