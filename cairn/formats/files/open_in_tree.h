@@ -24,6 +24,12 @@ std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string
 // The model in a folder of PyTorch's: pytorch_model.bin, or the index of its files. nullopt: none.
 // Throws invalid_argument for both.
 std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::string& folder);
+// Whether a folder is a Distributed Checkpoint of PyTorch, finished or not.
+bool is_distributed(const FileTree& tree, const std::string& folder);
+// Opens the folder of a Distributed Checkpoint. Throws failed_precondition for one whose save has
+// not ended.
+std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,
+                                             const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 bool is_tensorflow(const FileTree& tree, const std::string& path);

@@ -4,6 +4,7 @@
 #include <cairn/base/executor.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/foreign_content.h>
+#include <cairn/formats/files/listed_names.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/weight_map.h>
 #include <cairn/formats/pytorch/file/state_file.h>
@@ -28,8 +29,6 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kMostListed = 10;  // names in a fact
-
 class PytorchCheckpoint final : public RawCheckpoint {
  public:
   PytorchCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents,
@@ -41,15 +40,6 @@ class PytorchCheckpoint final : public RawCheckpoint {
  private:
   std::vector<DictKeyTypes> key_types_;
 };
-
-// The first names of a list, and how many there are.
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMostListed); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kMostListed) text += fmt::format(" and {} more", names.size() - kMostListed);
-  return text;
-}
 
 pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_t number) {
   return explain_foreign(
@@ -67,7 +57,7 @@ void add_warning(const File& file, const pytorch::StateFile& read, std::vector<F
   notes.push_back({.severity = Severity::kNote,
                    .file = file.path(),
                    .message = "to unpickle this file may run any code: it imports " +
-                              listed(read.unsafe_globals)});
+                              listed_names(read.unsafe_globals)});
 }
 
 std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
@@ -76,8 +66,8 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
   CheckpointInfo info{.format = "pytorch", .layout = read.layout, .path = file.path()};
   info.revision = std::move(read.revision);
   info.facts.emplace_back("storages", std::to_string(read.storages));
-  if (!read.ties.empty()) info.facts.emplace_back("tied", listed(read.ties));
-  if (!read.state.opaque.empty()) info.facts.emplace_back("not read", listed(read.state.opaque));
+  if (!read.ties.empty()) info.facts.emplace_back("tied", listed_names(read.ties));
+  if (!read.state.opaque.empty()) info.facts.emplace_back("not read", listed_names(read.state.opaque));
   RawCheckpoint::Contents contents;
   add_warning(file, read, contents.notes);
   contents.files.push_back(std::move(file));

@@ -5,6 +5,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
 #include <cairn/base/time_text.h>
+#include <cairn/formats/raw/deferred_array.h>
 #include <cairn/formats/raw/signs.h>
 #include <cairn/formats/raw/spare_bits.h>
 #include <cairn/tree/leaf_value.h>
@@ -113,6 +114,7 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
   if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
   first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
   checksum_ok_ = std::make_unique<std::atomic<bool>[]>(slices_.size());
+  has_deferred_ = std::ranges::any_of(slices_, [](const RawSlice& slice) { return slice.deferred != nullptr; });
   check_current();
 }
 
@@ -158,9 +160,23 @@ void RawCheckpoint::throw_gap(std::size_t tensor, const Box& box, std::int64_t c
 
 std::string RawCheckpoint::where(const RawSlice& slice) const {
   const std::string& name = tensors_[slice.tensor].name;
-  if (slice.array.runs.empty()) return fmt::format("{}: {}", name, files_.front().path());
-  const RawRun& run = slice.array.runs.front();
+  if (!slice.deferred && slice.array.runs.empty())
+    return fmt::format("{}: {}", name, files_.front().path());
+  const RawRun run = slice.deferred ? slice.deferred->place() : slice.array.runs.front();
   return fmt::format("{}: {}, byte {}", name, files_[run.file].path(), run.offset);
+}
+
+void RawCheckpoint::find_arrays(std::span<const ReadRequest> requests) const {
+  if (!has_deferred_) return;
+  std::vector<const RawSlice*> needed;
+  for (const ReadRequest& request : requests)
+    for (const RawSlice& slice : slices_of(request.tensor))
+      if (slice.deferred && (!slice.box || intersect(*slice.box, request.box)))
+        needed.push_back(&slice);
+  executor().for_each(needed.size(), [&](std::size_t i) {
+    with_context([&] { return where(*needed[i]); },
+                 [&] { (void)needed[i]->deferred->get(files_); });
+  });
 }
 
 // One bulk read. The reads refer to boxes and views that live here or in the requests.
@@ -170,8 +186,6 @@ class RawCheckpoint::Reading {
 
   void add(const ReadRequest& request) {
     const TensorInfo& info = c_.tensor(request.tensor);
-    check_readable(info.name, info);
-    check_request(info, request);
     if (const RawSlice* whole = c_.whole_slice(request.tensor))
       add_part(*whole, info.shape, request.box, request.out);
     else
@@ -194,7 +208,7 @@ class RawCheckpoint::Reading {
 
  private:
   static const CommonBytes* shared_bytes(const RawSlice* slice) {
-    return slice->array.within.get();
+    return slice->bytes().within.get();
   }
   // A part that needs more work after it was read.
   struct Unfinished {
@@ -225,7 +239,7 @@ class RawCheckpoint::Reading {
 
   void add_part(const RawSlice& slice, const Shape& shape, const Box& box,
                 const MutableArrayView& out) {
-    const RawArray& array = slice.array;
+    const RawArray& array = slice.bytes();
     RawRead& read = reads_.emplace_back(RawRead{.array = &array,
                                                 .name = c_.tensors_[slice.tensor].name,
                                                 .shape = shape,
@@ -250,7 +264,7 @@ class RawCheckpoint::Reading {
 
   // Verifies the checksum of a slice that was read whole, then fixes its elements.
   void finish(const Unfinished& part) const {
-    const RawArray& array = part.slice->array;
+    const RawArray& array = part.slice->bytes();
     if (part.sums != nullptr) c_.check_read(*part.slice, *part.sums);
     // An empty array is checked, too.
     if (array.stream && array.stream->size() == 0)
@@ -272,13 +286,21 @@ class RawCheckpoint::Reading {
 };
 
 void RawCheckpoint::read(std::span<const ReadRequest> requests, const ProgressFn& progress) const {
-  Reading reading(*this, requests.size());
-  for (const ReadRequest& request : requests) reading.add(request);
-  while_current([&] { reading.run(progress); });
+  for (const ReadRequest& request : requests) {
+    const TensorInfo& info = tensor(request.tensor);
+    check_readable(info.name, info);
+    check_request(info, request);
+  }
+  while_current([&] {
+    find_arrays(requests);
+    Reading reading(*this, requests.size());
+    for (const ReadRequest& request : requests) reading.add(request);
+    reading.run(progress);
+  });
 }
 
 void RawCheckpoint::check_whole(const RawSlice& slice) const {
-  const RawArray& array = slice.array;
+  const RawArray& array = slice.bytes();
   with_context([&] { return where(slice); },
                [&] {
                  if (array.within) return check_common(executor(), files_, *array.within, memory_);
@@ -291,8 +313,9 @@ void RawCheckpoint::check_whole(const RawSlice& slice) const {
 
 void RawCheckpoint::check_read(const RawSlice& slice, const PartChecksums& sums) const {
   const PartChecksums::Joined read = sums.joined();
-  if (read.has_gap || read.bytes != slice.array.stored_bytes()) return check_whole(slice);
-  with_context([&] { return where(slice); }, [&] { check_checksum(slice.array, read.checksum); });
+  const RawArray& array = slice.bytes();
+  if (read.has_gap || read.bytes != array.stored_bytes()) return check_whole(slice);
+  with_context([&] { return where(slice); }, [&] { check_checksum(array, read.checksum); });
   checksum_ok(slice) = true;
 }
 
@@ -325,7 +348,11 @@ std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {
   const TensorInfo& info = tensor(index);
   const RawSlice* slice = whole_slice(index);
   if (slice == nullptr || !info.is_array() || !info.error.empty()) return std::nullopt;
-  const RawArray& array = slice->array;
+  if (slice->deferred)
+    while_current([&] {
+      with_context([&] { return where(*slice); }, [&] { (void)slice->deferred->get(files_); });
+    });
+  const RawArray& array = slice->bytes();
   if (!array.is_as_in_memory() || array.runs.size() != 1) return std::nullopt;
   auto view = maps_.view(info, array.runs.front());
   if (!view) return view;

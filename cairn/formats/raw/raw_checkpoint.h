@@ -102,6 +102,8 @@ class RawCheckpoint : public VerifiableCheckpoint {
   [[nodiscard]] std::atomic<bool>& checksum_ok(const RawSlice& slice) const {
     return checksum_ok_[static_cast<std::size_t>(&slice - slices_.data())];
   }
+  // Finds the arrays of the slices that the requests need.
+  void find_arrays(std::span<const ReadRequest> requests) const;
   // Throws data_loss if the slice's checksum does not match. Does nothing if it has no checksum, or
   // if the checksum has already been verified.
   void check_whole(const RawSlice& slice) const;
@@ -119,6 +121,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   std::vector<std::uint32_t> first_slice_;  // of each tensor, and the number of all slices
   // parallel to slices_: whether the checksum was verified
   std::unique_ptr<std::atomic<bool>[]> checksum_ok_;
+  bool has_deferred_ = false;  // some arrays are found when they are needed
   std::uint64_t memory_;
   Workers workers_;
   RawMaps maps_;  // mappings of files_

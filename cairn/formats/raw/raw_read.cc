@@ -4,6 +4,7 @@
 #include <cairn/formats/raw/raw_read.h>
 
 #include <cairn/array/box.h>
+#include <cairn/formats/raw/deferred_array.h>
 #include <cairn/formats/raw/scratch_pool.h>
 
 #include <fmt/format.h>
@@ -419,6 +420,8 @@ class BulkRead {
 };
 
 }  // namespace
+
+const RawArray& RawSlice::bytes() const { return deferred ? deferred->found() : array; }
 
 void read_raw_bytes(const std::vector<File>& files, const RawArray& array, std::uint64_t offset,
                     MutableByteView out) {

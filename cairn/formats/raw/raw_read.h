@@ -111,11 +111,18 @@ class CommonBytes {
   mutable std::atomic<bool> checked_{false};
 };
 
+class DeferredArray;
+
 // The bytes of a tensor, or of a box of it.
 struct RawSlice {
   RawArray array;
   std::optional<Box> box;    // in the tensor's elements; nullopt: the whole tensor
   std::uint32_t tensor = 0;  // index of the tensor
+  // If set, it finds the array, and `array` is empty.
+  std::shared_ptr<const DeferredArray> deferred;
+
+  // The array, which has been found.
+  [[nodiscard]] const RawArray& bytes() const;
 };
 
 // One box of one array, and where it goes.

@@ -3,6 +3,7 @@
 
 #include <cairn/base/checksum.h>
 #include <cairn/base/work_partition.h>
+#include <cairn/formats/raw/deferred_array.h>
 #include <cairn/formats/raw/scratch_pool.h>
 
 #include <fmt/format.h>
@@ -25,11 +26,16 @@ constexpr std::uint64_t kStreamPiece = std::uint64_t{1} << 20U;
 // A finding for a slice that could not be checked.
 Finding finding_of(const RawContents& contents, std::size_t slice, std::uint64_t offset, Code code,
                    const std::string& message) {
+  const auto& deferred = contents.slices[slice].deferred;
   const RawArray& shown = contents.slices[slice].array;
   const RawArray& array = shown.within ? shown.within->all() : shown;
+  const std::uint32_t file = deferred             ? deferred->place().file
+                             : array.runs.empty() ? 0
+                                                  : array.runs.front().file;
+  if (deferred) offset = deferred->place().offset;
   return {.severity = severity_of(code),
           .tensor = contents.tensor(slice).name,
-          .file = contents.files[array.runs.empty() ? 0 : array.runs.front().file].path(),
+          .file = contents.files[file].path(),
           .offset = offset,
           .message = message};
 }
@@ -83,6 +89,7 @@ class Check {
   }
   // The bytes that are read for a slice. Of several that show the same bytes, the first reads them.
   [[nodiscard]] std::uint64_t bytes_of(std::size_t i) const {
+    if (const auto& deferred = c_.slices[i].deferred) return deferred->place().length;
     const RawArray& array = c_.slices[i].array;
     if (!array.within) return array.stored_bytes();
     return readers_.contains(i) ? array.within->all().stored_bytes() : 0;
@@ -94,7 +101,8 @@ class Check {
     const TensorInfo& info = c_.tensor(i);
     const RawArray& array = c_.slices[i].array;
     std::uint64_t pieces = 1;
-    const bool in_pieces = info.is_described() && !array.stream && !array.within;
+    const bool in_pieces =
+        info.is_described() && !array.stream && !array.within && !c_.slices[i].deferred;
     if (in_pieces)
       for (const RawRun& run : array.runs) pieces += (run.length + kPiece - 1) / kPiece;
     const auto mine = line.next(weight_of(i), pieces);
@@ -118,6 +126,12 @@ class Check {
     const RawArray& array = c_.slices[i].array;
     if (!info.is_described()) {
       checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
+      return;
+    }
+    if (c_.slices[i].deferred) {
+      checked.chunks = 1;
+      whole_.push_back(part_.arrays.size() - 1);
+      total_ += bytes_of(i);
       return;
     }
     const RawArray& all = array.within ? array.within->all() : array;
@@ -146,15 +160,17 @@ class Check {
     report_progress(piece.run.length);
   }
 
-  // A stream, or bytes that several slices show.
+  // A stream, bytes that several slices show, or an array that has to be found.
   void read_whole(CheckedArray& checked) {
-    const RawArray& array = c_.slices[checked.tensor].array;
+    const RawSlice& slice = c_.slices[checked.tensor];
     const std::uint64_t nbytes = bytes_of(checked.tensor);
     const auto result = try_call([&] {
-      if (array.within)
-        check_common_bytes(*array.within);
+      if (slice.deferred)
+        check_deferred(slice.deferred->get(c_.files), checked);
+      else if (slice.array.within)
+        check_bytes(slice.array.within->all());
       else
-        read_stream(*array.stream);
+        read_stream(*slice.array.stream);
       return true;
     });
     throw_if_unavailable(result);
@@ -166,9 +182,14 @@ class Check {
     report_progress(nbytes);
   }
 
+  void check_deferred(const RawArray& array, CheckedArray& checked) const {
+    const RawArray& all = array.within ? array.within->all() : array;
+    checked.unprotected = !all.checksum && !all.stream && !(all.runs.empty() && all.is_protected);
+    check_bytes(all);
+  }
+
   // Verification reads all bytes, whether they were checked before or have no checksum.
-  void check_common_bytes(const CommonBytes& shared) const {
-    const RawArray& all = shared.all();
+  void check_bytes(const RawArray& all) const {
     if (all.stream) return read_stream(*all.stream);
     const std::uint32_t sum = checksum_of(c_.executor, c_.files, all, c_.memory);
     if (all.checksum) check_checksum(all, sum);
@@ -308,7 +329,9 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
     std::ranges::copy(array.findings, std::back_inserter(report.findings));
     report.chunks += array.chunks;
     report.bytes += array.bytes;
-    if (array.unprotected) report.unprotected.push_back(contents.tensor(i).name);
+    const std::string& name = contents.tensor(i).name;
+    const bool is_listed = !report.unprotected.empty() && report.unprotected.back() == name;
+    if (array.unprotected && !is_listed) report.unprotected.push_back(name);
   }
   return report;
 }

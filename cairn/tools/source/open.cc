@@ -149,7 +149,7 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
   const auto found = try_call([&] {
     return flax_step_file(tree, path, std::nullopt).has_value() ||
            find_safetensors_model(tree, path).has_value() ||
-           find_pytorch_model(tree, path).has_value();
+           find_pytorch_model(tree, path).has_value() || is_distributed(tree, path);
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
 }
@@ -197,6 +197,7 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     if (const auto file = flax_step_file(tree, path, options.step))
       return open_flax(tree, *file, options);
     refuse_choices(path, options);
+    if (is_distributed(tree, path)) return open_distributed(tree, path, options);
     if (const auto model = find_safetensors_model(tree, path))
       return open_safetensors(tree, *model, options);
     if (const auto model = find_pytorch_model(tree, path))

@@ -115,14 +115,23 @@ std::vector<std::string> unsafe_globals(const pickle::Pickle& p) {
 
 StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number) {
   TorchFile torch = read_torch_file(file, executor);
+  std::uint64_t memory = walk_memory(torch.pickle);
+  return read_state_in(std::move(torch), number, 0, memory);
+}
+
+StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t begin,
+                        std::uint64_t& memory) {
   for (auto& [key, array] : torch.storages) {
-    // A stream reads from the first of the reader's files.
-    if (array.stream && number > 0)
+    // A stream reads from the beginning of the first of the reader's files.
+    if (array.stream && number + begin > 0)
       throw Error(Code::kUnimplemented,
                   "storage \"" + key + "\" is deflated, in a file of a set of files");
-    for (RawRun& run : array.runs) run.file = number;
+    for (RawRun& run : array.runs) {
+      run.file = number;
+      run.offset += begin;
+    }
   }
-  StateFile out{.state = walk_state(torch.pickle, torch.pickle.root()),
+  StateFile out{.state = walk_state(torch.pickle, torch.pickle.root(), memory),
                 .layout = torch.layout,
                 .storages = torch.storages.size()};
   Placing placing(torch, out.state.leaves);

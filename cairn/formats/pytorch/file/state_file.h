@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/formats/pytorch/file/torch_file.h>
 #include <cairn/formats/pytorch/tensors/state_walk.h>
 #include <cairn/io/file.h>
 
@@ -26,5 +27,8 @@ struct StateFile {
 // not there gets an error. Throws data_loss for a damaged file, invalid_argument for one of another
 // program.
 StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number);
+// The same for an archive that begins at byte `begin` of the file; `memory` as in walk_state().
+StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t begin,
+                        std::uint64_t& memory);
 
 }  // namespace cairn::inline v0::pytorch

@@ -22,9 +22,8 @@ constexpr std::string_view kStorages = "data/";
 
 class TorchZip {
  public:
-  TorchZip(const File& file, Executor& executor)
-      : read_([&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); }),
-        members_(read_zip_directory(file.size(), read_)) {
+  TorchZip(std::uint64_t size, const ReadAtFn& read, Executor& executor)
+      : read_(read), members_(read_zip_directory(size, read_)) {
     top_ = find_top();
     executor.for_each(members_.size(), [&](std::size_t i) {
       with_context([&] { return members_[i].name; },
@@ -113,7 +112,7 @@ class TorchZip {
     return array;
   }
 
-  ReadAtFn read_;
+  const ReadAtFn& read_;
   std::vector<ZipMember> members_;
   std::string top_;
 };
@@ -123,7 +122,14 @@ class TorchZip {
 TorchFile read_torch_file(const File& file, Executor& executor) {
   Bytes first(std::min<std::uint64_t>(file.size(), kLegacyProbe));
   file.read_into(0, first);
-  return looks_like_legacy(first) ? read_legacy_file(file) : TorchZip(file, executor).file();
+  if (looks_like_legacy(first)) return read_legacy_file(file);
+  return read_torch_archive(
+      file.size(),
+      [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); }, executor);
+}
+
+TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor) {
+  return TorchZip(size, read, executor).file();
 }
 
 }  // namespace cairn::inline v0::pytorch

@@ -8,8 +8,10 @@
 #include <cairn/base/executor.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/raw/raw_read.h>
+#include <cairn/formats/zip/zip_directory.h>
 #include <cairn/io/file.h>
 
+#include <cstdint>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -29,5 +31,7 @@ struct TorchFile {
 
 // Throws data_loss for a damaged file, invalid_argument for a zip archive of another program.
 TorchFile read_torch_file(const File& file, Executor& executor);
+// The same for a zip archive of `size` bytes that `read` reads; runs count from its beginning.
+TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor);
 
 }  // namespace cairn::inline v0::pytorch

@@ -30,8 +30,8 @@ constexpr std::uint64_t kMemory = std::uint64_t{64} << 20U;
 
 class Walk {
  public:
-  explicit Walk(const Pickle& pickle)
-      : p_(pickle), left_(kMemory + 8 * pickle.end()), on_path_(pickle.size()) {}
+  Walk(const Pickle& pickle, std::uint64_t& memory)
+      : p_(pickle), left_(memory), on_path_(pickle.size()) {}
 
   State run(Value root) {
     state_.structure = walk(root);
@@ -268,7 +268,7 @@ class Walk {
   }
 
   const Pickle& p_;
-  std::uint64_t left_;  // bytes that leaves may still take
+  std::uint64_t& left_;  // bytes that leaves may still take
   std::vector<bool> on_path_;
   KeyPath path_;
   State state_;
@@ -277,6 +277,10 @@ class Walk {
 
 }  // namespace
 
-State walk_state(const Pickle& pickle, Value root) { return Walk(pickle).run(root); }
+State walk_state(const Pickle& pickle, Value root, std::uint64_t& memory) {
+  return Walk(pickle, memory).run(root);
+}
+
+std::uint64_t walk_memory(const Pickle& pickle) { return kMemory + 8 * pickle.end(); }
 
 }  // namespace cairn::inline v0::pytorch

@@ -7,6 +7,7 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/tree.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,9 +28,11 @@ struct State {
 };
 
 // Walks the value from `root` on. Containers become dicts, lists and tuples; an object of an
-// unknown class becomes a dict of its attributes. Throws data_loss if the leaves and their names
-// take more memory than 64 MiB and 8 times the pickle: shared values may stand for any number of
-// leaves.
-State walk_state(const pickle::Pickle& pickle, pickle::Value root);
+// unknown class becomes a dict of its attributes. Takes the memory of the leaves and their names
+// from `memory`, in bytes, and throws data_loss if that does not suffice: shared values may stand
+// for any number of leaves.
+State walk_state(const pickle::Pickle& pickle, pickle::Value root, std::uint64_t& memory);
+// The memory for the leaves of one pickle: 64 MiB and 8 times its size.
+std::uint64_t walk_memory(const pickle::Pickle& pickle);
 
 }  // namespace cairn::inline v0::pytorch

@@ -1,0 +1,390 @@
+// reader.cc -- opens the folder of a Distributed Checkpoint. Its metadata alone says which tensors
+// there are; a chunk is opened when it is read. Objects are read at once: only their pickles say
+// what they are.
+#include <cairn/base/errors.h>
+#include <cairn/formats/files/listed_names.h>
+#include <cairn/formats/files/open_in_tree.h>
+#include <cairn/formats/pytorch/distributed/chunk_array.h>
+#include <cairn/formats/pytorch/distributed/coverage.h>
+#include <cairn/formats/pytorch/distributed/distributed_checkpoint.h>
+#include <cairn/formats/pytorch/distributed/metadata_files.h>
+#include <cairn/formats/pytorch/distributed/nested_paths.h>
+#include <cairn/formats/pytorch/file/state_file.h>
+#include <cairn/formats/pytorch/tensors/place.h>
+#include <cairn/io/tree/read_ahead.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline v0 {
+namespace {
+
+using pytorch::ChunkArray;
+using pytorch::Entry;
+using pytorch::SavedChunk;
+using pytorch::SavedValue;
+
+constexpr std::uint64_t kObjectMemory = std::uint64_t{256} << 20U;  // bytes, of all objects
+
+// The files of the folder. A file that is missing leaves a gap in the numbers.
+class DataFiles {
+ public:
+  DataFiles(const FileTree& tree, std::string folder, std::vector<std::string> names)
+      : tree_(tree), folder_(std::move(folder)), names_(std::move(names)) {
+    for (const std::string& name : names_) {
+      auto file = tree_.try_open(path_of(name));
+      numbers_.push_back(file ? std::optional(static_cast<std::uint32_t>(files_.size()))
+                              : std::nullopt);
+      if (file) files_.push_back(with_read_ahead(*std::move(file)));
+    }
+  }
+
+  [[nodiscard]] std::string path(std::uint32_t name) const { return path_of(names_[name]); }
+  [[nodiscard]] std::size_t count() const { return names_.size(); }
+  [[nodiscard]] bool is_there(std::uint32_t name) const { return numbers_[name].has_value(); }
+  [[nodiscard]] const File& file(std::uint32_t name) const { return files_[*numbers_[name]]; }
+
+  // The entry with the number of its file in files().
+  [[nodiscard]] Entry placed(Entry entry) const {
+    entry.file = *numbers_[entry.file];
+    return entry;
+  }
+
+  // Throws data_loss unless the file is there and long enough.
+  void check(const Entry& entry) const {
+    if (!is_there(entry.file)) data_loss(path(entry.file) + ": the file is missing");
+    const std::uint64_t size = file(entry.file).size();
+    if (entry.offset > size || entry.length > size - entry.offset)
+      data_loss(fmt::format("{}: has {} bytes; the metadata names bytes {} to {}",
+                            path(entry.file), size, entry.offset, entry.offset + entry.length));
+  }
+
+  [[nodiscard]] std::vector<File> reopened() const {
+    std::vector<File> files;
+    for (std::uint32_t i = 0; i < names_.size(); ++i)
+      if (is_there(i)) files.push_back(with_read_ahead(tree_.open(path(i))));
+    return files;
+  }
+  [[nodiscard]] std::vector<File> take() && { return std::move(files_); }
+
+ private:
+  [[nodiscard]] std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
+
+  const FileTree& tree_;
+  std::string folder_;
+  std::vector<std::string> names_;
+  std::vector<std::optional<std::uint32_t>> numbers_;  // parallel to names_
+  std::vector<File> files_;
+};
+
+// Makes the leaves of all values.
+class Leaves {
+ public:
+  Leaves(const std::string& folder, const DataFiles& files, bool allow_missing)
+      : folder_(folder), files_(files), allow_missing_(allow_missing) {}
+
+  // Whether the value is left out, because a file of it is missing and that is allowed.
+  [[nodiscard]] bool is_left_out(const SavedValue& value) const {
+    const auto is_lost = [&](const std::optional<Entry>& entry) {
+      return entry && !files_.is_there(entry->file);
+    };
+    return allow_missing_ &&
+           (is_lost(value.entry) || std::ranges::any_of(value.chunks, [&](const SavedChunk& chunk) {
+              return is_lost(chunk.entry);
+            }));
+  }
+
+  Tree add(const SavedValue& value, const KeyPath& path) {
+    if (value.element_name.empty()) return add_object(value, path);
+    return add_leaf(tensor_leaf(value, path));
+  }
+
+  // An item of a list that PyTorch has not stored.
+  Tree add_none(const KeyPath& path) {
+    RawLeaf leaf = new_leaf(path, "None");
+    leaf.info.kind = LeafKind::kEmpty;
+    return add_leaf(std::move(leaf));
+  }
+
+  RawCheckpoint::Contents contents;
+  std::vector<DictKeyTypes> key_types;
+  std::vector<std::string> opaque;
+  std::vector<pytorch::DoubledPart> doubles;
+  RawCheckpoint::Contents again;  // the leaves of `doubles`
+  std::size_t chunks = 0;
+
+ private:
+  static RawLeaf new_leaf(const KeyPath& path, std::string typestr) {
+    RawLeaf leaf;
+    leaf.info.path = path;
+    leaf.info.name = param_name(path);
+    leaf.info.typestr = std::move(typestr);
+    return leaf;
+  }
+
+  Tree add_leaf(RawLeaf leaf) {
+    contents.add(std::move(leaf));
+    return Tree(static_cast<std::int64_t>(contents.tensors().size() - 1));
+  }
+
+  // A leaf that cannot be read, and why.
+  Tree add_lost(const KeyPath& path, const Error& why) {
+    RawLeaf leaf = new_leaf(path, "np.ndarray");
+    set_lost(leaf, why);
+    return add_leaf(std::move(leaf));
+  }
+  static void set_lost(RawLeaf& leaf, const Error& why) {
+    leaf.info.kind = LeafKind::kUnknown;
+    leaf.info.error = why.message();
+    leaf.info.error_code = why.code();
+    leaf.slices.emplace();
+  }
+
+  // ---- tensors ----
+
+  RawLeaf tensor_leaf(const SavedValue& value, const KeyPath& path) {
+    RawLeaf leaf = new_leaf(path, "np.ndarray");
+    leaf.info.shape = value.shape;
+    leaf.slices.emplace();
+    chunks += value.chunks.size();
+    if (!value.element) {
+      leaf.info.dtype_name = value.element_name;
+      leaf.unreadable = fmt::format("its elements are {}, a type that Cairn does not know",
+                                    value.element_name);
+      return leaf;
+    }
+    leaf.info.dtype = value.element->dtype;
+    leaf.info.dtype_name = value.element->dtype == DType::kOpaque
+                               ? std::string(value.element->name)
+                               : std::string(dtype_name(value.element->dtype));
+    leaf.info.element_size = value.element->size;
+    const auto filled = try_call([&] { return fill(leaf, value), true; });
+    if (!filled) set_lost(leaf, filled.error());
+    return leaf;
+  }
+
+  void fill(RawLeaf& leaf, const SavedValue& value) {
+    pytorch::TorchTensor whole;
+    whole.element = *value.element;
+    whole.shape = value.shape;
+    leaf.info.nbytes = pytorch::memory_of(whole);
+    if (value.element->dtype == DType::kOpaque)
+      leaf.unreadable = fmt::format("its elements are torch.{}, a type that Cairn does not have",
+                                    value.element->name);
+    std::vector<const SavedChunk*> stored;
+    std::vector<Box> boxes;
+    for (const SavedChunk& chunk : value.chunks) {
+      if (!chunk.entry) continue;
+      files_.check(*chunk.entry);
+      leaf.info.stored_nbytes += chunk.entry->length;
+      stored.push_back(&chunk);
+      boxes.push_back(chunk.box);
+    }
+    set_chunk_shape(leaf.info, boxes);
+    const pytorch::Coverage coverage = pytorch::cover(boxes, steps_);
+    note_gaps(leaf.info, value, coverage.elements);
+    for (const pytorch::ChunkPart& part : coverage.parts)
+      leaf.slices->push_back({.array = {},
+                              .box = part.box,
+                              .deferred = chunk_array(value, *stored[part.chunk], part.box)});
+    for (const pytorch::ChunkPart& part : coverage.doubles)
+      add_double(leaf.info, value, *stored[part.chunk], part.box);
+  }
+
+  [[nodiscard]] std::shared_ptr<const ChunkArray> chunk_array(const SavedValue& value,
+                                                              const SavedChunk& chunk,
+                                                              const Box& part) const {
+    Box inside = part;
+    for (std::size_t d = 0; d < inside.rank(); ++d) inside.origin[d] -= chunk.box.origin[d];
+    return std::make_shared<ChunkArray>(files_.placed(*chunk.entry), *value.element,
+                                        chunk.box.shape, std::move(inside));
+  }
+
+  // The shape of the chunks, if all but those at the end have it.
+  static void set_chunk_shape(TensorInfo& info, const std::vector<Box>& boxes) {
+    if (boxes.empty() || info.shape.empty()) return;
+    const Box& first = boxes.front();
+    const bool is_grid = std::ranges::all_of(boxes, [&](const Box& box) {
+      for (std::size_t d = 0; d < box.rank(); ++d)
+        if (box.shape[d] > first.shape[d]) return false;
+      return true;
+    });
+    if (is_grid && !first.empty()) info.chunk_shape = first.shape;
+  }
+
+  void note_gaps(const TensorInfo& info, const SavedValue& value, std::int64_t covered) {
+    const std::int64_t all = element_count(value.shape);
+    if (covered == all) return;
+    contents.notes.push_back(
+        {.severity = Severity::kDamage,
+         .tensor = info.name,
+         .file = folder_,
+         .message = fmt::format("its chunks hold {} of its {} elements", covered, all)});
+  }
+
+  void add_double(const TensorInfo& info, const SavedValue& value, const SavedChunk& chunk,
+                  const Box& part) {
+    const auto array = chunk_array(value, chunk, part);
+    doubles.push_back({.tensor = contents.tensors().size(), .box = part, .array = array});
+    RawLeaf leaf;
+    leaf.info = info;
+    leaf.info.shape = part.shape;
+    leaf.slices.emplace().push_back({.array = {}, .box = std::nullopt, .deferred = array});
+    again.add(std::move(leaf));
+  }
+
+  // ---- objects ----
+
+  Tree add_object(const SavedValue& value, const KeyPath& path) {
+    auto found = try_call([&] { return object_state(value); });
+    if (!found) {
+      if (found.error().code() == Code::kIo || found.error().code() == Code::kUnavailable)
+        throw Error(found.error());
+      return add_lost(path, found.error());
+    }
+    pytorch::State state = std::move(found).value().state;
+    const auto first = static_cast<std::int64_t>(contents.tensors().size());
+    for (pytorch::StateLeaf& leaf : state.leaves) {
+      leaf.leaf.info.path.insert(leaf.leaf.info.path.begin(), path.begin(), path.end());
+      leaf.leaf.info.name = param_name(leaf.leaf.info.path);
+      contents.add(std::move(leaf.leaf));
+    }
+    for (DictKeyTypes& types : state.key_types) {
+      std::vector<std::string> dict;
+      for (const Key& key : path) dict.push_back(key.text);
+      types.dict.insert(types.dict.begin(), dict.begin(), dict.end());
+      key_types.push_back(std::move(types));
+    }
+    for (std::string& name : state.opaque)
+      if (std::ranges::find(opaque, name) == opaque.end()) opaque.push_back(std::move(name));
+    return map_leaves(state.structure, [&](const KeyPath& /*path*/, const Tree& node) {
+      const auto* index = std::get_if<std::int64_t>(&node.value());
+      return index == nullptr ? node : Tree(first + *index);
+    });
+  }
+
+  pytorch::StateFile object_state(const SavedValue& value) {
+    if (!value.entry) data_loss("the metadata names no file for it");
+    files_.check(*value.entry);
+    if (!value.entry->transforms.empty())
+      throw Error(Code::kUnimplemented,
+                  fmt::format("its bytes are transformed ({}), which Cairn does not read",
+                              value.entry->transforms));
+    const File& file = files_.file(value.entry->file);
+    return with_context(
+        [&] { return fmt::format("{}, byte {}", file.path(), value.entry->offset); },
+        [&] {
+          return pytorch::read_state_in(
+              pytorch::read_archive_in(file, value.entry->offset, value.entry->length),
+              files_.placed(*value.entry).file, value.entry->offset, memory_);
+        });
+  }
+
+  const std::string& folder_;
+  const DataFiles& files_;
+  bool allow_missing_;
+  std::uint64_t steps_ = pytorch::kCoverSteps;
+  std::uint64_t memory_ = kObjectMemory;
+};
+
+// What to unpickle the metadata is to those who do it, as PyTorch does.
+void add_note(const pytorch::FolderMetadata& read, std::vector<Finding>& notes) {
+  if (read.metadata.unsafe_globals.empty()) return;
+  notes.push_back({.severity = Severity::kNote,
+                   .file = read.files.front().path(),
+                   .message = "to unpickle this file may run any code: it imports " +
+                              listed_names(read.metadata.unsafe_globals)});
+}
+
+// Lists the files that the metadata names and that are not there.
+void add_missing_files(const DataFiles& files, const pytorch::DistributedMetadata& metadata,
+                       const std::string& record, const OpenOptions& options,
+                       CheckpointInfo& info) {
+  std::map<std::uint32_t, std::size_t> lost;  // values with bytes in the file
+  for (const SavedValue& value : metadata.values) {
+    std::vector<std::uint32_t> of_value;
+    if (value.entry) of_value.push_back(value.entry->file);
+    for (const SavedChunk& chunk : value.chunks)
+      if (chunk.entry) of_value.push_back(chunk.entry->file);
+    std::ranges::sort(of_value);
+    of_value.erase(std::unique(of_value.begin(), of_value.end()), of_value.end());
+    for (const std::uint32_t file : of_value)
+      if (!files.is_there(file)) ++lost[file];
+  }
+  for (const auto& [file, values] : lost) {
+    std::string text = fmt::format("{}: the file is missing; the metadata names it for {} value{}",
+                                   files.path(file), values, values == 1 ? "" : "s");
+    info.warnings.push_back(text);
+    info.missing.push_back(
+        {"", files.path(file), record, std::move(text), !options.allow_missing});
+  }
+}
+
+}  // namespace
+
+bool is_distributed(const FileTree& tree, const std::string& folder) {
+  return pytorch::are_names_of_distributed(tree.names_in(folder));
+}
+
+std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,
+                                             const OpenOptions& options) {
+  pytorch::FolderMetadata read = pytorch::read_folder_metadata(tree, folder, tree.names_in(folder));
+  pytorch::DistributedMetadata& metadata = read.metadata;
+  DataFiles files(tree, folder, metadata.files);
+  Leaves leaves(folder, files, options.allow_missing);
+
+  CheckpointInfo info{.format = "pytorch", .layout = "PyTorch Distributed Checkpoint"};
+  info.path = folder;
+  info.allow_missing = options.allow_missing;
+  for (MissingPart& part : read.missing) {
+    info.warnings.push_back(part.text);
+    info.missing.push_back(std::move(part));
+  }
+  add_missing_files(files, metadata, read.files.front().path(), options, info);
+
+  std::vector<pytorch::StatePath> paths;
+  std::vector<std::string> names;
+  std::vector<const SavedValue*> values;
+  for (const SavedValue& value : metadata.values) {
+    if (leaves.is_left_out(value)) continue;
+    const auto path = metadata.paths.find(value.name);
+    paths.push_back(path == metadata.paths.end()
+                        ? pytorch::StatePath{{.text = value.name}}
+                        : path->second);
+    names.push_back(value.name);
+    values.push_back(&value);
+  }
+  if (values.empty() && !metadata.values.empty())
+    data_loss(folder + ": none of its files is there");
+  leaves.contents.structure = pytorch::nest(
+      paths, names,
+      [&](std::size_t i, const KeyPath& path) { return leaves.add(*values[i], path); },
+      [&](const KeyPath& path) { return leaves.add_none(path); });
+
+  info.facts.emplace_back("files", std::to_string(files.count()));
+  info.facts.emplace_back("chunks", std::to_string(leaves.chunks));
+  if (read.ranks > 0) info.facts.emplace_back("ranks", std::to_string(read.ranks));
+  if (!leaves.opaque.empty()) info.facts.emplace_back("not read", listed_names(leaves.opaque));
+  add_note(read, leaves.contents.notes);
+
+  std::unique_ptr<RawCheckpoint> again;
+  if (!leaves.doubles.empty()) {
+    leaves.again.files = files.reopened();
+    again = std::make_unique<RawCheckpoint>(options, info, std::move(leaves.again));
+  }
+  leaves.contents.files = std::move(files).take();
+  leaves.contents.indexes = std::move(read.files);
+  return std::make_unique<pytorch::DistributedCheckpoint>(
+      options, std::move(info), std::move(leaves.contents), std::move(leaves.key_types),
+      std::move(leaves.doubles), std::move(again));
+}
+
+}  // namespace cairn::inline v0
