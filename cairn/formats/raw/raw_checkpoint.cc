@@ -85,14 +85,17 @@ void RawCheckpoint::Contents::reserve(std::size_t leaves) {
 void RawCheckpoint::Contents::add(RawLeaf leaf) {
   const auto number = static_cast<std::uint32_t>(tensors_.size());
   first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
-  if (!leaf.slices)
+  if (!leaf.slices) {
     slices_.push_back({.array = std::move(leaf.array), .box = {}, .tensor = number});
-  else
+  } else {
+    // Beside a whole tensor there may be slices without elements.
+    const bool is_alone = leaf.slices->size() == 1;
     for (RawSlice& slice : *leaf.slices) {
       slice.tensor = number;
-      if (slice.box && slice.box->shape == leaf.info.shape) slice.box.reset();
+      if (is_alone && slice.box && slice.box->shape == leaf.info.shape) slice.box.reset();
       slices_.push_back(std::move(slice));
     }
+  }
   TensorInfo& tensor = tensors_.emplace_back(std::move(leaf.info));
   if (leaf.unreadable.empty()) return;
   tensor.error = std::move(leaf.unreadable);

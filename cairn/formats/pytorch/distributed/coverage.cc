@@ -39,11 +39,11 @@ class Cover {
 
   Coverage run() {
     std::vector<std::size_t> unique = find_unique();
-    const auto earlier = find_overlaps(std::move(unique));
+    const auto later = find_overlaps(std::move(unique));
     for (std::size_t i = 0; i < chunks_.size(); ++i) {
       if (is_copy_[i]) continue;
-      const auto found = earlier.find(i);
-      if (found == earlier.end())
+      const auto found = later.find(i);
+      if (found == later.end())
         add_part(i, chunks_[i]);
       else
         add_rest(i, found->second);
@@ -52,14 +52,14 @@ class Cover {
   }
 
  private:
-  // Chunks with the same box as an earlier one are doubles.
+  // Chunks with the same box as a later one are doubles.
   std::vector<std::size_t> find_unique() {
-    std::map<std::pair<Shape, Shape>, std::size_t> first;
+    std::map<std::pair<Shape, Shape>, std::size_t> last;
     std::vector<std::size_t> unique;
     is_copy_.resize(chunks_.size());
-    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    for (std::size_t i = chunks_.size(); i-- > 0;) {
       if (chunks_[i].empty()) continue;
-      is_copy_[i] = !first.emplace(std::pair(chunks_[i].origin, chunks_[i].shape), i).second;
+      is_copy_[i] = !last.emplace(std::pair(chunks_[i].origin, chunks_[i].shape), i).second;
       if (is_copy_[i])
         out_.doubles.push_back({i, chunks_[i]});
       else
@@ -86,10 +86,10 @@ class Cover {
     return best;
   }
 
-  // For each chunk that earlier ones overlap: these.
+  // For each chunk that later ones overlap: these.
   std::map<std::size_t, std::vector<std::size_t>> find_overlaps(std::vector<std::size_t> chunks) {
-    std::map<std::size_t, std::vector<std::size_t>> earlier;
-    if (chunks.size() < 2 || chunks_[chunks.front()].rank() == 0) return earlier;
+    std::map<std::size_t, std::vector<std::size_t>> later;
+    if (chunks.size() < 2 || chunks_[chunks.front()].rank() == 0) return later;
     const std::size_t axis = axis_of(chunks);
     std::ranges::sort(chunks, {}, [&](std::size_t i) { return chunks_[i].origin[axis]; });
     for (std::size_t a = 0; a < chunks.size(); ++a) {
@@ -100,17 +100,17 @@ class Cover {
         take_steps(1);
         if (!intersect(box, chunks_[chunks[b]])) continue;
         take_steps(kPartSteps);
-        earlier[std::max(chunks[a], chunks[b])].push_back(std::min(chunks[a], chunks[b]));
+        later[std::min(chunks[a], chunks[b])].push_back(std::max(chunks[a], chunks[b]));
       }
     }
-    for (auto& [chunk, others] : earlier) std::ranges::sort(others);
-    return earlier;
+    for (auto& [chunk, others] : later) std::ranges::sort(others);
+    return later;
   }
 
-  // Adds what no earlier chunk has.
-  void add_rest(std::size_t chunk, const std::vector<std::size_t>& earlier) {
+  // Adds what no later chunk has.
+  void add_rest(std::size_t chunk, const std::vector<std::size_t>& later) {
     std::vector<Box> left = {chunks_[chunk]};
-    for (const std::size_t other : earlier) {
+    for (const std::size_t other : later) {
       std::vector<Box> next;
       for (Box& box : left) {
         take_steps(kPartSteps);

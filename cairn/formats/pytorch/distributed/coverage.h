@@ -17,9 +17,9 @@ struct ChunkPart {
 };
 
 struct Coverage {
-  std::vector<ChunkPart> parts;  // each element that is stored, once: of the first chunk that has it
-  // What is stored again: elements of a later chunk that an earlier one has, too.
-  std::vector<ChunkPart> doubles;
+  // Each element that is stored, once: of the last chunk that has it, as PyTorch reads it.
+  std::vector<ChunkPart> parts;
+  std::vector<ChunkPart> doubles;  // elements of a chunk that a later one has, too
   std::int64_t elements = 0;  // of `parts`
 };
 

@@ -76,7 +76,7 @@ std::string DistributedCheckpoint::difference(std::size_t i) const {
     const Bytes first = read_box(*this, doubled.tensor, info, part);
     const Bytes second = read_box(*again_, i, info, relative_to(part, doubled.box.origin));
     if (first == second) continue;
-    return fmt::format("this chunk and an earlier one hold different values of {}", box_text(part));
+    return fmt::format("this chunk and a later one hold different values of {}", box_text(part));
   }
   return "";
 }

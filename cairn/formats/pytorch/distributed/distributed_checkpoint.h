@@ -9,7 +9,7 @@
 
 namespace cairn::inline v0::pytorch {
 
-// Elements of a tensor that a second chunk holds, too.
+// Elements of a tensor that a second chunk holds, too, and where that has them.
 struct DoubledPart {
   std::size_t tensor = 0;
   Box box;

@@ -135,13 +135,22 @@ class Leaves {
     return Tree(static_cast<std::int64_t>(contents.tensors().size() - 1));
   }
 
+  // For verify: what has no slices is not looked at there.
+  void note(const std::string& name, Code code, std::string message) {
+    contents.notes.push_back({.severity = severity_of(code),
+                              .tensor = name,
+                              .file = folder_,
+                              .message = std::move(message)});
+  }
+
   // A leaf that cannot be read, and why.
   Tree add_lost(const KeyPath& path, const Error& why) {
     RawLeaf leaf = new_leaf(path, "np.ndarray");
     set_lost(leaf, why);
     return add_leaf(std::move(leaf));
   }
-  static void set_lost(RawLeaf& leaf, const Error& why) {
+  void set_lost(RawLeaf& leaf, const Error& why) {
+    note(leaf.info.name, why.code(), why.message());
     leaf.info.kind = LeafKind::kUnknown;
     leaf.info.error = why.message();
     leaf.info.error_code = why.code();
@@ -159,6 +168,7 @@ class Leaves {
       leaf.info.dtype_name = value.element_name;
       leaf.unreadable = fmt::format("its elements are {}, a type that Cairn does not know",
                                     value.element_name);
+      note(leaf.info.name, Code::kUnimplemented, leaf.unreadable);
       return leaf;
     }
     leaf.info.dtype = value.element->dtype;
@@ -223,11 +233,8 @@ class Leaves {
   void note_gaps(const TensorInfo& info, const SavedValue& value, std::int64_t covered) {
     const std::int64_t all = element_count(value.shape);
     if (covered == all) return;
-    contents.notes.push_back(
-        {.severity = Severity::kDamage,
-         .tensor = info.name,
-         .file = folder_,
-         .message = fmt::format("its chunks hold {} of its {} elements", covered, all)});
+    note(info.name, Code::kDataLoss,
+         fmt::format("its chunks hold {} of its {} elements", covered, all));
   }
 
   void add_double(const TensorInfo& info, const SavedValue& value, const SavedChunk& chunk,

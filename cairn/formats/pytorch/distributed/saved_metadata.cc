@@ -280,7 +280,8 @@ void add_metadata(DistributedMetadata& all, DistributedMetadata more) {
     SavedValue& first = all.values[known->second];
     if (!is_same(first, value))
       data_loss(value.name + ": the processes of the save describe it differently");
-    std::move(value.chunks.begin(), value.chunks.end(), std::back_inserter(first.chunks));
+    first.chunks.insert(first.chunks.begin(), std::move_iterator(value.chunks.begin()),
+                        std::move_iterator(value.chunks.end()));
   }
   all.paths.merge(more.paths);
   for (std::string& global : more.unsafe_globals)

@@ -67,8 +67,8 @@ struct DistributedMetadata {
 // memory than a pickle of this size can describe; unimplemented for other metadata of PyTorch.
 DistributedMetadata parse_distributed_metadata(Bytes pickle);
 
-// Adds what another process has saved, with its own metadata: its chunks come after those that are
-// there. Throws data_loss if the two describe a tensor differently.
+// Adds what another process has saved, with its own metadata: its chunks come before those that are
+// there, so that the chunks of the first process count. Throws data_loss if the two describe a tensor differently.
 void add_metadata(DistributedMetadata& all, DistributedMetadata more);
 
 }  // namespace cairn::inline v0::pytorch
