@@ -48,6 +48,7 @@ INSIDE = {
                 "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "output", "raw", "files"],
                 "pytorch/pickle": [], "pytorch/tensors": ["pytorch/pickle", "raw"],
                 "pytorch/file": ["pytorch/pickle", "pytorch/tensors", "zip", "raw"],
+                "pytorch/distributed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "source": ["report", "web"], "inspect": ["report", "source"], "diff": ["report", "source"],

@@ -5,6 +5,7 @@
 #include <cairn/base/time_text.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/safetensors/header.h>
+#include <cairn/formats/safetensors/sharded_tensors.h>
 #include <cairn/io/temporary_name.h>
 
 #include <fmt/format.h>
@@ -90,6 +91,8 @@ std::optional<SafetensorsModel> find_safetensors_model(const FileTree& tree,
   if (models.empty()) return std::nullopt;
   if (has_model(models, kModelIndex) && has_model(models, kModelFile)) refuse_both(tree, folder);
   const bool is_named = has_model(models, kModelIndex) || has_model(models, kModelFile);
+  if (!is_named && are_sharded_files(tree, folder, models))
+    return SafetensorsModel{.path = folder, .unread = {}, .sharded = models};
   if (!is_named && std::all_of(models.begin(), models.end(),
                                [](const std::string& name) { return is_safetensors_shard(name); }))
     invalid_argument(fmt::format(
@@ -105,7 +108,8 @@ std::optional<SafetensorsModel> find_safetensors_model(const FileTree& tree,
   const std::string_view chosen = has_model(models, kModelIndex)  ? kModelIndex
                                   : has_model(models, kModelFile) ? kModelFile
                                                                   : models.front();
-  SafetensorsModel found{.path = fmt::format("{}/{}", folder, chosen), .unread = {}};
+  SafetensorsModel found{
+      .path = fmt::format("{}/{}", folder, chosen), .unread = {}, .sharded = {}};
   for (const std::string& name : models)
     if (name != chosen) found.unread.push_back(fmt::format("{}/{}", folder, name));
   return found;

@@ -11,6 +11,8 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/model_folder.h>
+#include <cairn/formats/safetensors/sharded_tensors.h>
+#include <cairn/formats/safetensors/shard.h>
 #include <cairn/io/tree/read_ahead.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/safetensors.h>
@@ -28,56 +30,6 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::size_t kMostShards = 5;  // that a warning lists
-
-// A file with its header read and checked.
-struct OpenShard {
-  File file;
-  std::uint64_t data_start;
-  SafetensorsHeader header;
-};
-
-OpenShard open_shard(const FileTree& tree, const std::string& path) {
-  File file = with_context([&] { return path; }, [&] { return with_read_ahead(tree.open(path)); });
-  return explain_foreign(file, [&] {
-    return with_context([&] { return path; },
-                        [&] {
-                          const std::uint64_t size = file.size();
-                          Bytes prefix(std::min(kSafetensorsPrefix, size));
-                          file.read_into(0, prefix);
-                          Bytes json(decode_safetensors_prefix(prefix, size));
-                          file.read_into(kSafetensorsPrefix, json);
-                          const std::uint64_t data_start = kSafetensorsPrefix + json.size();
-                          SafetensorsHeader header =
-                              decode_safetensors_header(json, size - data_start);
-                          return OpenShard{std::move(file), data_start, std::move(header)};
-                        });
-  });
-}
-
-RawLeaf make_leaf(SafetensorsEntry entry, std::uint32_t file, std::uint64_t data_start) {
-  const SafetensorsType& type = safetensors_types()[entry.type];
-  RawLeaf leaf;
-  leaf.info.path = {{entry.name, KeyType::kDict}};  // a name is one flat key, even if it has dots
-  leaf.info.name = std::move(entry.name);
-  leaf.info.typestr = "np.ndarray";
-  leaf.info.dtype = type.dtype.value_or(DType::kOpaque);
-  leaf.info.dtype_name = type.dtype ? dtype_name(*type.dtype) : type.name;
-  leaf.info.element_size = type.dtype ? dtype_size(*type.dtype) : 0;
-  leaf.info.stored_nbytes = entry.end - entry.begin;
-  leaf.info.nbytes = type.bits == 4 ? 2 * leaf.info.stored_nbytes : leaf.info.stored_nbytes;
-  leaf.info.shape = std::move(entry.shape);
-  leaf.array.packed = type.bits == 4;
-  leaf.array.runs.push_back({file, data_start + entry.begin, leaf.info.stored_nbytes});
-  if (!type.dtype) leaf.unreadable = fmt::format("elements of type {} cannot be read", type.name);
-  return leaf;
-}
-
-std::string metadata_text(const std::vector<std::pair<std::string, std::string>>& metadata) {
-  if (metadata.empty()) return "";
-  JsonObject object;
-  for (const auto& [key, value] : metadata) object.emplace_back(key, Json(value));
-  return to_text(Json(std::move(object)));
-}
 
 using Metadata = std::vector<std::pair<std::string, std::string>>;
 
@@ -131,6 +83,7 @@ std::unique_ptr<Checkpoint> open_file(const FileTree& tree, const std::string& p
                                       const std::vector<std::string>& unread) {
   OpenShard shard = open_shard(tree, path);
   CheckpointInfo info{.format = "safetensors", .layout = "safetensors file", .path = path};
+  const bool has_parts = has_sharded_tensors(shard.header);
   info.custom_metadata = metadata_text(shard.header.metadata);
   info.file_metadata = std::move(shard.header.metadata);
   info.facts.emplace_back("header bytes", std::to_string(shard.data_start));
@@ -140,6 +93,10 @@ std::unique_ptr<Checkpoint> open_file(const FileTree& tree, const std::string& p
     contents.add(make_leaf(std::move(entry), 0, shard.data_start));
   contents.files.push_back(std::move(shard.file));
   note_unread(unread, info, contents.notes);
+  if (has_parts)
+    info.warnings.push_back(path +
+                            ": holds parts of tensors, as one process of several has saved them; "
+                            "open its folder for the whole tensors");
   return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
 }
 
@@ -431,6 +388,7 @@ std::unique_ptr<Checkpoint> open_safetensors(const FileTree& tree, const std::st
 
 std::unique_ptr<Checkpoint> open_safetensors(const FileTree& tree, const SafetensorsModel& model,
                                              const OpenOptions& options) {
+  if (!model.sharded.empty()) return open_sharded_files(tree, model.path, model.sharded, options);
   return open_with(tree, model.path, options, model.unread);
 }
 

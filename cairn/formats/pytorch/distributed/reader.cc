@@ -5,12 +5,12 @@
 #include <cairn/formats/files/listed_names.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/pytorch/distributed/chunk_array.h>
-#include <cairn/formats/pytorch/distributed/coverage.h>
-#include <cairn/formats/pytorch/distributed/distributed_checkpoint.h>
 #include <cairn/formats/pytorch/distributed/metadata_files.h>
 #include <cairn/formats/pytorch/distributed/nested_paths.h>
 #include <cairn/formats/pytorch/file/state_file.h>
 #include <cairn/formats/pytorch/tensors/place.h>
+#include <cairn/formats/raw/coverage.h>
+#include <cairn/formats/raw/doubled_checkpoint.h>
 #include <cairn/io/tree/read_ahead.h>
 
 #include <fmt/format.h>
@@ -33,6 +33,20 @@ using pytorch::SavedChunk;
 using pytorch::SavedValue;
 
 constexpr std::uint64_t kObjectMemory = std::uint64_t{256} << 20U;  // bytes, of all objects
+
+class DistributedCheckpoint final : public DoubledCheckpoint {
+ public:
+  DistributedCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents,
+                        std::vector<DictKeyTypes> key_types, std::vector<DoubledPart> doubles,
+                        std::unique_ptr<RawCheckpoint> again)
+      : DoubledCheckpoint(options, std::move(info), std::move(contents), std::move(doubles),
+                          std::move(again)),
+        key_types_(std::move(key_types)) {}
+  [[nodiscard]] std::vector<DictKeyTypes> key_types() const override { return key_types_; }
+
+ private:
+  std::vector<DictKeyTypes> key_types_;
+};
 
 // The files of the folder. A file that is missing leaves a gap in the numbers.
 class DataFiles {
@@ -117,7 +131,7 @@ class Leaves {
   RawCheckpoint::Contents contents;
   std::vector<DictKeyTypes> key_types;
   std::vector<std::string> opaque;
-  std::vector<pytorch::DoubledPart> doubles;
+  std::vector<DoubledPart> doubles;
   RawCheckpoint::Contents again;  // the leaves of `doubles`
   std::size_t chunks = 0;
 
@@ -199,13 +213,13 @@ class Leaves {
       boxes.push_back(chunk.box);
     }
     set_chunk_shape(leaf.info, boxes);
-    const pytorch::Coverage coverage = pytorch::cover(boxes, steps_);
+    const Coverage coverage = cover(boxes, steps_);
     note_gaps(leaf.info, value, coverage.elements);
-    for (const pytorch::ChunkPart& part : coverage.parts)
+    for (const ChunkPart& part : coverage.parts)
       leaf.slices->push_back({.array = {},
                               .box = part.box,
                               .deferred = chunk_array(value, *stored[part.chunk], part.box)});
-    for (const pytorch::ChunkPart& part : coverage.doubles)
+    for (const ChunkPart& part : coverage.doubles)
       add_double(leaf.info, value, *stored[part.chunk], part.box);
   }
 
@@ -240,7 +254,7 @@ class Leaves {
   void add_double(const TensorInfo& info, const SavedValue& value, const SavedChunk& chunk,
                   const Box& part) {
     const auto array = chunk_array(value, chunk, part);
-    doubles.push_back({.tensor = contents.tensors().size(), .box = part, .array = array});
+    doubles.push_back({.tensor = contents.tensors().size(), .box = part, .place = array->place()});
     RawLeaf leaf;
     leaf.info = info;
     leaf.info.shape = part.shape;
@@ -298,7 +312,7 @@ class Leaves {
   const std::string& folder_;
   const DataFiles& files_;
   bool allow_missing_;
-  std::uint64_t steps_ = pytorch::kCoverSteps;
+  std::uint64_t steps_ = kCoverSteps;
   std::uint64_t memory_ = kObjectMemory;
 };
 
@@ -389,7 +403,7 @@ std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::st
   }
   leaves.contents.files = std::move(files).take();
   leaves.contents.indexes = std::move(read.files);
-  return std::make_unique<pytorch::DistributedCheckpoint>(
+  return std::make_unique<DistributedCheckpoint>(
       options, std::move(info), std::move(leaves.contents), std::move(leaves.key_types),
       std::move(leaves.doubles), std::move(again));
 }

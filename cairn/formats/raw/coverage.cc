@@ -1,4 +1,4 @@
-#include <cairn/formats/pytorch/distributed/coverage.h>
+#include <cairn/formats/raw/coverage.h>
 
 #include <cairn/array/box.h>
 #include <cairn/base/errors.h>
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-namespace cairn::inline v0::pytorch {
+namespace cairn::inline v0 {
 namespace {
 
 // The price of a part in memory, in steps of comparing chunks.
@@ -149,4 +149,4 @@ Coverage cover(std::span<const Box> chunks, std::uint64_t& steps) {
   return Cover(chunks, steps).run();
 }
 
-}  // namespace cairn::inline v0::pytorch
+}  // namespace cairn::inline v0

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-namespace cairn::inline v0::pytorch {
+namespace cairn::inline v0 {
 
 // A part of a chunk, in the tensor's elements.
 struct ChunkPart {
@@ -31,4 +31,4 @@ inline constexpr std::uint64_t kCoverSteps = 50'000'000;
 // chunks overlap each other very often.
 Coverage cover(std::span<const Box> chunks, std::uint64_t& steps);
 
-}  // namespace cairn::inline v0::pytorch
+}  // namespace cairn::inline v0

@@ -1,7 +1,6 @@
-#include <cairn/formats/pytorch/distributed/distributed_checkpoint.h>
+#include <cairn/formats/raw/doubled_checkpoint.h>
 
 #include <cairn/array/box.h>
-#include <cairn/formats/raw/deferred_array.h>
 
 #include <fmt/format.h>
 
@@ -9,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-namespace cairn::inline v0::pytorch {
+namespace cairn::inline v0 {
 namespace {
 
 constexpr std::int64_t kComparedBytes = std::int64_t{8} << 20U;
@@ -27,28 +26,25 @@ Bytes read_box(const RawCheckpoint& from, std::size_t tensor, const TensorInfo& 
 
 }  // namespace
 
-DistributedCheckpoint::DistributedCheckpoint(const OpenOptions& options, CheckpointInfo info,
-                                             Contents contents,
-                                             std::vector<DictKeyTypes> key_types,
-                                             std::vector<DoubledPart> doubles,
-                                             std::unique_ptr<RawCheckpoint> again)
+DoubledCheckpoint::DoubledCheckpoint(const OpenOptions& options, CheckpointInfo info,
+                                     Contents contents, std::vector<DoubledPart> doubles,
+                                     std::unique_ptr<RawCheckpoint> again)
     : RawCheckpoint(options, std::move(info), std::move(contents)),
-      key_types_(std::move(key_types)),
       doubles_(std::move(doubles)),
       again_(std::move(again)) {}
 
-VerifyPart DistributedCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
+VerifyPart DoubledCheckpoint::verify_part(WorkShare share, const ProgressFn& progress) const {
   VerifyPart part = RawCheckpoint::verify_part(share, progress);
   if (share.index == 0 && again_) compare_doubles(part);
   return part;
 }
 
-void DistributedCheckpoint::compare_doubles(VerifyPart& part) const {
+void DoubledCheckpoint::compare_doubles(VerifyPart& part) const {
   VerifyReport report = again_->verify({});
   std::move(report.findings.begin(), report.findings.end(),
             std::back_inserter(part.around.findings));
   for (std::size_t i = 0; i < doubles_.size(); ++i) {
-    const RawRun place = doubles_[i].array->place();
+    const RawRun& place = doubles_[i].place;
     // What cannot be read has been reported.
     const auto found = try_call([&] { return difference(i); });
     if (!found || found.value().empty()) continue;
@@ -60,7 +56,7 @@ void DistributedCheckpoint::compare_doubles(VerifyPart& part) const {
   }
 }
 
-std::string DistributedCheckpoint::difference(std::size_t i) const {
+std::string DoubledCheckpoint::difference(std::size_t i) const {
   const DoubledPart& doubled = doubles_[i];
   const TensorInfo& info = tensor(doubled.tensor);
   Box part = doubled.box;  // of the tensor, in slabs along the first axis
@@ -81,4 +77,4 @@ std::string DistributedCheckpoint::difference(std::size_t i) const {
   return "";
 }
 
-}  // namespace cairn::inline v0::pytorch
+}  // namespace cairn::inline v0
