@@ -14,6 +14,7 @@
 #include <cairn/tools/source/source_files.h>
 #include <cairn/tools/source/stream.h>
 #include <cairn/tools/source/tree_name.h>
+#include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
 
@@ -185,7 +186,7 @@ class Planner {
       if (tree == nullptr) return;  // its item is copied
       tree->selected = true;
     }
-    if (!t.is_described()) throw Error(Code::kDataLoss, t.full_name() + ": " + t.error);
+    if (!t.is_described()) check_readable(t.full_name(), t);
     // it is not a leaf, but describes which objects the leaves belong to
     if (t.typestr == "object_graph") return;
     const DType dtype = target_dtype(t, options_);

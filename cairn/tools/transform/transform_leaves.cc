@@ -8,6 +8,7 @@
 #include <cairn/convert.h>
 #include <cairn/diff.h>
 #include <cairn/inspect.h>
+#include <cairn/tree/leaf_value.h>
 #include <cairn/tree/transform/regex.h>
 #include <cairn/tree/transform/transform_keys.h>
 
@@ -96,8 +97,7 @@ class Leaves {
   // The array of a leaf that a rule operates on. Throws if the leaf is not a readable array.
   const LazyPtr& array_of(const TransformedLeaf& leaf) const {
     const TensorInfo& tensor = source_.tensors()[leaf.source];
-    if (!leaf.array && !tensor.error.empty())
-      throw Error(Code::kDataLoss, tensor.name + ": " + tensor.error);
+    if (!leaf.array) check_readable(tensor.name, tensor);
     if (!leaf.array)
       invalid_argument("'" + printable_text(leaf.key) +
                        "' is not an array (kind: " + tensor.typestr + ")");
