@@ -2,8 +2,8 @@
 #include <cairn/orbax/leaf_files.h>
 
 #include <cairn/base/text.h>
-#include <cairn/bytes.h>
 #include <cairn/error.h>
+#include <cairn/kvstore/folders/copy_value.h>
 #include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/layout.h>
@@ -24,14 +24,7 @@ StorePtr values_of_item(const std::string& directory) {
 }
 
 void move_value(KvStore& store, const std::string& from, const std::string& to) {
-  if (!store.copy(from, to)) {
-    const auto value = store.read(from, {});
-    if (!value) throw Error(Code::kNotFound, store.describe(from) + ": has been removed");
-    const ByteView bytes = *value;
-    const auto copy = store.append(to);
-    copy->append({&bytes, 1});
-    copy->commit();
-  }
+  copy_value(store, {.key = from}, to);
   store.remove(from);
 }
 
