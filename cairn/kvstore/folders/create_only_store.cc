@@ -107,6 +107,14 @@ bool CreateOnlyStore::replace_if(std::string_view key, std::optional<ByteView> e
   return true;
 }
 
+bool CreateOnlyStore::copy(std::string_view from, std::string_view to) {
+  check_absent(to);
+  const auto size = base_->size(from);
+  if (!size || !base_->copy(from, to)) return false;
+  note(to, *size);
+  return true;
+}
+
 void CreateOnlyStore::remove(std::string_view key) {
   base_->remove(key);
   const std::scoped_lock lock(mutex_);

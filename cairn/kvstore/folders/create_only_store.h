@@ -54,6 +54,8 @@ class CreateOnlyStore final : public RoutingStore {
   void write(std::string_view key, ByteView value) override;
   void remove(std::string_view key) override;
   void remove_all(const std::vector<std::string>& keys) override;
+  // Throws unavailable if there is a value under `to`, which is looked up just before.
+  bool copy(std::string_view from, std::string_view to) override;
   // Throws unavailable for a value that another save has stored.
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override;
   std::unique_ptr<Appender> append(std::string_view key) override;
