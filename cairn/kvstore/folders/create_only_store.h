@@ -1,5 +1,5 @@
-// create_only_store.h -- CreateOnlyStore, a store in which one save creates values and replaces none
-// but its own, so that two saves to one place cannot mix.
+// create_only_store.h -- CreateOnlyStore, a store in which one save creates values and replaces
+// none but its own, so that two saves to one place cannot mix.
 #pragma once
 
 #include <cairn/kvstore/routing_store.h>

@@ -6,8 +6,8 @@
 //   <target>/_CHECKPOINT_METADATA   again, with the commit time
 //   <target>/commit_success.txt     last
 //
-// Each value is created and none replaced (create_only_store.h), the marker too: of two saves, at most
-// one succeeds.
+// Each value is created and none replaced (create_only_store.h), the marker too: of two saves, at
+// most one succeeds.
 // A save cannot tell whether the writer of an unfinished checkpoint still lives. It replaces the
 // record, which then no longer is the one that the other save would complete, and so claims the
 // place. Then it removes everything else and begins anew, as Orbax does.

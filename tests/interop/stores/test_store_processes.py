@@ -169,7 +169,8 @@ def test_handlers_that_extend_ours(replacing_store, handler_jobs, layout, native
         found = cairn.verify(f"{store.url}/{name}", **reach(store)).findings
         assert [finding["tensor"] for finding in found] == ["words"]  # only its handler reads it
         sharded = {key: np.asarray(value * 2) for key, value in cases.VALUES.items()}
-        read = cairn.load(f"{store.url}/{name}", target={"sharded": sharded}, partial=True, **reach(store))
+        options = {"target": {"sharded": sharded}, "partial": True, **reach(store)}
+        read = cairn.load(f"{store.url}/{name}", **options)
         assert_same(read["sharded"], sharded)
 
 
