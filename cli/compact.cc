@@ -16,9 +16,13 @@ struct CompactArguments {
   bool json = false;
 };
 
-void run_compact(const CompactArguments& options) {
+void run_compact(CompactArguments& options) {
   std::vector<CompactedDatabase> done;
   try {
+    ProgressBar bar("compacting");
+    options.options.progress = [&](std::uint64_t bytes, std::uint64_t total) {
+      bar.update(bytes, total);
+    };
     done = compact_databases(options.path, options.options);
   } catch (const Error& e) {
     throw Failure(e.message());

@@ -1,9 +1,10 @@
 // leaf_files.cc -- joins files of JSON, and moves the files of leaves in a store.
 #include <cairn/orbax/leaf_files.h>
 
+#include <cairn/base/executor.h>
 #include <cairn/base/text.h>
-#include <cairn/bytes.h>
 #include <cairn/error.h>
+#include <cairn/kvstore/folders/copy_value.h>
 #include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/layout/layout.h>
@@ -18,21 +19,24 @@
 namespace cairn::inline v0::orbax {
 namespace {
 
+constexpr std::size_t kMostMovesAtOnce = 16;
+
 // The item's values, as the save of the checkpoint writes them.
 StorePtr values_of_item(const std::string& directory) {
   return OutputFolder::at(normal_path(directory), {}).files(Durability::kSynced);
 }
 
 void move_value(KvStore& store, const std::string& from, const std::string& to) {
-  if (!store.copy(from, to)) {
-    const auto value = store.read(from, {});
-    if (!value) throw Error(Code::kNotFound, store.describe(from) + ": has been removed");
-    const ByteView bytes = *value;
-    const auto copy = store.append(to);
-    copy->append({&bytes, 1});
-    copy->commit();
-  }
+  copy_value(store, {.key = from}, to);
   store.remove(from);
+}
+
+// Moves values to other keys, several at once.
+using Moves = std::vector<std::pair<std::string, std::string>>;
+void move_values(KvStore& store, const Moves& moves) {
+  Executor(std::clamp<std::size_t>(moves.size(), 1, kMostMovesAtOnce))
+      .for_each(moves.size(),
+                [&](std::size_t i) { move_value(store, moves[i].first, moves[i].second); });
 }
 
 // Moves a file of JSON. If the target exists, it gets what both have.
@@ -101,6 +105,7 @@ void place_leaf_folder_in_store(const std::string& folder, const std::string& di
   const bool is_database = std::ranges::any_of(entries, [&](const ListEntry& entry) {
     return entry.key == prefix + std::string(kManifestFile);
   });
+  Moves moves;
   for (const ListEntry& entry : entries) {
     const std::string name = entry.key.substr(prefix.size());
     if (name == kTreeMetadataFile)
@@ -108,9 +113,25 @@ void place_leaf_folder_in_store(const std::string& folder, const std::string& di
     else if (name.starts_with(std::string(kArrayMetadataFolder) + "/"))
       place_json(*values, entry.key, name, join_array_metadatas);
     else if (name.find('/') != std::string::npos && !is_database)
-      move_value(*values, entry.key, name);
+      moves.emplace_back(entry.key, name);
     else if (name.find('/') == std::string::npos && name != kManifestFile)
       place_json(*values, entry.key, name, join_members);
+  }
+  move_values(*values, moves);
+}
+
+void place_shared_leaf_folders_in_store(const std::string& directory) {
+  const StorePtr values = values_of_item(directory);
+  for (const std::string& folder : values->list_level(kLeafFolder).folders) {
+    const std::string_view id =
+        std::string_view(folder).substr(kLeafFolder.size(), folder.size() - kLeafFolder.size() - 1);
+    const std::string prefix = std::string(kLeafDatabase) + std::string(id) + "_";
+    const std::string databases = folder + std::string(kProcessPrefix);
+    Moves moves;
+    for (const ListEntry& entry : values->list(databases))
+      moves.emplace_back(entry.key, prefix + entry.key.substr(databases.size()));
+    move_values(*values, moves);
+    place_leaf_folder_in_store(join(directory, folder), directory);
   }
 }
 

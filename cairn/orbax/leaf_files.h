@@ -25,5 +25,7 @@ JsonObject leaf_file_object(std::string_view text, const std::string& file);
 // is one that no other call in this process has returned. What has to move is copied and removed.
 std::string leaf_folder_in_store(const std::string& directory, bool use_ocdbt);
 void place_leaf_folder_in_store(const std::string& folder, const std::string& directory);
+// As place_shared_leaf_folders(), for URLs.
+void place_shared_leaf_folders_in_store(const std::string& directory);
 
 }  // namespace cairn::inline v0::orbax

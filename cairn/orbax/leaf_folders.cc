@@ -5,7 +5,7 @@
 //   cairn.tmp_<n>/                     the arrays of one process without a database
 //   cairn.tmp_<id>/ocdbt.process_<i>/  the databases of processes that save together
 //
-// leaf_files.cc does the first two in a store.
+// leaf_files.cc does the same in a store, where a move is a copy and a removal.
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 
 #include <cairn/base/errors.h>
@@ -106,9 +106,8 @@ std::string make_leaf_folder(const std::string& directory, bool use_ocdbt) {
 
 std::string make_shared_leaf_folder(const std::string& directory, const std::string& id) {
   check_leaf_folder_id(id);
-  refuse_url(directory);
   std::string folder = join(directory, std::string(kLeafFolder) + id);
-  make_directories(folder, Durability::kDeferredSync);
+  if (!is_store_url(directory)) make_directories(folder, Durability::kDeferredSync);
   return folder;
 }
 
@@ -123,7 +122,7 @@ void place_leaf_folder(const std::string& folder, const std::string& directory) 
 }
 
 void place_shared_leaf_folders(const std::string& directory) {
-  if (is_store_url(directory)) return;  // nobody could make one
+  if (is_store_url(directory)) return orbax::place_shared_leaf_folders_in_store(directory);
   const Directory item = Directory::open(directory);
   for (const DirectoryEntry& entry : item.list()) {
     if (entry.kind != EntryKind::kDirectory || !entry.name.starts_with(kLeafFolder)) continue;

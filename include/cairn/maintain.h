@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,11 @@ struct CompactOptions {
   // Also remove data files that no version refers to: leftovers of crashes, or files of a writer
   // that is active.
   bool remove_orphans = false;
-  StoreOptions store = {};  // how to reach the store, if the path is a URL
+  StoreOptions store = {};   // how to reach the store, if the path is a URL
+  ProgressFn progress = {};  // bytes of values copied; called about ten times a second
+  // A request to stop ends the call soon, with the error cancelled. The database in work is in its
+  // old state or in the new one. Those before it are in the new one, and those after it in the old.
+  std::stop_token cancel = {};
 };
 // Result for one OCDBT database.
 struct CompactedDatabase {
@@ -78,7 +83,8 @@ struct CompactedDatabase {
 // Each database is replaced completely or stays unchanged. Older versions are lost, also for
 // readers that have them open. In a store (`path` is a URL), about 64 MiB of values are in memory
 // at once; compact only while nobody replaces the checkpoint. Throws not_found for an unknown item,
-// failed_precondition if the checkpoint has no OCDBT database, else as cairn::open.
+// failed_precondition if the checkpoint has no OCDBT database, else as cairn::open. An exception of
+// `progress` stops the work as `cancel` does, and is thrown.
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options = {});
 // The result as JSON text (docs/cli.md).

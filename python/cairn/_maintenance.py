@@ -260,6 +260,7 @@ def compact(
     step: int | None = None,
     item: str | None = None,
     remove_orphans: bool = False,
+    progress: Any = None,
     storage_options: StoreOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Rewrites the OCDBT databases of a checkpoint into few files with the newest version only.
@@ -275,6 +276,7 @@ def compact(
       item: the item to compact; None: all of them.
       remove_orphans: also remove data files that no version refers to. Safe only while no program
         writes to the checkpoint.
+      progress: as in convert().
       storage_options: how to reach the store of a URL, as in open().
 
     Returns:
@@ -286,7 +288,9 @@ def compact(
       RuntimeError: the checkpoint has no OCDBT database. Others as open().
     """
     chosen = {"step": step, "item": item, "remove_orphans": remove_orphans}
-    return list(parsed(_cairn.compact_json(os.fspath(path), chosen, storage_options)))
+    with shown(progress, "compact") as callback:
+        text = _cairn.compact_json(os.fspath(path), chosen, storage_options, callback)
+    return list(parsed(text))
 
 
 def _rules(transform: Any) -> dict[str, Any]:

@@ -225,6 +225,7 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
   std::string json;
   const auto work = [&](const CallControl& call) {
     chosen.convert.progress = call.progress;
+    chosen.open.cancel = call.cancel;
     const auto opened = transformed(cairn::open(from, chosen.open), chosen);
     json = convert_json(cairn::convert(*opened, to, chosen.convert));
   };
@@ -249,6 +250,7 @@ std::string reshard_to_json(const PathText& source, const PathText& target, nb::
   std::string json;
   const auto work = [&](const CallControl& call) {
     reshard.progress = call.progress;
+    chosen.open.cancel = call.cancel;
     const auto opened = cairn::open(from, chosen.open);
     json = reshard_json(cairn::reshard(*opened, to, reshard));
   };

@@ -94,7 +94,8 @@ std::string clean(const PathText& path, bool dry_run, bool foreign, nb::handle s
                                     store));
 }
 
-std::string compact(const PathText& path, nb::dict options, nb::handle storage_options) {
+std::string compact(const PathText& path, nb::dict options, nb::handle storage_options,
+                    nb::handle progress) {
   static const Setters<CompactOptions> kSetters{
       {"step", [](CompactOptions& o, const std::string& n,
                   nb::handle v) { o.step = cast_option<std::int64_t>(n, v, "an int"); }},
@@ -106,8 +107,15 @@ std::string compact(const PathText& path, nb::dict options, nb::handle storage_o
   CompactOptions chosen;
   set_options(options, {&kSetters}, chosen);
   chosen.store = store_options(storage_options);
-  const WithoutGil unlocked;
-  return compact_json(compact_databases(path.place(), chosen));
+  const std::string place = path.place();
+  std::string json;
+  const auto work = [&](const CallControl& call) {
+    chosen.progress = call.progress;
+    chosen.cancel = call.cancel;
+    json = compact_json(compact_databases(place, chosen));
+  };
+  run_long(progress, work, Outcome::kCommit);
+  return json;
 }
 
 }  // namespace
@@ -123,7 +131,8 @@ void define_tools(nb::module_& module) {
   module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"),
              nb::arg("storage_options").none() = nb::none());
   module.def("compact_json", compact, nb::arg("path"), nb::arg("options"),
-             nb::arg("storage_options").none() = nb::none());
+             nb::arg("storage_options").none() = nb::none(),
+             nb::arg("progress").none() = nb::none());
   module.def(
       "steps_json",
       [](const PathText& path, nb::handle storage_options) {

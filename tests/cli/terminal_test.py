@@ -94,7 +94,8 @@ def test_quiet(folder, tmp_path):
 
 def test_progress(folder, tmp_path):
     big = folder / "big.safetensors"
-    for args in (["verify", big], ["diff", big, big], ["stats", big], ["convert", big, tmp_path / "x.npz", "--force"]):
+    good("convert", big, tmp_path / "ckpt", "--to", "orbax")
+    for args in (["verify", big], ["diff", big, big], ["stats", big], ["convert", big, tmp_path / "x.npz", "--force"], ["compact", tmp_path / "ckpt"]):
         for option in ([], ["--progress=auto"], ["--progress", "never"]):
             assert run(*args, *option).stderr == b"", args
         lines = run(*args, "--progress=always").stderr.decode().splitlines()

@@ -1,4 +1,5 @@
 // compact_test.cc -- what compaction keeps, removes, and refuses.
+#include <cairn/base/cancellation.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/ocdbt/write/compact.h>
 #include <gmock/gmock.h>
@@ -7,11 +8,13 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
 #include "tests/ocdbt/support.h"
 #include "tests/support/matchers.h"
+#include "tests/support/temp_dir.h"
 
 namespace cairn::ocdbt {
 namespace {
@@ -196,6 +199,98 @@ TEST(Compact, TakesInWhatOthersCommitMeanwhile) {
   EXPECT_EQ(contents(*open_ocdbt(base)),
             (Items{{"a", std::string(500, 'v')}, {"theirs", std::string(300, 't')}}));
   EXPECT_EQ(base->list("").size(), 2U);
+}
+
+// Asks the caller's work to stop when it calls the store for the nth time.
+class StoppingStore final : public testing::ForwardingStore {
+ public:
+  StoppingStore(StorePtr base, int call) : ForwardingStore(std::move(base)), left_(call) {}
+  [[nodiscard]] std::stop_token token() const { return stop_.get_token(); }
+  [[nodiscard]] bool replaces() const { return replaces_; }  // whether the manifest was written
+
+  std::optional<std::uint64_t> size(std::string_view key) const override {
+    count();
+    return ForwardingStore::size(key);
+  }
+  std::optional<SharedBytes> map(std::string_view key) const override {
+    count();
+    return ForwardingStore::map(key);
+  }
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    count();
+    return ForwardingStore::read_into(key, offset, out);
+  }
+  std::vector<ListEntry> list(std::string_view prefix) const override {
+    count();
+    return ForwardingStore::list(prefix);
+  }
+  std::unique_ptr<Appender> append(std::string_view key) override {
+    count();
+    return ForwardingStore::append(key);
+  }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    replaces_ = true;
+    count();
+    return ForwardingStore::replace_if(key, expected, value);
+  }
+  void remove(std::string_view key) override {
+    count();
+    ForwardingStore::remove(key);
+  }
+
+ private:
+  void count() const {
+    if (left_-- == 0) stop_.request_stop();
+  }
+
+  bool replaces_ = false;
+  mutable std::atomic<int> left_;
+  mutable std::stop_source stop_;
+};
+
+TEST(Compact, ACancellationLeavesTheOldStateOrTheNewOne) {
+  const cairn::testing::TempDir dir;
+  const Items items = {{"a", std::string(300'000, 'a')}, {"b", std::string(500'000, 'b')}};
+  const WriterOptions small_files{.target_data_file_size = 200'000};
+  for (const bool is_local : {true, false}) {
+    int cancelled = 0;
+    for (int call = 0;; ++call) {
+      SCOPED_TRACE(std::to_string(call) + (is_local ? " local" : ""));
+      ASSERT_LT(call, 100);
+      const StorePtr base =
+          is_local ? open_file_store(dir / std::to_string(call)) : make_memory_store();
+      commit(base, items);
+      const std::vector<std::string> before = keys(*base);
+      const Bytes manifest = base->read("manifest.ocdbt", {}).value();
+      const auto store = std::make_shared<StoppingStore>(base, call);
+      const CancellationScope scope{Cancellation(store->token())};
+      const auto done = try_call([&] { return compact(store, {.writer = small_files}); });
+      const bool is_old = base->read("manifest.ocdbt", {}) == manifest;
+      EXPECT_EQ(done.ok(), !is_old);
+      EXPECT_EQ(contents(*open_ocdbt(base)), items);
+      if (is_old) {
+        ++cancelled;
+        EXPECT_EQ(done.error().code(), Code::kCancelled) << done.error().what();
+        if (!store->replaces()) {
+          EXPECT_EQ(keys(*base), before) << "the new files are removed";
+        }
+      }
+      if (!store->token().stop_requested()) break;
+    }
+    EXPECT_GE(cancelled, 4);
+  }
+}
+
+TEST(Compact, CountsTheBytesThatItCopies) {
+  const StorePtr base = make_memory_store();
+  EXPECT_EQ(expected_copy(*base), 0U);
+  commit(base, {{"a", std::string(500, 'a')}, {"b", std::string(3000, 'b')}, {"small", "s"}});
+  EXPECT_EQ(expected_copy(*base), 3500U);
+  Progress progress;
+  (void)compact(base, {.progress = &progress});
+  EXPECT_EQ(progress.done, 3500U);
+  base->write("manifest.ocdbt", as_bytes("damaged"));
+  EXPECT_EQ(expected_copy(*base), 0U);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ NAMES = {
         "store": "target_storage_options",
     },
     "PruneOptions": {"store": "storage_options"},
-    "CompactOptions": {"store": "storage_options"},
+    "CompactOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",

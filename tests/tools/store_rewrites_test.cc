@@ -9,7 +9,10 @@
 #include <atomic>
 #include <functional>
 #include <numeric>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/faulty_store.h"
@@ -171,6 +174,77 @@ TEST(StoreRewrites, AFaultOfAnExportLeavesNoPartOfAFile) {
 }
 
 // ---- compact ----
+
+// A tree with a value that no node of a database holds.
+Tree large_tree() {
+  return Tree(Tree::Dict{{"w", Tree(Array::from<float>(std::vector<float>(10'000), {10'000}))}});
+}
+
+TEST(StoreRewrites, CompactTellsItsProgress) {
+  const TempDir dir;
+  for (const std::string& place : {dir / "run", "memory://" + new_rewrite_store() + "/run"}) {
+    SCOPED_TRACE(place);
+    save(place, large_tree(), {.compression = Compression::kNone});
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> calls;
+    (void)compact_databases(place, {.progress = [&](std::uint64_t done, std::uint64_t total) {
+                              calls.emplace_back(done, total);
+                            }});
+    ASSERT_FALSE(calls.empty());
+    EXPECT_EQ(calls.back().first, calls.back().second);
+    EXPECT_EQ(calls.back().second, 40'000U);
+    EXPECT_EQ(load(place), large_tree());
+  }
+}
+
+TEST(StoreRewrites, CompactCanBeStopped) {
+  const TempDir dir;
+  for (const std::string& place : {dir / "run", "memory://" + new_rewrite_store() + "/run"}) {
+    SCOPED_TRACE(place);
+    save(place, large_tree());
+    const auto before = names_below(place);
+    std::stop_source stop;
+    stop.request_stop();
+    EXPECT_THAT([&] { (void)compact_databases(place, {.cancel = stop.get_token()}); },
+                FailsWith(Code::kCancelled));
+    EXPECT_EQ(names_below(place), before);
+    EXPECT_EQ(load(place), large_tree());
+  }
+}
+
+// A store that answers reads of values only after `asked` is set.
+class WaitingStore final : public testing::ForwardingStore {
+ public:
+  WaitingStore(StorePtr base, const std::atomic<bool>& asked)
+      : ForwardingStore(std::move(base)), asked_(asked) {}
+  bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
+    asked_.wait(false);
+    return ForwardingStore::read_into(key, offset, out);
+  }
+
+ private:
+  const std::atomic<bool>& asked_;
+};
+
+TEST(StoreRewrites, AnExceptionOfProgressStopsACompaction) {
+  const std::string name = new_rewrite_store();
+  const std::string url = "memory://" + name + "/run";
+  const StorePtr base = make_memory_store();
+  name_memory_store(name, base);
+  save(url, large_tree(), {.compression = Compression::kNone});
+  const auto before = names_below(url);
+  std::atomic<bool> asked = false;
+  name_memory_store(name, std::make_shared<WaitingStore>(base, asked));
+  const auto progress = [&](std::uint64_t /*done*/, std::uint64_t total) {
+    EXPECT_EQ(total, 40'000U);
+    asked = true;
+    asked.notify_all();
+    throw std::runtime_error("enough");
+  };
+  EXPECT_THROW((void)compact_databases(url, {.progress = progress}), std::runtime_error);
+  name_memory_store(name, base);
+  EXPECT_EQ(names_below(url), before);
+  EXPECT_EQ(load(url), large_tree());
+}
 
 TEST(StoreRewrites, CompactDoesWhatItDoesInAFolder) {
   const TempDir dir;

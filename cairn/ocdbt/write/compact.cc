@@ -2,6 +2,7 @@
 // any more.
 #include <cairn/ocdbt/write/compact.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/executor.h>
 #include <cairn/base/text.h>
 #include <cairn/ocdbt/read/check.h>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -25,6 +27,7 @@ constexpr std::uint64_t kMostLoaded = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kRequest = std::uint64_t{4} << 20U;  // bytes of one request
 constexpr std::uint64_t kMostGap = std::uint64_t{1} << 20U;  // unused bytes that are loaded, too
 constexpr std::size_t kIdDigits = 32;
+constexpr std::chrono::seconds kMostCleanup{10};
 
 using Listing = std::map<std::string, std::uint64_t>;  // key to size
 
@@ -34,6 +37,7 @@ std::set<std::string> checked_files(const StorePtr& base) {
   VerifyReport report;
   std::set<std::string> files;
   check_database(base, report, files);
+  throw_if_cancelled();  // the check takes a cancellation for something that it cannot read
   for (const auto& finding : report.findings) {
     if (finding.severity == Severity::kDamage)
       throw Error(Code::kDataLoss, fmt::format("{}: {}; Cairn does not compact a damaged database",
@@ -60,32 +64,62 @@ std::optional<std::string_view> name_prefix(std::string_view key) {
   return key.substr(0, key.size() - kIdDigits);
 }
 
+std::uint64_t stated_bytes(const DatabaseState& state) {
+  const auto newest = state.newest();
+  return newest ? newest->version.statistics.num_indirect_value_bytes : 0;
+}
+
+// Adds the copied bytes to a counter: together as many as the manifest states, also if the values
+// have more or fewer. The destructor takes them back unless keep() has been called.
+class CopiedBytes {
+ public:
+  CopiedBytes(Progress* progress, std::uint64_t stated) : progress_(progress), left_(stated) {}
+  CopiedBytes(const CopiedBytes&) = delete;
+  CopiedBytes& operator=(const CopiedBytes&) = delete;
+  ~CopiedBytes() {
+    if (progress_ != nullptr) progress_->done -= added_;
+  }
+
+  void add(std::uint64_t bytes) {
+    bytes = std::min(bytes, left_);
+    left_ -= bytes;
+    if (progress_ == nullptr) return;
+    added_ += bytes;
+    progress_->done += bytes;
+  }
+  void keep() {
+    add(left_);
+    added_ = 0;
+  }
+
+ private:
+  Progress* progress_;
+  std::uint64_t left_;
+  std::uint64_t added_ = 0;
+};
+
 // Rewrites the database in one given state.
 class Rewrite {
  public:
   Rewrite(StorePtr base, const WriterOptions& options)
       : base_(std::move(base)),
         options_(options),
+        workers_(options.threads),
         values_(writer(options.value_prefix, 0)),
         nodes_(writer(options.btree_prefix, 1)) {}
 
   // Returns false, and removes what it has written, if another process has committed meanwhile.
-  bool run(const DatabaseState& state) {
-    const auto newest = state.newest();
-    std::vector<LeafAt> leaves;
-    NodeReader reader(base_, options_.threads);
-    if (newest && !newest->empty()) leaves = load_leaves(reader, newest->expect_root());
-    Edits edits = entries_of(leaves);
-    copy_values(edits);
-    const Config& config = state.info->manifest.config;
-    DataWriter& nodes = options_.btree_prefix == options_.value_prefix ? values_ : nodes_;
-    const NextVersion next{.root = TreeWriter(reader, files_, nodes, config).write(nullptr, edits),
-                           .commit_time_ns = commit_time_ns(options_)};
-    manifest_ = manifest_without_history(state.info->manifest, next, files_);
-    values_.finish();
-    nodes_.finish();
+  bool run(const DatabaseState& state, CopiedBytes& copied) {
+    try {
+      write(state, copied);
+    } catch (...) {
+      const CancellationScope limited{Cancellation(std::stop_token(), kMostCleanup)};
+      (void)try_call([&] { return discard(), true; });  // the first error is more informative
+      throw;
+    }
+    // After an error from here on, the new manifest may be in place.
     if (publish(*base_, state, manifest_, state.info->kind)) return true;
-    for (const auto& key : written()) base_->remove(key);
+    discard();
     return false;
   }
   [[nodiscard]] std::set<std::string> written() const {
@@ -97,6 +131,26 @@ class Rewrite {
   [[nodiscard]] const std::set<std::string, std::less<>>& keys() const { return keys_; }
 
  private:
+  // Writes all data files, and makes the manifest that refers to them.
+  void write(const DatabaseState& state, CopiedBytes& copied) {
+    const auto newest = state.newest();
+    std::vector<LeafAt> leaves;
+    NodeReader reader(base_, options_.threads);
+    if (newest && !newest->empty()) leaves = load_leaves(reader, newest->expect_root());
+    Edits edits = entries_of(leaves);
+    copy_values(edits, copied);
+    const Config& config = state.info->manifest.config;
+    DataWriter& nodes = options_.btree_prefix == options_.value_prefix ? values_ : nodes_;
+    const NextVersion next{.root = TreeWriter(reader, files_, nodes, config).write(nullptr, edits),
+                           .commit_time_ns = commit_time_ns(options_)};
+    manifest_ = manifest_without_history(state.info->manifest, next, files_);
+    values_.finish();
+    nodes_.finish();
+    throw_if_cancelled();
+  }
+  void discard() {
+    for (const auto& key : written()) base_->remove(key);
+  }
   DataWriter writer(const std::string& prefix, std::uint64_t number) {
     const auto seed =
         options_.deterministic ? std::optional(options_.deterministic->seed) : std::nullopt;
@@ -126,7 +180,7 @@ class Rewrite {
 
   // Copies values in stored order: reads go forward, and a value that several keys share is copied
   // once.
-  void copy_values(Edits& edits) {
+  void copy_values(Edits& edits, CopiedBytes& progress) {
     Entries entries;
     for (auto& edit : edits.edits)
       if (!edit.entry.is_inline()) entries.push_back(&edit.entry);
@@ -137,12 +191,14 @@ class Rewrite {
     for (auto at = entries.cbegin(); at != entries.cend();) {
       const Loaded source = load(at, entries.cend());
       for (; at != source.end; ++at) {
+        throw_if_cancelled();
         LeafEntry* const e = *at;
         if (before != place(e))
           copied = values_.append(source.bytes.bytes.subspan(e->offset - source.begin, e->length));
         before = place(e);
         e->file = copied.file;
         e->offset = copied.offset;
+        progress.add(e->length);
       }
     }
   }
@@ -170,13 +226,11 @@ class Rewrite {
                                   std::uint64_t length) const {
     const auto bytes = std::make_shared<Bytes>(length);
     const MutableByteView all(*bytes);
-    Workers(options_.threads)
-        .executor()
-        .for_each((length + kRequest - 1) / kRequest, [&](std::size_t i) {
-          const std::uint64_t from = i * kRequest;
-          const MutableByteView part = all.subspan(from, std::min(kRequest, length - from));
-          if (!base_->read_into(path, begin + from, part)) fail_missing(path);
-        });
+    workers_.executor().for_each((length + kRequest - 1) / kRequest, [&](std::size_t i) {
+      const std::uint64_t from = i * kRequest;
+      const MutableByteView part = all.subspan(from, std::min(kRequest, length - from));
+      if (!base_->read_into(path, begin + from, part)) fail_missing(path);
+    });
     return {bytes, *bytes};
   }
   [[noreturn]] void fail_missing(const std::string& path) const {
@@ -185,6 +239,7 @@ class Rewrite {
 
   StorePtr base_;
   const WriterOptions& options_;
+  Workers workers_;
   FileSet files_;
   Arena arena_;
   DataWriter values_;
@@ -294,7 +349,9 @@ Compacted compact(const StorePtr& base, const CompactOptions& options) {
     std::set<std::string> old_files = checked_files(base);
     const Listing before = list_all(*base);
     Rewrite rewrite(base, options.writer);
-    if (!rewrite.run(state)) continue;
+    CopiedBytes copied(options.progress, stated_bytes(state));
+    if (!rewrite.run(state, copied)) continue;
+    copied.keep();
     Removal removal(base, rewrite, std::move(old_files), options.orphans);
     Compacted result;
     const Version& version = rewrite.version();
@@ -308,6 +365,11 @@ Compacted compact(const StorePtr& base, const CompactOptions& options) {
   throw Error(Code::kUnavailable,
               base->describe(kManifestKey) +
                   ": other writers keep committing; try again when they have stopped");
+}
+
+std::uint64_t expected_copy(const KvStore& base) {
+  const auto state = try_call([&] { return read_state(base); });
+  return state ? stated_bytes(state.value()) : 0;
 }
 
 }  // namespace cairn::inline v0::ocdbt

@@ -38,7 +38,7 @@ PendingUpload::PendingUpload(const std::string& url, IfExists if_exists,
                              const StoreOptions& options, ForeignFiles foreign)
     : url_(url_for(url)),
       base_(open_store(url_, options)),
-      store_(std::make_shared<ClaimedStore>(base_)) {
+      store_(std::make_shared<CreateOnlyStore>(base_)) {
   clear_target(if_exists, foreign);
 }
 

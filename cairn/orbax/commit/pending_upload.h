@@ -6,15 +6,15 @@
 //   <target>/_CHECKPOINT_METADATA   again, with the commit time
 //   <target>/commit_success.txt     last
 //
-// Each value is created and none replaced (claimed_store.h), the marker too: of two saves, at most
-// one succeeds.
+// Each value is created and none replaced (create_only_store.h), the marker too: of two saves, at
+// most one succeeds.
 // A save cannot tell whether the writer of an unfinished checkpoint still lives. It replaces the
 // record, which then no longer is the one that the other save would complete, and so claims the
 // place. Then it removes everything else and begins anew, as Orbax does.
 #pragma once
 
 #include <cairn/error.h>
-#include <cairn/kvstore/folders/claimed_store.h>
+#include <cairn/kvstore/folders/create_only_store.h>
 #include <cairn/orbax/commit/pending_place.h>
 #include <cairn/storage/store_options.h>
 #include <cairn/types.h>
@@ -68,7 +68,7 @@ class PendingUpload final : public PendingPlace {
 
   std::string url_;
   StorePtr base_;
-  std::shared_ptr<ClaimedStore> store_;
+  std::shared_ptr<CreateOnlyStore> store_;
   std::map<std::string, std::string, std::less<>> records_;  // name -> what was written last
   bool committed_ = false;
   bool leave_ = false;

@@ -2,7 +2,7 @@
 #include <cairn/orbax/manager/store_removal.h>
 
 #include <cairn/base/executor.h>
-#include <cairn/io/tree/range_source.h>
+#include <cairn/kvstore/folders/copy_value.h>
 #include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/orbax/commit/in_store.h>
 #include <cairn/orbax/layout/completeness.h>
@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -25,7 +24,6 @@ namespace {
 
 constexpr int kMostLooks = 3;
 constexpr std::size_t kMostCopiesAtOnce = 16;
-constexpr std::uint64_t kCopiedBlock = 16U << 20;  // bytes
 
 // Whether the records say that a commit had begun, and nothing else is missing.
 bool may_be_whole(const FolderPtr& folder) {
@@ -35,24 +33,6 @@ bool may_be_whole(const FolderPtr& folder) {
   if (!metadata || !metadata.value().commit_time_ns) return false;
   const auto layout = try_find_layout(folder, folder->path(), {.allow_uncommitted = true});
   return layout && find_missing(*layout).empty();
-}
-
-// Copies a value inside the store if the store can, else through this machine.
-void copy_value(KvStore& store, const StoredValue& value, const std::string& to) {
-  if (store.copy(value.key, to)) return;
-  const std::shared_ptr<const RangeSource> source = store.open_listed(value);
-  if (source == nullptr)
-    throw Error(Code::kUnavailable,
-                store.describe(value.key) + ": was removed while it was copied");
-  const std::unique_ptr<Appender> copied = store.append(to);
-  Bytes block(std::min(kCopiedBlock, source->size()));
-  for (std::uint64_t at = 0; at < source->size(); at += block.size()) {
-    block.resize(std::min(kCopiedBlock, source->size() - at));
-    source->read_into(at, block);
-    const ByteView part = block;
-    copied->append({&part, 1});
-  }
-  copied->commit();
 }
 
 }  // namespace

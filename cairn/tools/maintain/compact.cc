@@ -1,7 +1,9 @@
 // compact.cc -- compacts the databases of a checkpoint.
 #include <cairn/maintain.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/json/json.h>
+#include <cairn/base/progress_pump.h>
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
@@ -68,28 +70,56 @@ void check_links(const std::string& path, const std::string& database) {
   });
 }
 
+// The databases that will be compacted, and their files.
+struct Databases {
+  std::vector<std::string> folders;
+  std::vector<StorePtr> files;  // parallel
+};
+
+// Throws if any of them must not be compacted.
+Databases find_databases(const std::string& path, const CompactOptions& options) {
+  const bool is_remote = is_store_url(path);
+  if (is_remote) check_can_write(path);
+  Databases found{.folders = database_folders(path, options), .files = {}};
+  for (const auto& folder : found.folders) {
+    if (!is_remote) check_links(path, folder);
+    found.files.push_back(is_remote ? open_store(folder, options.store) : open_file_store(folder));
+  }
+  return found;
+}
+
+CompactedDatabase compact_one(const std::string& folder, const StorePtr& files,
+                              const ocdbt::CompactOptions& options) {
+  const ocdbt::Compacted result = ocdbt::compact(files, options);
+  return {.path = folder,
+          .keys = result.version.num_keys,
+          .files_before = result.files_before,
+          .bytes_before = result.bytes_before,
+          .files_after = result.files_after,
+          .bytes_after = result.bytes_after};
+}
+
 }  // namespace
 
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options) {
-  const bool is_remote = is_store_url(path);
-  if (is_remote) check_can_write(path);
-  const std::vector<std::string> folders = database_folders(path, options);
-  if (!is_remote)
-    for (const auto& folder : folders) check_links(path, folder);
+  const Databases databases =
+      stoppable_by(options.cancel, [&] { return find_databases(path, options); });
+  const CancellationScope scope{Cancellation(options.cancel)};
+  Progress progress;
+  if (options.progress)
+    for (const auto& files : databases.files) progress.total += ocdbt::expected_copy(*files);
+  const ocdbt::CompactOptions how{
+      .orphans = options.remove_orphans ? ocdbt::Orphans::kRemove : ocdbt::Orphans::kKeep,
+      .writer = {},
+      .progress = &progress};
   std::vector<CompactedDatabase> done;
-  for (const auto& folder : folders) {
-    const ocdbt::CompactOptions how{.orphans = options.remove_orphans ? ocdbt::Orphans::kRemove
-                                                                      : ocdbt::Orphans::kKeep};
-    const StorePtr files = is_remote ? open_store(folder, options.store) : open_file_store(folder);
-    const ocdbt::Compacted result = ocdbt::compact(files, how);
-    done.push_back({.path = folder,
-                    .keys = result.version.num_keys,
-                    .files_before = result.files_before,
-                    .bytes_before = result.bytes_before,
-                    .files_after = result.files_after,
-                    .bytes_after = result.bytes_after});
-  }
+  with_progress(progress, options.progress, [&] {
+    for (std::size_t i = 0; i < databases.folders.size(); ++i) {
+      throw_if_cancelled();
+      done.push_back(compact_one(databases.folders[i], databases.files[i], how));
+    }
+  });
   return done;
 }
 

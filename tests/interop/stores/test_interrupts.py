@@ -1,6 +1,7 @@
-"""Ctrl-C while a store accepts connections and never answers."""
+"""Ctrl-C while a store accepts connections and never answers, and in the middle of a compaction."""
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -9,7 +10,11 @@ import sys
 import time
 
 import cairn_cli
+import numpy as np
 import pytest
+from test_python import options_of
+
+import cairn
 
 URLS = ["http://{}/run", "http://{}/a.npz", "s3://bucket/run"]
 SOON = 3  # seconds; about one, and the rest for a machine that is busy
@@ -55,11 +60,100 @@ def test_the_command_ends(silent, url, command):
     assert seconds < SOON
 
 
-@pytest.mark.parametrize("call", ["open", "load", "verify", "stats"])
-@pytest.mark.parametrize("url", URLS)
+READS = [(call, url) for call in ("open", "load", "verify", "stats") for url in URLS]
+
+
+@pytest.mark.parametrize(("call", "url"), [*READS, ("compact", URLS[-1])])
 def test_python_raises_keyboard_interrupt(silent, url, call):
     program = f"import cairn; print('ready', flush=True); cairn.{call}({url.format(silent)!r})"
     status, message, seconds = interrupted([sys.executable, "-c", program], account(silent))
     assert message.rstrip().endswith("KeyboardInterrupt"), message
     assert status != 0
     assert seconds < SOON
+
+
+@pytest.mark.parametrize("call", ["convert", "reshard"])
+def test_a_source_that_never_answers(silent, tmp_path, call):
+    """Python raises KeyboardInterrupt while the source is opened, before there is any progress."""
+    how = ", chunk_bytes=1000" if call == "reshard" else ', to="orbax"'
+    arguments = f"'s3://bucket/run', {str(tmp_path / 'out')!r}{how}"
+    program = f"import cairn; print('ready', flush=True); cairn.{call}({arguments})"
+    _, message, seconds = interrupted([sys.executable, "-c", program], account(silent))
+    assert message.rstrip().endswith("KeyboardInterrupt"), message
+    assert seconds < SOON
+    assert not (tmp_path / "out").exists()
+
+
+# ---- in the middle of a compaction ----
+
+# Compacts with a progress function that is called once before Ctrl-C.
+COMPACT = """
+import cairn, json, os, signal, sys
+url, options = sys.argv[1], json.loads(sys.argv[2])
+calls = []
+def progress(done, total):
+    assert 0 <= done <= total and total > 1 << 20, (done, total)
+    calls.append(done)
+    if len(calls) == 1:
+        os.kill(os.getpid(), signal.SIGINT)
+try:
+    cairn.compact(url, progress=progress, storage_options=options)
+except KeyboardInterrupt:
+    print("interrupted", len(calls))
+"""
+
+
+def compacting(url, options):
+    """The output of COMPACT, and how long it took."""
+    arguments = [sys.executable, "-c", COMPACT, str(url), json.dumps(options)]
+    begin = time.monotonic()
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, time.monotonic() - begin
+
+
+def names_below(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+def test_python_stops_a_compaction_of_a_folder(tmp_path):
+    tree = {"w": np.random.default_rng(1).standard_normal(32 << 20)}  # 256 MiB
+    cairn.save(tmp_path / "c", tree, compression="none")
+    before = names_below(tmp_path / "c")
+    printed, _ = compacting(tmp_path / "c", {})
+    assert printed.startswith("interrupted")
+    np.testing.assert_array_equal(cairn.load(tmp_path / "c")["w"], tree["w"])
+    assert len(names_below(tmp_path / "c")) == len(before)
+    assert cairn.verify(tmp_path / "c", strict=True)
+
+
+def test_python_stops_a_compaction_in_a_store(replacing_store, proxy):
+    store = replacing_store
+    tree = {"w": np.random.default_rng(1).standard_normal(3 << 20)}  # 24 MiB
+    url, options = f"{store.url}/c", {"storage_options": options_of(store)}
+    cairn.save(url, tree, compression="none", chunk_bytes=1 << 20, **options)
+    through = store.through(proxy(store, delay=0.3))
+    printed, _ = compacting(url, options_of(through))
+    assert printed == "interrupted 1\n"
+    np.testing.assert_array_equal(cairn.load(url, **options)["w"], tree["w"])
+    assert cairn.verify(url, strict=True, **options)
+
+
+def test_the_command_stops_at_any_moment_of_a_compaction(replacing_store, proxy):
+    store = replacing_store
+    tree = {"w": np.arange(1 << 20, dtype=np.float32)}
+    url, options = f"{store.url}/c", {"storage_options": options_of(store)}
+    cairn.save(url, tree, compression="none", **options)
+    for moment in range(1, 6):
+        through = store.through(proxy(store, delay=0.1))
+        call = [cairn_cli.CAIRN, "compact", url, "--progress=always"]
+        process = subprocess.Popen(call, env=through.variables(), stderr=subprocess.PIPE)
+        time.sleep(0.2 * moment)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, message = process.communicate(timeout=30)
+        assert process.returncode in (cairn_cli.GOOD, 128 + signal.SIGINT), message
+        assert time.monotonic() - begin < SOON
+        np.testing.assert_array_equal(cairn.load(url, **options)["w"], tree["w"])
+    cairn.compact(url, remove_orphans=True, **options)
+    assert cairn.verify(url, strict=True, **options)

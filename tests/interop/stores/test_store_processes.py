@@ -13,7 +13,9 @@ from test_python import options_of
 import cairn
 
 sys.path.append(str(store_clients.ROOT / "tests/python"))
+import process_cases_orbax as cases
 import processes
+from same import assert_same
 
 LAYOUTS = [{}, {"use_ocdbt": False}, {"use_zarr3": True, "compression": "none"}]
 ROWS, COLUMNS = 12, 8
@@ -127,3 +129,62 @@ def look(store):
     whole = np.arange(60, dtype=np.float32).reshape(6, 10) * number
     assert np.asarray(found).tobytes() == whole.tobytes()
     return number
+
+
+# ---- type handlers that extend ours ----
+
+
+@pytest.fixture(scope="module")
+def handler_jobs():
+    """Two processes for each kind of store, which the environment tells how to reach it."""
+    started = {}
+    before = dict(os.environ)
+    for name in ("SEAWEEDFS", "GCS"):
+        server = store_clients.store(store_clients.running(name), "")
+        os.environ.update(server.variables())
+        try:
+            (started[name],) = processes.start("process_cases_orbax", 2)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+    yield started
+    for job in started.values():
+        job.close()
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["all", "with native leaves"])
+@pytest.mark.parametrize("layout", LAYOUTS[:2] + [{"use_zarr3": True}], ids=str)
+def test_handlers_that_extend_ours(replacing_store, handler_jobs, layout, native):
+    store = replacing_store
+    kinds = ["ArrayHandler", "ScalarHandler"]
+    if not native:
+        kinds = ["ArrayHandler", "NumpyHandler", "ScalarHandler", "StringHandler"]
+    calls = [f"{verb} {kind}" for verb in ("restore", "save") for kind in kinds]
+    factor = 1 if native else 2
+    values = [[factor * i for i in range(5)], "ab" * factor]
+    job = handler_jobs[store.name]
+    assert job.run("subclasses", store.url, json.dumps(layout), native) == [[calls, *values]] * 2
+    for name in ("a", "b"):
+        assert not [key for key in store.list() if "cairn.tmp" in key]
+        found = cairn.verify(f"{store.url}/{name}", **reach(store)).findings
+        assert [finding["tensor"] for finding in found] == ["words"]  # only its handler reads it
+        sharded = {key: np.asarray(value * 2) for key, value in cases.VALUES.items()}
+        options = {"target": {"sharded": sharded}, "partial": True, **reach(store)}
+        read = cairn.load(f"{store.url}/{name}", **options)
+        assert_same(read["sharded"], sharded)
+
+
+@pytest.mark.parametrize("layout", [{}, {"use_ocdbt": False}], ids=str)
+@pytest.mark.parametrize("others", ["native", "ours"])
+def test_handlers_that_extend_those_of_orbax(gcs, handler_jobs, layout, others):
+    factor = 2 if others == "ours" else 1
+    job = handler_jobs["GCS"]
+    first, second = job.run("subclasses_of_orbax", gcs.url, json.dumps(layout), others)
+    assert first == second and first[1:] == [[factor * i for i in range(5)], "abab", 3 * factor]
+
+
+def test_a_handler_that_fails(replacing_store, handler_jobs):
+    url = replacing_store.url
+    first, second = handler_jobs[replacing_store.name].run("a_failing_subclass", url)
+    assert first == ["ValueError", "process 1: mine"] and second == ["ValueError", "mine"]
+    assert replacing_store.list() == []

@@ -180,8 +180,27 @@ TEST(StoreDirectory, PlacesFoldersOfLeaves) {
     EXPECT_EQ(open(url)->load(), (Tree{{"a", 1}, {"s", "one"}, {"t", "two"}}));
     EXPECT_EQ(keys(folder).empty(), !use_ocdbt);  // a database stays where it is
   }
-  EXPECT_THAT([&] { (void)make_shared_leaf_folder("memory://placed/3", "id"); },
-              FailsWith(Code::kUnimplemented, "a local path is needed"));
+}
+
+// The databases of processes get names beside those of the others, and the first one moves them.
+TEST(StoreDirectory, PlacesSharedFoldersOfLeaves) {
+  const std::string url = "memory://placed_together/1";
+  CheckpointDirectory directory(url);
+  directory.record_start();
+  PyTreeCheckpointHandler handler;
+  const std::string folder = make_shared_leaf_folder(url, "ab12");
+  EXPECT_EQ(make_shared_leaf_folder(url, "ab12"), folder);
+  handler.save(folder + "/ocdbt.process_1", {.item = Tree{{"a", 1}, {"b", 2}}});
+  handler.save(folder, {.item = Tree{{"s", "one"}}});
+  handler.save(url, {.item = Tree{{"a", Tree(CustomLeaf::of(LeafType{"scalar"}))},
+                                  {"b", Tree(CustomLeaf::of(LeafType{"scalar"}))},
+                                  {"s", Tree(CustomLeaf::of(LeafType{"string"}))}}});
+  place_shared_leaf_folders(url);
+  EXPECT_TRUE(keys(folder).empty());
+  EXPECT_FALSE(keys(url + "/ocdbt.process_cairn_ab12_1").empty());
+  handler.finalize(url);
+  directory.commit_recorded("null");
+  EXPECT_EQ(open(url)->load(), (Tree{{"a", 1}, {"b", 2}, {"s", "one"}}));
 }
 
 }  // namespace

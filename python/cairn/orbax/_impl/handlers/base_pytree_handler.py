@@ -13,7 +13,6 @@ from cairn.orbax._impl.handlers.args import CheckpointArgs, register_with_handle
 from cairn.orbax._impl.handlers.handler import NativeHandler
 from cairn.orbax._impl.leaves.matching_args import save_arguments_like
 from cairn.orbax._impl.leaves.tree_metadata import TreeMetadata
-from cairn.orbax._impl.paths.store_path import is_store_url
 from cairn.orbax._impl.stored.stored_tree import StoredTree
 from cairn.orbax._impl.trees import pytrees
 from cairn.orbax._impl.trees.plain import get_param_names
@@ -208,8 +207,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
 
     def finalize(self, directory: Any) -> None:
         """Ends the write. Called in one process, when all have written."""
-        if not is_store_url(directory):
-            _cairn.place_shared_leaf_folders(os.fspath(directory))
+        _cairn.place_shared_leaf_folders(os.fspath(directory))
         begin = time.time()
         self._native.finalize(os.fspath(directory))
         if self._record is not None:

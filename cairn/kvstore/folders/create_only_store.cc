@@ -1,5 +1,5 @@
-// claimed_store.cc -- creates values, and keeps account of them.
-#include <cairn/kvstore/folders/claimed_store.h>
+// create_only_store.cc -- creates values, and keeps account of them.
+#include <cairn/kvstore/folders/create_only_store.h>
 
 #include <cairn/base/memory/raw_bytes.h>
 #include <cairn/error.h>
@@ -14,9 +14,9 @@ namespace {
 // A value of up to kSmallValue is stored with one conditional write. A larger one is passed on as
 // it comes. No store has a condition for its end, so the key is looked up just before: the name of
 // a chunk, unlike that of a data file, is also the name of the other save's chunk.
-class ClaimedAppender final : public UploadAppender {
+class CreatingAppender final : public UploadAppender {
  public:
-  ClaimedAppender(ClaimedStore& store, KvStore& base, std::string key)
+  CreatingAppender(CreateOnlyStore& store, KvStore& base, std::string key)
       : store_(store), base_(base), key_(std::move(key)) {}
 
   void limit_memory(std::uint64_t bytes) override { memory_ = bytes; }
@@ -47,7 +47,7 @@ class ClaimedAppender final : public UploadAppender {
  private:
   static constexpr std::uint64_t kSmallValue = std::uint64_t{4} << 20U;
 
-  ClaimedStore& store_;
+  CreateOnlyStore& store_;
   KvStore& base_;
   std::string key_;
   std::optional<std::uint64_t> memory_;
@@ -58,45 +58,45 @@ class ClaimedAppender final : public UploadAppender {
 
 }  // namespace
 
-void ClaimedStore::refuse(std::string_view key, std::string_view why) const {
+void CreateOnlyStore::refuse(std::string_view key, std::string_view why) const {
   throw Error(Code::kUnavailable, base_->describe(key) + ": " + std::string(why) +
                                       "; another save writes to the same place");
 }
 
-void ClaimedStore::check_absent(std::string_view key) const {
+void CreateOnlyStore::check_absent(std::string_view key) const {
   if (base_->size(key)) refuse(key, is_own(key) ? "is written twice" : "is there already");
 }
 
-void ClaimedStore::note(std::string_view key, std::uint64_t size) {
+void CreateOnlyStore::note(std::string_view key, std::uint64_t size) {
   const std::scoped_lock lock(mutex_);
   written_.insert_or_assign(std::string(key), size);
 }
 
-bool ClaimedStore::is_own(std::string_view key) const {
+bool CreateOnlyStore::is_own(std::string_view key) const {
   const std::scoped_lock lock(mutex_);
   return written_.contains(key);
 }
 
-std::optional<Bytes> ClaimedStore::read(std::string_view key, ByteRange range) const {
+std::optional<Bytes> CreateOnlyStore::read(std::string_view key, ByteRange range) const {
   if (!is_shared_ && !is_own(key)) return std::nullopt;
   return base_->read(key, range);
 }
 
-std::optional<Bytes> ClaimedStore::read_at_most(std::string_view key, std::uint64_t most) const {
+std::optional<Bytes> CreateOnlyStore::read_at_most(std::string_view key, std::uint64_t most) const {
   if (!is_shared_ && !is_own(key)) return std::nullopt;
   return base_->read_at_most(key, most);
 }
 
-void ClaimedStore::write(std::string_view key, ByteView value) {
+void CreateOnlyStore::write(std::string_view key, ByteView value) {
   if (!replace_if(key, std::nullopt, value)) refuse(key, "is written twice");
 }
 
-void ClaimedStore::rewrite(std::string_view key, ByteView before, ByteView value) {
+void CreateOnlyStore::rewrite(std::string_view key, ByteView before, ByteView value) {
   if (!replace_if(key, before, value)) refuse(key, "has been replaced");
 }
 
-bool ClaimedStore::replace_if(std::string_view key, std::optional<ByteView> expected,
-                              ByteView value) {
+bool CreateOnlyStore::replace_if(std::string_view key, std::optional<ByteView> expected,
+                                 ByteView value) {
   // A value of another save must not become part of this one, as a database would let it.
   if (expected && !is_own(key)) refuse(key, "was added meanwhile");
   if (!base_->replace_if(key, expected, value)) {
@@ -107,19 +107,27 @@ bool ClaimedStore::replace_if(std::string_view key, std::optional<ByteView> expe
   return true;
 }
 
-void ClaimedStore::remove(std::string_view key) {
+bool CreateOnlyStore::copy(std::string_view from, std::string_view to) {
+  check_absent(to);
+  const auto size = base_->size(from);
+  if (!size || !base_->copy(from, to)) return false;
+  note(to, *size);
+  return true;
+}
+
+void CreateOnlyStore::remove(std::string_view key) {
   base_->remove(key);
   const std::scoped_lock lock(mutex_);
   if (const auto found = written_.find(key); found != written_.end()) written_.erase(found);
 }
 
-void ClaimedStore::remove_all(const std::vector<std::string>& keys) {
+void CreateOnlyStore::remove_all(const std::vector<std::string>& keys) {
   base_->remove_all(keys);
   const std::scoped_lock lock(mutex_);
   for (const std::string& key : keys) written_.erase(key);
 }
 
-void ClaimedStore::remove_written(std::string_view but) {
+void CreateOnlyStore::remove_written(std::string_view but) {
   std::vector<std::string> keys;
   {
     const std::scoped_lock lock(mutex_);
@@ -129,11 +137,11 @@ void ClaimedStore::remove_written(std::string_view but) {
   remove_all(keys);
 }
 
-std::unique_ptr<Appender> ClaimedStore::append(std::string_view key) {
-  return std::make_unique<ClaimedAppender>(*this, *base_, std::string(key));
+std::unique_ptr<Appender> CreateOnlyStore::append(std::string_view key) {
+  return std::make_unique<CreatingAppender>(*this, *base_, std::string(key));
 }
 
-void ClaimedStore::check_stored() const {
+void CreateOnlyStore::check_stored() const {
   const std::vector<ListEntry> stored = base_->list("");
   const std::scoped_lock lock(mutex_);
   std::size_t found = 0;

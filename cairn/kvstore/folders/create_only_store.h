@@ -1,5 +1,5 @@
-// claimed_store.h -- ClaimedStore, a store in which one save creates values and replaces none but
-// its own, so that two saves to one place cannot mix.
+// create_only_store.h -- CreateOnlyStore, a store in which one save creates values and replaces
+// none but its own, so that two saves to one place cannot mix.
 #pragma once
 
 #include <cairn/kvstore/routing_store.h>
@@ -19,9 +19,9 @@ namespace cairn::inline v0 {
 // What write() stores must not be there yet: throws unavailable if it is, because another save has
 // stored it. No store has this condition for large values: their keys are looked up just before.
 // Safe to use from many threads.
-class ClaimedStore final : public RoutingStore {
+class CreateOnlyStore final : public RoutingStore {
  public:
-  explicit ClaimedStore(StorePtr base) : base_(std::move(base)) {}
+  explicit CreateOnlyStore(StorePtr base) : base_(std::move(base)) {}
 
   // From now on, values of other processes of this save may be read.
   void share() { is_shared_ = true; }
@@ -54,6 +54,8 @@ class ClaimedStore final : public RoutingStore {
   void write(std::string_view key, ByteView value) override;
   void remove(std::string_view key) override;
   void remove_all(const std::vector<std::string>& keys) override;
+  // Throws unavailable if there is a value under `to`, which is looked up just before.
+  bool copy(std::string_view from, std::string_view to) override;
   // Throws unavailable for a value that another save has stored.
   bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override;
   std::unique_ptr<Appender> append(std::string_view key) override;
