@@ -1,5 +1,5 @@
-// distributed_metadata_fuzz.cc -- parses any bytes as the `.metadata` of a Distributed Checkpoint of
-// PyTorch, finds out how its chunks cover the tensors, and nests its names.
+// distributed_metadata_fuzz.cc -- parses any bytes as the `.metadata` of a Distributed Checkpoint
+// of PyTorch, finds out how its chunks cover the tensors, and nests its names.
 #include <cairn/error.h>
 #include <cairn/formats/pytorch/distributed/nested_paths.h>
 #include <cairn/formats/pytorch/distributed/saved_metadata.h>
@@ -30,7 +30,8 @@ void cover_all(const cairn::pytorch::SavedValue& value, std::uint64_t& steps) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto* first = reinterpret_cast<const std::byte*>(data);
   try {
-    const auto metadata = cairn::pytorch::parse_distributed_metadata(cairn::Bytes(first, first + size));
+    const auto metadata =
+        cairn::pytorch::parse_distributed_metadata(cairn::Bytes(first, first + size));
     std::uint64_t steps = 100'000;
     std::vector<cairn::pytorch::StatePath> paths;
     std::vector<std::string> names;
@@ -39,9 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         if (chunk.entry && chunk.entry->file >= metadata.files.size()) std::abort();
       cover_all(value, steps);
       const auto path = metadata.paths.find(value.name);
-      paths.push_back(path == metadata.paths.end()
-                          ? cairn::pytorch::StatePath{{.text = value.name}}
-                          : path->second);
+      paths.push_back(path == metadata.paths.end() ? cairn::pytorch::StatePath{{.text = value.name}}
+                                                   : path->second);
       names.push_back(value.name);
     }
     std::size_t leaves = 0;

@@ -67,7 +67,8 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
   info.revision = std::move(read.revision);
   info.facts.emplace_back("storages", std::to_string(read.storages));
   if (!read.ties.empty()) info.facts.emplace_back("tied", listed_names(read.ties));
-  if (!read.state.opaque.empty()) info.facts.emplace_back("not read", listed_names(read.state.opaque));
+  if (!read.state.opaque.empty())
+    info.facts.emplace_back("not read", listed_names(read.state.opaque));
   RawCheckpoint::Contents contents;
   add_warning(file, read, contents.notes);
   contents.files.push_back(std::move(file));

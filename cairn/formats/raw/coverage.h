@@ -20,7 +20,7 @@ struct Coverage {
   // Each element that is stored, once: of the last chunk that has it, as PyTorch reads it.
   std::vector<ChunkPart> parts;
   std::vector<ChunkPart> doubles;  // elements of a chunk that a later one has, too
-  std::int64_t elements = 0;  // of `parts`
+  std::int64_t elements = 0;       // of `parts`
 };
 
 // Steps for comparing the chunks of all tensors of a checkpoint.

@@ -63,7 +63,8 @@ std::string DoubledCheckpoint::difference(std::size_t i) const {
   const std::int64_t rows = part.rank() == 0 ? 1 : part.shape[0];
   const auto row_bytes = static_cast<std::int64_t>(info.element_size) *
                          (element_count(part.shape) / std::max<std::int64_t>(rows, 1));
-  const std::int64_t step = std::max<std::int64_t>(kComparedBytes / std::max<std::int64_t>(row_bytes, 1), 1);
+  const std::int64_t step =
+      std::max<std::int64_t>(kComparedBytes / std::max<std::int64_t>(row_bytes, 1), 1);
   for (std::int64_t row = 0; row < rows; row += step) {
     if (part.rank() > 0) {
       part.origin[0] = doubled.box.origin[0] + row;

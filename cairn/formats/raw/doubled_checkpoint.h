@@ -1,5 +1,5 @@
-// doubled_checkpoint.h -- a checkpoint whose chunks overlap: what is stored twice is compared when it
-// is verified.
+// doubled_checkpoint.h -- a checkpoint whose chunks overlap: what is stored twice is compared when
+// it is verified.
 #pragma once
 
 #include <cairn/formats/raw/raw_checkpoint.h>

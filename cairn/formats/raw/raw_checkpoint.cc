@@ -117,7 +117,8 @@ RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Co
   if (info_.revision.empty()) info_.revision = sizes_and_times(files_);
   first_slice_.push_back(static_cast<std::uint32_t>(slices_.size()));
   checksum_ok_ = std::make_unique<std::atomic<bool>[]>(slices_.size());
-  has_deferred_ = std::ranges::any_of(slices_, [](const RawSlice& slice) { return slice.deferred != nullptr; });
+  has_deferred_ =
+      std::ranges::any_of(slices_, [](const RawSlice& slice) { return slice.deferred != nullptr; });
   check_current();
 }
 

@@ -108,8 +108,7 @@ std::optional<SafetensorsModel> find_safetensors_model(const FileTree& tree,
   const std::string_view chosen = has_model(models, kModelIndex)  ? kModelIndex
                                   : has_model(models, kModelFile) ? kModelFile
                                                                   : models.front();
-  SafetensorsModel found{
-      .path = fmt::format("{}/{}", folder, chosen), .unread = {}, .sharded = {}};
+  SafetensorsModel found{.path = fmt::format("{}/{}", folder, chosen), .unread = {}, .sharded = {}};
   for (const std::string& name : models)
     if (name != chosen) found.unread.push_back(fmt::format("{}/{}", folder, name));
   return found;

@@ -15,8 +15,8 @@ namespace cairn::inline v0 {
 
 // The model of a folder.
 struct SafetensorsModel {
-  std::string path;                 // of the index or the single file; of sharded files the folder
-  std::vector<std::string> unread;  // paths of the folder's other safetensors files
+  std::string path;                  // of the index or the single file; of sharded files the folder
+  std::vector<std::string> unread;   // paths of the folder's other safetensors files
   std::vector<std::string> sharded;  // names of the files of several processes
 };
 

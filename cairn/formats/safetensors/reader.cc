@@ -11,8 +11,8 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/model_folder.h>
-#include <cairn/formats/safetensors/sharded_tensors.h>
 #include <cairn/formats/safetensors/shard.h>
+#include <cairn/formats/safetensors/sharded_tensors.h>
 #include <cairn/io/tree/read_ahead.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/safetensors.h>

@@ -104,8 +104,8 @@ class ShardedFiles {
     OpenShard shard = open_shard(tree_, path);
     const std::string* text = sharding_info(shard.header);
     if (text == nullptr)
-      invalid_argument(fmt::format("{}: has no {}, as the other files of the folder have", path,
-                                   kShardingInfo));
+      invalid_argument(
+          fmt::format("{}: has no {}, as the other files of the folder have", path, kShardingInfo));
     const auto offsets = with_context([&] { return fmt::format("{}: {}", path, kShardingInfo); },
                                       [&] { return parse_offsets(*text); });
     const auto file = static_cast<std::uint32_t>(contents_.files.size());
@@ -129,8 +129,8 @@ class ShardedFiles {
 
   static void check_box(const Box& box) {
     if (box.origin.size() != box.shape.size())
-      data_loss(fmt::format("it has {} dimensions, but {} offsets", box.shape.size(),
-                            box.origin.size()));
+      data_loss(
+          fmt::format("it has {} dimensions, but {} offsets", box.shape.size(), box.origin.size()));
     for (std::size_t d = 0; d < box.rank(); ++d)
       if (box.origin[d] > INT64_MAX - box.shape[d]) data_loss("it ends beyond 2^63 - 1");
   }
@@ -140,9 +140,9 @@ class ShardedFiles {
     if (ranks_.empty()) return;
     for (std::uint64_t rank = 1; rank < *ranks_.rbegin(); ++rank) {
       if (ranks_.contains(rank)) continue;
-      std::string text = fmt::format(
-          "{}: the files of rank {} are missing; there is one of a later rank, {}", folder_, rank,
-          names.back());
+      std::string text =
+          fmt::format("{}: the files of rank {} are missing; there is one of a later rank, {}",
+                      folder_, rank, names.back());
       missing_.push_back({.item = "", .path = folder_, .record = "", .text = std::move(text)});
       if (missing_.size() == 10) return;
     }
@@ -210,9 +210,8 @@ class ShardedFiles {
     leaf.info = info;
     leaf.info.shape = part.box.shape;
     leaf.array = array_of(part);
-    doubles_.push_back({.tensor = contents_.tensors().size(),
-                        .box = part.box,
-                        .place = leaf.array.runs.front()});
+    doubles_.push_back(
+        {.tensor = contents_.tensors().size(), .box = part.box, .place = leaf.array.runs.front()});
     again_.add(std::move(leaf));
   }
 

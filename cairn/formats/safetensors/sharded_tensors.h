@@ -1,5 +1,5 @@
-// sharded_tensors.h -- safetensors files of several processes, each of which holds parts of tensors:
-// what PyTorch's HuggingFaceStorageWriter writes with save_distributed.
+// sharded_tensors.h -- safetensors files of several processes, each of which holds parts of
+// tensors: what PyTorch's HuggingFaceStorageWriter writes with save_distributed.
 //
 //   shard-00001-model-00001-of-00002.safetensors    rank (from 1), file of the model
 //   __metadata__   DCP_SHARDING_INFO: {name: {"saved_offsets": [0, 4]}}   as JSON text

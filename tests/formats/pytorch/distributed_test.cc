@@ -133,8 +133,8 @@ TEST(Distributed, MetadataThatIsDamagedIsRefused) {
           for (std::size_t d = 0; d < value.shape.size(); ++d)
             EXPECT_LE(chunk.box.origin[d] + chunk.box.shape[d], value.shape[d]);
     } catch (const Error& e) {
-      EXPECT_THAT(e.code(), ::testing::AnyOf(Code::kDataLoss, Code::kUnimplemented,
-                                             Code::kInvalidArgument));
+      EXPECT_THAT(e.code(),
+                  ::testing::AnyOf(Code::kDataLoss, Code::kUnimplemented, Code::kInvalidArgument));
     }
   });
 }
@@ -177,9 +177,11 @@ pytorch::PathStep at(int index) { return {std::to_string(index), true}; }
 
 TEST(NestedPaths, MakeDictsAndLists) {
   using Names = std::vector<std::string>;
-  EXPECT_EQ(nested({{{"b"}, {"x"}}, {{"a"}}, {{"b"}, {"c"}}}), (Names{"['b']['x']", "['b']['c']", "['a']"}));
+  EXPECT_EQ(nested({{{"b"}, {"x"}}, {{"a"}}, {{"b"}, {"c"}}}),
+            (Names{"['b']['x']", "['b']['c']", "['a']"}));
   EXPECT_EQ(nested({{{"l"}, at(1)}, {{"l"}, at(0), {"k"}}}), (Names{"['l'][0]['k']", "['l'][1]"}));
-  EXPECT_EQ(nested({{{"l"}, at(2)}, {{"l"}, at(0)}}), (Names{"['l'][0]", "['l'][1] None", "['l'][2]"}));
+  EXPECT_EQ(nested({{{"l"}, at(2)}, {{"l"}, at(0)}}),
+            (Names{"['l'][0]", "['l'][1] None", "['l'][2]"}));
   EXPECT_EQ(nested({{{"l"}, at(1'000'000'000)}}), (Names{"['l']['1000000000']"}));
   // A value inside of another one, two at one place, and a key that is text and index.
   EXPECT_EQ(nested({{{"a"}}, {{"a"}, {"b"}}}), (Names{"['a']", "['a.b']"}));

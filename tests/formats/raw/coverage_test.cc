@@ -72,8 +72,7 @@ TEST(Coverage, TheLastChunkOfAnElementCounts) {
     // What a chunk does not give is among its doubles.
     std::vector<std::vector<int>> doubled(chunks.size(), std::vector<int>(owner.size()));
     for (const ChunkPart& part : coverage.doubles)
-      for (const std::size_t element : elements_of(part.box, shape))
-        ++doubled[part.chunk][element];
+      for (const std::size_t element : elements_of(part.box, shape)) ++doubled[part.chunk][element];
     for (std::size_t c = 0; c < chunks.size(); ++c)
       for (const std::size_t element : elements_of(chunks[c], shape))
         EXPECT_EQ(doubled[c][element] > 0, owner[element] != static_cast<int>(c));
@@ -90,7 +89,8 @@ TEST(Coverage, ManyRowsTakeFewSteps) {
 
 TEST(Coverage, EndlessOverlapsAreRefused) {
   std::vector<Box> nested;
-  for (std::int64_t i = 0; i < 10'000; ++i) nested.push_back({.origin = {i}, .shape = {20'000 - i}});
+  for (std::int64_t i = 0; i < 10'000; ++i)
+    nested.push_back({.origin = {i}, .shape = {20'000 - i}});
   std::uint64_t steps = 1'000'000;
   EXPECT_THAT([&] { (void)cover(nested, steps); },
               FailsWith(Code::kDataLoss, "overlap each other too often"));

@@ -63,8 +63,8 @@ std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::joi
 TorchFile read_archive_in(const File& file, std::uint64_t offset, std::uint64_t length) {
   const std::uint64_t size = file.size();
   if (offset > size || length > size - offset)
-    data_loss(fmt::format("it ends at byte {} of the file, which has {} bytes", offset + length,
-                          size));
+    data_loss(
+        fmt::format("it ends at byte {} of the file, which has {} bytes", offset + length, size));
   const ArchiveEnds ends(file, offset, length);
   Executor here(1);  // an archive has few members
   return read_torch_archive(
@@ -85,8 +85,7 @@ RawArray ChunkArray::locate(const std::vector<File>& files) const {
   TorchFile torch = read_archive_in(files[entry_.file], entry_.offset, entry_.length);
   const Meaning meaning = meaning_of(torch.pickle, torch.pickle.root());
   const auto* tensor = std::get_if<TorchTensor>(&meaning);
-  if (tensor == nullptr)
-    throw Error(Code::kUnimplemented, "its chunk is not a plain tensor");
+  if (tensor == nullptr) throw Error(Code::kUnimplemented, "its chunk is not a plain tensor");
   if (tensor->element.name != element_.name)
     data_loss(fmt::format("its chunk has elements of torch.{}, the metadata says torch.{}",
                           tensor->element.name, element_.name));

@@ -10,10 +10,10 @@
 
 namespace cairn::inline v0::pytorch {
 
-// Makes the tree of values that have these paths. Indices of a list that no path has stand for None,
-// as in PyTorch. `leaf` gives the part of the tree for value number i, which lies at `path`; `none`
-// that for an index without a value. Both are called in the order of the tree. Dicts keep the order
-// of the values.
+// Makes the tree of values that have these paths. Indices of a list that no path has stand for
+// None, as in PyTorch. `leaf` gives the part of the tree for value number i, which lies at `path`;
+// `none` that for an index without a value. Both are called in the order of the tree. Dicts keep
+// the order of the values.
 //
 // A value whose path begins with that of another value, or equals it, cannot be in one tree: then
 // every value gets a path of one step, its name.

@@ -77,8 +77,8 @@ class DataFiles {
     if (!is_there(entry.file)) data_loss(path(entry.file) + ": the file is missing");
     const std::uint64_t size = file(entry.file).size();
     if (entry.offset > size || entry.length > size - entry.offset)
-      data_loss(fmt::format("{}: has {} bytes; the metadata names bytes {} to {}",
-                            path(entry.file), size, entry.offset, entry.offset + entry.length));
+      data_loss(fmt::format("{}: has {} bytes; the metadata names bytes {} to {}", path(entry.file),
+                            size, entry.offset, entry.offset + entry.length));
   }
 
   [[nodiscard]] std::vector<File> reopened() const {
@@ -180,8 +180,8 @@ class Leaves {
     chunks += value.chunks.size();
     if (!value.element) {
       leaf.info.dtype_name = value.element_name;
-      leaf.unreadable = fmt::format("its elements are {}, a type that Cairn does not know",
-                                    value.element_name);
+      leaf.unreadable =
+          fmt::format("its elements are {}, a type that Cairn does not know", value.element_name);
       note(leaf.info.name, Code::kUnimplemented, leaf.unreadable);
       return leaf;
     }
@@ -344,8 +344,7 @@ void add_missing_files(const DataFiles& files, const pytorch::DistributedMetadat
     std::string text = fmt::format("{}: the file is missing; the metadata names it for {} value{}",
                                    files.path(file), values, values == 1 ? "" : "s");
     info.warnings.push_back(text);
-    info.missing.push_back(
-        {"", files.path(file), record, std::move(text), !options.allow_missing});
+    info.missing.push_back({"", files.path(file), record, std::move(text), !options.allow_missing});
   }
 }
 
@@ -377,9 +376,8 @@ std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::st
   for (const SavedValue& value : metadata.values) {
     if (leaves.is_left_out(value)) continue;
     const auto path = metadata.paths.find(value.name);
-    paths.push_back(path == metadata.paths.end()
-                        ? pytorch::StatePath{{.text = value.name}}
-                        : path->second);
+    paths.push_back(path == metadata.paths.end() ? pytorch::StatePath{{.text = value.name}}
+                                                 : path->second);
     names.push_back(value.name);
     values.push_back(&value);
   }

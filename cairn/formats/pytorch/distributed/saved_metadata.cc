@@ -40,7 +40,8 @@ bool is_expected(std::string_view module, std::string_view name) {
 class Parser {
  public:
   explicit Parser(Bytes bytes)
-      : p_(pickle::parse_pickle(std::move(bytes))), left_(kMetadataMemory + kMetadataMemoryPerByte * p_.end()) {}
+      : p_(pickle::parse_pickle(std::move(bytes))),
+        left_(kMetadataMemory + kMetadataMemoryPerByte * p_.end()) {}
 
   DistributedMetadata run() {
     const Value root = p_.root();
@@ -178,7 +179,8 @@ class Parser {
     value.element = element_of_dtype(value.element_name);
     const Value chunks = needed(described, "chunks");
     if (p_.kind(chunks) != Kind::kList) data_loss("its chunks are not a list");
-    for (const Value chunk : p_.items(chunks)) value.chunks.push_back(saved_chunk(value, name, chunk));
+    for (const Value chunk : p_.items(chunks))
+      value.chunks.push_back(saved_chunk(value, name, chunk));
     return value;
   }
 
@@ -193,7 +195,8 @@ class Parser {
 
   SavedChunk saved_chunk(const SavedValue& value, Value name, Value chunk) {
     charge(kChunkMemory);
-    SavedChunk saved{.box = {.origin = extents(chunk, "offsets"), .shape = extents(chunk, "sizes")}};
+    SavedChunk saved{
+        .box = {.origin = extents(chunk, "offsets"), .shape = extents(chunk, "sizes")}};
     check_chunk(value, saved.box);
     saved.entry = find_entry({.name = text(name), .offset = saved.box.origin});
     return saved;

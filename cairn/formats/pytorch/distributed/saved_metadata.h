@@ -1,7 +1,8 @@
 // saved_metadata.h -- `.metadata` of a Distributed Checkpoint (torch.distributed.checkpoint): which
 // tensors and objects it has, and which bytes of which files hold them.
 //
-//   Metadata              state_dict_metadata   name -> TensorStorageMetadata | BytesStorageMetadata
+//   Metadata              state_dict_metadata   name -> TensorStorageMetadata or
+//                                               BytesStorageMetadata
 //                         storage_data          MetadataIndex -> _StorageInfo
 //                         planner_data          name -> path in the state dict
 //   TensorStorageMetadata properties (dtype, ...), size, chunks [(offsets, sizes)]
@@ -67,8 +68,9 @@ struct DistributedMetadata {
 // memory than a pickle of this size can describe; unimplemented for other metadata of PyTorch.
 DistributedMetadata parse_distributed_metadata(Bytes pickle);
 
-// Adds what another process has saved, with its own metadata: its chunks come before those that are
-// there, so that the chunks of the first process count. Throws data_loss if the two describe a tensor differently.
+// Adds what another process has saved, with its own metadata: its chunks come before those that
+// are there, so that the chunks of the first process count. Throws data_loss if the two describe a
+// tensor differently.
 void add_metadata(DistributedMetadata& all, DistributedMetadata more);
 
 }  // namespace cairn::inline v0::pytorch

@@ -124,8 +124,8 @@ TorchFile read_torch_file(const File& file, Executor& executor) {
   file.read_into(0, first);
   if (looks_like_legacy(first)) return read_legacy_file(file);
   return read_torch_archive(
-      file.size(),
-      [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); }, executor);
+      file.size(), [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); },
+      executor);
 }
 
 TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor) {

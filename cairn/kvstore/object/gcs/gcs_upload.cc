@@ -73,8 +73,8 @@ class Session {
     }
     if (state.object && (!total || state.object->size != *total)) refuse(*state.object);
     if (state.stored < stored_ || state.stored > end)
-      throw WrongAnswer("the store has " + std::to_string(state.stored) + " bytes of the upload, not " +
-                std::to_string(end));
+      throw WrongAnswer("the store has " + std::to_string(state.stored) +
+                        " bytes of the upload, not " + std::to_string(end));
     stored_ = state.stored;
     object_ = state.object;
   }

@@ -22,7 +22,7 @@ class ListingLimits {
     names_ = names;
     if (empty_pages_ >= kMostEmptyPages)
       throw WrongAnswer("the listing does not end: " + std::to_string(kMostEmptyPages) +
-                " pages bring no names");
+                        " pages bring no names");
     if (names > kMostNames)
       throw WrongAnswer("the listing has more than " + std::to_string(kMostNames) + " names");
   }

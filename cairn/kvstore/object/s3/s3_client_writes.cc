@@ -194,7 +194,8 @@ S3Part S3Client::put_part(std::string_view key, const std::string& id, std::size
   if (says_damaged(answer.response)) answer = ask(facts, make);
   if (answer.response.status != 200) refuse(make, answer.response);
   S3Part part{.version = etag_of(answer.response), .checksum = {}};
-  if (part.version.empty()) throw WrongAnswer(place_of(make()) + ": the store gave the part no ETag");
+  if (part.version.empty())
+    throw WrongAnswer(place_of(make()) + ": the store gave the part no ETag");
   // A store that knows the checksum repeats it; only such a store takes it at the end.
   const auto checksum = answer.response.headers.find("x-amz-checksum-crc32c");
   if (checksum && check == UploadCheck::kCrc32c) part.checksum = *checksum;

@@ -303,8 +303,7 @@ TEST(S3Store, DamagedAnswersAreReadAgainAndThenRefused) {
       if (times == 1)
         EXPECT_EQ(as_text(*read()), "234") << name;
       else
-        EXPECT_THAT([&] { (void)read(); }, FailsWith(Code::kIo, "GET http://s3.test:9000"))
-            << name;
+        EXPECT_THAT([&] { (void)read(); }, FailsWith(Code::kIo, "GET http://s3.test:9000")) << name;
     }
   }
 }
