@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace cairn::inline v0 {

@@ -78,6 +78,15 @@ void refuse_special_file(const FileTree& tree, const std::string& path) {
                     "); a checkpoint is a file or a directory, so write the bytes to a file first");
 }
 
+// A file of a Distributed Checkpoint says little without the others.
+void refuse_part(const FileTree& tree, const std::string& path) {
+  const std::string_view name = name_of(path);
+  const bool is_part = name.ends_with(".distcp") || name.ends_with(".metadata");
+  if (is_part && tree.exists(path) && is_distributed(tree, parent_of(path)))
+    throw Error(Code::kInvalidArgument,
+                path + ": is a part of a Distributed Checkpoint of PyTorch; open its folder");
+}
+
 // Opens one step of a flax folder.
 std::unique_ptr<Checkpoint> open_flax(const FileTree& tree, const std::string& file,
                                       const OpenOptions& options) {
@@ -206,6 +215,7 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     refuse(path);
   }
   refuse_special_file(tree, path);
+  refuse_part(tree, path);
   if (!tree.exists(path)) refuse_v1_checkpoint(tree, path);  // it may be the prefix of such files
   const auto format = detect_file(tree, path);
   if (!format) {

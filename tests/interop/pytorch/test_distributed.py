@@ -288,6 +288,12 @@ def test_a_folder_without_metadata_is_unfinished(folder):
         cairn.load(folder)
 
 
+@pytest.mark.parametrize("name", [".metadata", "__0_0.distcp"])
+def test_a_file_of_it_is_not_a_checkpoint(folder, name):
+    with pytest.raises(ValueError, match=f"{name}: is a part of a Distributed Checkpoint of PyTorch; open its folder"):
+        cairn.load(folder / name)
+
+
 def test_the_metadata_of_two_saves_is_refused(folder):
     shutil.copy(folder / ".metadata", folder / "__0.metadata")
     with pytest.raises(Exception, match="has the metadata of two saves"):

@@ -17,6 +17,10 @@ FORMATS = [
     "npz/numpy-2.4.6",
     "msgpack/flax-0.12.8_orbax-0.12.8",
     "tensorflow/tensorflow-2.21.0",
+    "pytorch/torch-2.13.0",
+    "pytorch/torch-2.13.0/distributed",
+    "pytorch/torch-2.13.0/distributed_alone",
+    "pytorch/torch-2.13.0/hf_parts",
 ]
 MOST_PATHS = 12  # of a folder
 MOST_CATS = 3  # leaves of a view; stats and verify read all of them
