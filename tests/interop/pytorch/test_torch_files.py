@@ -667,6 +667,7 @@ HOSTILE = {
     "numpy bytes many times": many(b"c_codecs\nencode\n" + BIG + text(b"latin1") + b"\x86R", b"cnumpy._core.multiarray\nscalar\ncnumpy\ndtype\n" + text(b"f4") + b"\x85Rh\0\x86R"),
     "states": many(b"cm\nM\n)\x81" + b"}b" * 300_000, b"h\0"),
     "names of classes": many(b"c" + b"m" * 4000 + b"\n" + b"n" * 4000 + b"\n", b"h\0K\1\x85R"),
+    "globals": many(b"c" + b"m" * 4000 + b"\n" + b"n" * 4000 + b"\n", b"h\0"),
     "keys of one text": b"\x80\x02}(" + b"K\1\x85K\2\x86N" * 40_000 + b"u.",
     "attributes of itself": b"\x80\x02" + tensor_pickle([1], [1]) + b"q\0}" + text(b"me") + b"h\0sb.",
     "names": b"\x80\x02}(X\7\0\0\0a\x1b[31mb\x00K\1X\2\0\0\0..K\2u.",

@@ -12,7 +12,6 @@ namespace cairn::inline v0::pickle {
 namespace {
 
 constexpr std::size_t kMostOfName = 4096;  // bytes of a module or of a name in it
-constexpr std::size_t kShortName = 256;    // bytes; costs no more than the object
 constexpr std::uint64_t kMost32 = std::numeric_limits<std::uint32_t>::max();
 
 }  // namespace
@@ -82,11 +81,6 @@ Value PickleBuilder::collection(Kind kind, std::span<const Value> items) {
 }
 
 Value PickleBuilder::object(Kind kind, Value callee, Value arguments, Value keywords) {
-  // Each object may be printed with the name of its class.
-  if (made_.kind(callee) == Kind::kGlobal)
-    if (const std::size_t name = made_.module_of(callee).size() + made_.name_of(callee).size();
-        name > kShortName)
-      charge(name);
   const std::array parts = {callee, arguments, keywords, kNoneValue, kNoneValue, kNoneValue};
   return collection(kind, parts);
 }

@@ -15,6 +15,8 @@ namespace cairn::inline v0::pickle {
 namespace {
 
 constexpr int kLastProtocol = 5;
+constexpr std::size_t kShortName = 96;  // bytes of a global; costs no more than what uses it
+constexpr std::uint64_t kCopiesOfName = 4;
 
 // The values that PUT and MEMOIZE keep, by their numbers. Pickles count from 0, but need not.
 class Memo {
@@ -119,8 +121,15 @@ class Machine {
     if (stack_.size() - floor() < n) data_loss("the stack has too few values");
   }
   void push(Value value) {
-    builder_.charge(sizeof(Value));
+    builder_.charge(sizeof(Value) + cost_of_name(value));
     stack_.push_back(value);
+  }
+  // A global is printed with its name wherever it is used, in several copies.
+  [[nodiscard]] std::uint64_t cost_of_name(Value value) const {
+    const Pickle& p = builder_.made();
+    if (p.kind(value) != Kind::kGlobal) return 0;
+    const std::size_t name = p.module_of(value).size() + p.name_of(value).size();
+    return name > kShortName ? kCopiesOfName * name : 0;
   }
   Value pop() {
     need(1);
