@@ -117,6 +117,10 @@ TEST(StateWalk, ShowsWhatStandsBesideContents) {
       {"ctorch._utils\n_rebuild_parameter_with_state\n(" + tensor({1}) + "\x88N" +
            dict("a", "K\x01") + "tR",
        "w w.__dict__.a"},
+      {"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_wrapper_subclass\n"
+       "cm\nC\n(cm\nC\nctorch\nfloat32\nK\x02\x85t" +
+           dict("inner", "K\x01") + "tR",
+       "w.inner w.__dtype__ w.__size__.0"},
       // a torch.nn.Buffer
       {"ctorch._utils\n_rebuild_parameter_with_state\n(" + tensor({1}) + "\x88N}(" +
            text("_is_buffer") + "\x88" + text("persistent") + "\x88utR",

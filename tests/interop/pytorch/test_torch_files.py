@@ -174,6 +174,7 @@ def test_parts_of_tensors(scratch):
         saved = {
             "coo": dense.to_sparse(), "csr": dense.to_sparse_csr(), "csc": dense.to_sparse_csc(),
             "nested": torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]),
+            "jagged": torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(4, 3)], layout=torch.jagged),
             "affine": torch.quantize_per_tensor(dense, 0.5, 2, torch.quint8),
             "channels": torch.quantize_per_channel(dense, torch.tensor([0.5, 0.25]), torch.tensor([0, 1]), 0, torch.qint8),
         }
@@ -187,6 +188,7 @@ def test_parts_of_tensors(scratch):
         assert torch.equal(torch.sparse_csr_tensor(csr["crow_indices"], csr["col_indices"], csr["values"], csr["size"]).to_dense(), dense)
         assert torch.equal(torch.sparse_csc_tensor(csc["ccol_indices"], csc["row_indices"], csc["values"], csc["size"]).to_dense(), dense)
     assert got["nested"]["values"].tolist() == [1, 1, 0, 0, 0] and got["nested"]["sizes"].tolist() == [[2], [3]]
+    assert list(got["jagged"]) == ["values", "offsets", "_ragged_idx"] and got["jagged"]["values"].shape == (6, 3) and got["jagged"]["offsets"].tolist() == [0, 2, 6]
     affine, channels = got["affine"], got["channels"]
     assert torch.equal((affine["int_repr"].float() - affine["zero_point"]) * affine["scale"], saved["affine"].dequantize())
     scales, points = channels["scales"].float()[:, None], channels["zero_points"][:, None]
@@ -303,10 +305,12 @@ def test_contents_and_attributes(scratch, protocol):
         "tensor": (with_attribute(torch.tensor([5])), {"x": torch.tensor([5]), "x.__dict__": {"a": 1}}),
         "parameter": (with_attribute(torch.nn.Parameter(torch.ones(2))), {"x": torch.ones(2), "x.__dict__": {"a": 1}}),
         "buffer": (torch.nn.Buffer(torch.ones(2)), {"x": torch.ones(2)}),
+        "compiled": (torch.ones(2), {"x": torch.ones(2)}),
         "in a list": ([with_attribute(torch.tensor([5]))], {"x": [{"value": torch.tensor([5]), "__dict__": {"a": 1}}]}),
         "empty": ([collections.deque(), collections.OrderedDict()], {"x": [[], {}]}),
         "bounded": (collections.deque([5], 3), {"x": [5], "x.__args__": ((), 3)}),
     }
+    cases["compiled"][0]._dynamo_static_input_type = "unguarded"
     for name, (value, want) in cases.items():
         if protocol == 1 and name in ("int", "text", "tuple"):  # made by copyreg._reconstructor: its base is known
             want = {"x": {"int": 5, "text": "t", "tuple": (5, 6)}[name], "x.__dict__": {"a": 1}}

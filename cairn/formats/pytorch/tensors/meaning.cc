@@ -174,19 +174,25 @@ Made jagged(const Call& call) {
     parts.push_back(*part);
   }
   Members members = named_parts(kNames, parts);
-  // Others, as `lengths`, are rarely set.
+  // Others, as `lengths`, are rarely set. The cache has what follows from the offsets.
+  constexpr std::array<std::string_view, 2> kSkipped = {"_metadata_cache", "requires_grad"};
   for (Member& other : members_of_dict(call.p, call.at(0), call.context.work).members) {
     const auto* value = std::get_if<Value>(&other.value);
     const bool is_set = value != nullptr && call.p.kind(*value) != Kind::kNone;
-    if (is_set && std::ranges::find(kNames, other.key.text) == kNames.end())
+    const auto is_name = [&](std::string_view name) { return name == other.key.text; };
+    if (is_set && std::ranges::none_of(kNames, is_name) && std::ranges::none_of(kSkipped, is_name))
       members.members.push_back(std::move(other));
   }
+  // Its attributes are the same parts once more.
+  for (const char* name : {"_values", "_offsets", "_lengths", "_ragged_idx", "_metadata_cache"})
+    call.context.extras.unshown.emplace_back(name);
   return Meaning(std::move(members));
 }
 
 // The attributes of a tensor.
 void take_attributes(const Call& call, Value state) {
   call.context.extras.add_state(call.p, state);
+  call.context.extras.of_tensor = true;
   // Those of a torch.nn.Buffer.
   if (find_member(call.p, state, "_is_buffer", call.context.work))
     call.context.extras.unshown = {"_is_buffer", "persistent"};
@@ -203,6 +209,11 @@ Made from_type(const Call& call) {
     Extras& extras = call.context.extras;
     extras.add_state(call.p, state);
     extras.attributes.clear();  // they are what the tensor has
+    // (class, dtype, size, ...)
+    if (call.p.kind(call.at(2)) == Kind::kTuple && call.p.items(call.at(2)).size() > 2) {
+      extras.dtype = call.p.items(call.at(2))[1];
+      extras.size = call.p.items(call.at(2))[2];
+    }
     return Meaning(members_of_state(call.p, state, call.context.work));
   }
   const Value arguments = call.at(2);

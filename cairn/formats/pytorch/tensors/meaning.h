@@ -104,6 +104,7 @@ using Meaning =
 //   __dict__    attributes
 //   __state__   a state that only the class can read
 //   __args__, __kwargs__   arguments of the object's class
+//   __dtype__, __size__    of a tensor that wraps others
 //
 // A dict has them among its own members, and `beside` is then empty.
 struct Described {

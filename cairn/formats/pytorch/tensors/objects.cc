@@ -169,6 +169,12 @@ std::optional<std::span<const Value>> reconstructed(const Pickle& p, std::string
   return p.items(arguments);
 }
 
+// Whether torch.compile gives tensors an attribute of this name.
+bool is_mark_of_compiler(std::string_view name) {
+  return name.starts_with("_dynamo_") || name == "_specialize_on" ||
+         name == "_has_dynamo_dim_marking";
+}
+
 // An object whose attributes are all that it has.
 Meaning attributes_meaning(const Pickle& p, const std::string& name, Extras& extras, Work* work) {
   const bool has_arguments = extras.arguments || extras.keywords;
@@ -279,14 +285,21 @@ Members members_of_extras(const Pickle& p, const Extras& extras, Work* work) {
   list.set_attributes(extras.attributes);
   Members attributes = std::move(list).take();
   std::erase_if(attributes.members, [&](const Member& member) {
-    return std::ranges::find(extras.unshown, member.key.text) != extras.unshown.end();
+    const std::string& name = member.key.text;
+    return (extras.of_tensor && is_mark_of_compiler(name)) ||
+           std::ranges::find(extras.unshown, name) != extras.unshown.end();
   });
   if (!attributes.members.empty()) out.members.push_back({{"__dict__"}, std::move(attributes)});
   for (std::size_t i = extras.states.size(), n = 1; i-- > 0; ++n)
     out.members.push_back(
         {{n == 1 ? "__state__" : fmt::format("__state{}__", n)}, extras.states[i]});
-  if (extras.arguments) out.members.push_back({{"__args__"}, *extras.arguments});
-  if (extras.keywords) out.members.push_back({{"__kwargs__"}, *extras.keywords});
+  const auto add = [&](const char* name, std::optional<Value> value) {
+    if (value) out.members.push_back({{name}, *value});
+  };
+  add("__args__", extras.arguments);
+  add("__kwargs__", extras.keywords);
+  add("__dtype__", extras.dtype);
+  add("__size__", extras.size);
   return out;
 }
 

@@ -20,7 +20,9 @@ struct Extras {
   std::vector<pickle::Value> attributes;  // dicts; a newer one replaces what an older one has
   std::vector<pickle::Value> states;      // others, which only the object's class can read
   std::optional<pickle::Value> arguments, keywords;
-  std::vector<std::string_view> unshown;  // attributes that only repeat what the object is
+  std::optional<pickle::Value> dtype, size;  // of a tensor that wraps others
+  std::vector<std::string_view> unshown;     // attributes that only repeat what the object is
+  bool of_tensor = false;                    // marks of torch.compile are not shown either
 
   // Adds a state that is older than those that there are: a dict, or a pair of dicts whose second
   // one has the slots, or any other value.

@@ -95,7 +95,8 @@ double StridedBytes::bytes_read() const {
     goes_back = goes_back || (shape[axis] > 1 && step < inner);
     const auto n = static_cast<double>(shape[axis]);
     if (inner < kWindow && step > 0 && step <= kWindow - inner) {
-      reads *= std::max(1.0, n / (1 + static_cast<double>((kWindow - inner) / step)));
+      const std::uint64_t in_window = 1 + (kWindow - inner) / step;
+      reads *= std::max(1.0, n / static_cast<double>(in_window));
       extent = kWindow;
     } else {
       reads *= n;
