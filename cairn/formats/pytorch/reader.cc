@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -32,13 +33,43 @@ namespace {
 class PytorchCheckpoint final : public RawCheckpoint {
  public:
   PytorchCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents,
-                    std::vector<DictKeyTypes> key_types)
+                    std::vector<DictKeyTypes> key_types, std::vector<pytorch::UnusedStorage> unused)
       : RawCheckpoint(options, std::move(info), std::move(contents)),
-        key_types_(std::move(key_types)) {}
+        key_types_(std::move(key_types)),
+        unused_(std::move(unused)) {}
   [[nodiscard]] std::vector<DictKeyTypes> key_types() const override { return key_types_; }
 
+  // Checks the storages that no leaf shows, too.
+  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override {
+    VerifyPart part = RawCheckpoint::verify_part(share, progress);
+    if (share.index != 0) return part;
+    for (const pytorch::UnusedStorage& storage : unused_) check(storage, part.around);
+    return part;
+  }
+
  private:
+  void check(const pytorch::UnusedStorage& storage, VerifyReport& report) const {
+    const RawArray& all = storage.bytes->all();
+    report.bytes += all.stored_bytes();
+    const auto checked = try_call([&] {
+      if (all.stream) all.stream->check_whole(files());
+      if (all.checksum) check_checksum(all, checksum_of(executor(), files(), all, memory()));
+      return true;
+    });
+    if (checked) return;
+    const Error& e = checked.error();
+    if (e.code() == Code::kUnavailable) throw Error(e);
+    const RawRun run = all.runs.empty() ? RawRun{} : all.runs.front();
+    report.findings.push_back(
+        {.severity = severity_of(e.code()),
+         .file = files()[run.file].path(),
+         .offset = run.offset,
+         .message = fmt::format("storage \"{}\", of which no tensor is read: {}", storage.key,
+                                e.message())});
+  }
+
   std::vector<DictKeyTypes> key_types_;
+  std::vector<pytorch::UnusedStorage> unused_;
 };
 
 pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_t number) {
@@ -51,13 +82,24 @@ pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_
       ForeignKind::kPytorch);
 }
 
-// What its pickle is to those who unpickle it.
-void add_warning(const File& file, const pytorch::StateFile& read, std::vector<Finding>& notes) {
-  if (read.unsafe_globals.empty()) return;
-  notes.push_back({.severity = Severity::kNote,
-                   .file = file.path(),
-                   .message = "to unpickle this file may run any code: it imports " +
-                              listed_names(read.unsafe_globals)});
+// What its pickle is to those who unpickle it, and what is not shown as it is.
+void add_warnings(const File& file, const pytorch::StateFile& read, CheckpointInfo& info,
+                  std::vector<Finding>& notes) {
+  const auto note = [&](std::string text) {
+    notes.push_back({.severity = Severity::kNote, .file = file.path(), .message = std::move(text)});
+  };
+  const auto warn = [&](std::string text) {
+    info.warnings.push_back(file.path() + ": " + text);
+    note(std::move(text));
+  };
+  if (!read.unsafe_globals.empty())
+    note("to unpickle this file may run any code: it imports " + listed_names(read.unsafe_globals));
+  for (const std::string& text : read.notes) warn(text);
+  if (!read.state.renamed.empty())
+    warn("the text of a key is that of another one, or cannot be shown; such keys are " +
+         listed_names(read.state.renamed));
+  if (!read.state.escaped.empty())
+    warn("a text that is not Unicode is shown with escapes: " + listed_names(read.state.escaped));
 }
 
 std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
@@ -70,13 +112,14 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
   if (!read.state.opaque.empty())
     info.facts.emplace_back("not read", listed_names(read.state.opaque));
   RawCheckpoint::Contents contents;
-  add_warning(file, read, contents.notes);
+  add_warnings(file, read, info, contents.notes);
   contents.files.push_back(std::move(file));
   contents.reserve(read.state.leaves.size());
   for (pytorch::StateLeaf& leaf : read.state.leaves) contents.add(std::move(leaf.leaf));
   contents.structure = std::move(read.state.structure);
   return std::make_unique<PytorchCheckpoint>(options, std::move(info), std::move(contents),
-                                             std::move(read.state.key_types));
+                                             std::move(read.state.key_types),
+                                             std::move(read.unused));
 }
 
 // The files of a set, and the tensors that the index lists.
@@ -103,7 +146,7 @@ class FilesOfModel {
     if (contents_.tensors().empty() && !map_.files.empty())
       data_loss(path_ + ": none of its files is there");
     return std::make_unique<PytorchCheckpoint>(options_, std::move(info_), std::move(contents_),
-                                               std::vector<DictKeyTypes>());
+                                               std::vector<DictKeyTypes>(), std::move(unused_));
   }
 
  private:
@@ -123,8 +166,9 @@ class FilesOfModel {
       return;
     }
     pytorch::StateFile found = std::move(read).value();
-    add_warning(file, found, contents_.notes);
+    add_warnings(file, found, info_, contents_.notes);
     add_leaves(path, listed, found);
+    std::ranges::move(found.unused, std::back_inserter(unused_));
     contents_.files.push_back(std::move(file));
   }
 
@@ -174,6 +218,7 @@ class FilesOfModel {
   WeightMap map_;
   CheckpointInfo info_;
   RawCheckpoint::Contents contents_;
+  std::vector<pytorch::UnusedStorage> unused_;
 };
 
 }  // namespace

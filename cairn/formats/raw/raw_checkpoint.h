@@ -73,6 +73,9 @@ class RawCheckpoint : public VerifiableCheckpoint {
   // As tensor(), for a leaf that must be a string.
   [[nodiscard]] const TensorInfo& string_leaf(std::size_t index) const;
   [[nodiscard]] const std::vector<File>& files() const { return files_; }
+  [[nodiscard]] Executor& executor() const override { return workers_.executor(); }
+  // The most bytes that are in use for reading.
+  [[nodiscard]] std::uint64_t memory() const { return memory_; }
   // Returns what is stored of a tensor.
   [[nodiscard]] std::span<const RawSlice> slices_of(std::size_t tensor) const {
     return std::span(slices_).subspan(first_slice_[tensor],
@@ -109,7 +112,6 @@ class RawCheckpoint : public VerifiableCheckpoint {
   void check_whole(const RawSlice& slice) const;
   // The same, for a slice that was read whole, with the checksums of its bytes.
   void check_read(const RawSlice& slice, const PartChecksums& sums) const;
-  [[nodiscard]] Executor& executor() const override { return workers_.executor(); }
 
   CheckpointInfo info_;
   std::vector<Finding> notes_;

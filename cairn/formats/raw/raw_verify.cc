@@ -313,6 +313,7 @@ VerifyReport join_raw(const RawContents& contents, std::vector<VerifyPart> parts
     if (const auto& within = contents.slices[i].array.within)
       if (const auto [first, is_first] = first_of.emplace(within.get(), i); !is_first)
         for (Finding finding : arrays[first->second].findings) {
+          if (finding.severity != Severity::kDamage) continue;
           finding.tensor = contents.tensor(i).name;
           array.findings.push_back(std::move(finding));
         }

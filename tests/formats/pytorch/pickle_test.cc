@@ -277,6 +277,16 @@ TEST(Pickle, BoundsItsMemory) {
   // One byte for each list: 20 bytes of memory.
   EXPECT_THAT([&] { parse(std::string(100'000, ']') + ".", few); },
               FailsWith(Code::kDataLoss, "more memory than the size of the pickle allows"));
+  // A global with a long name is printed wherever it stands.
+  const std::string global = "c" + std::string(2000, 'm') + "\nx\nq";
+  const auto uses = [&](int n) {
+    std::string text = "(" + global + "\0"s;
+    for (int i = 0; i < n; ++i) text += "h\0"s;
+    return text + "l.";
+  };
+  EXPECT_NO_THROW(parse(uses(1000)));
+  EXPECT_THAT([&] { parse(uses(10'000)); },
+              FailsWith(Code::kDataLoss, "more memory than the size of the pickle allows"));
   // A list that grows by one item at a time keeps within the bound.
   std::string growing = "]";
   for (int i = 0; i < 20'000; ++i)

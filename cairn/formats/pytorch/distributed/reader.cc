@@ -131,6 +131,8 @@ class Leaves {
   RawCheckpoint::Contents contents;
   std::vector<DictKeyTypes> key_types;
   std::vector<std::string> opaque;
+  std::vector<std::string> renamed, escaped;  // as in pytorch::State
+  std::vector<std::string> unsafe_globals;    // of the pickles of objects
   std::vector<DoubledPart> doubles;
   RawCheckpoint::Contents again;  // the leaves of `doubles`
   std::size_t chunks = 0;
@@ -271,7 +273,13 @@ class Leaves {
         throw Error(found.error());
       return add_lost(path, found.error());
     }
+    add_new(found.value().unsafe_globals, unsafe_globals);
     pytorch::State state = std::move(found).value().state;
+    for (auto* names : {&state.renamed, &state.escaped})
+      for (std::string& name : *names) name = below(path, name);
+    add_new(state.renamed, renamed);
+    add_new(state.escaped, escaped);
+    add_new(state.opaque, opaque);
     const auto first = static_cast<std::int64_t>(contents.tensors().size());
     for (pytorch::StateLeaf& leaf : state.leaves) {
       leaf.leaf.info.path.insert(leaf.leaf.info.path.begin(), path.begin(), path.end());
@@ -284,12 +292,18 @@ class Leaves {
       types.dict.insert(types.dict.begin(), dict.begin(), dict.end());
       key_types.push_back(std::move(types));
     }
-    for (std::string& name : state.opaque)
-      if (std::ranges::find(opaque, name) == opaque.end()) opaque.push_back(std::move(name));
     return map_leaves(state.structure, [&](const KeyPath& /*path*/, const Tree& node) {
       const auto* index = std::get_if<std::int64_t>(&node.value());
       return index == nullptr ? node : Tree(first + *index);
     });
+  }
+
+  static void add_new(const std::vector<std::string>& from, std::vector<std::string>& to) {
+    for (const std::string& name : from)
+      if (std::ranges::find(to, name) == to.end()) to.push_back(name);
+  }
+  static std::string below(const KeyPath& path, const std::string& name) {
+    return name.empty() ? param_name(path) : param_name(path) + "." + name;
   }
 
   pytorch::StateFile object_state(const SavedValue& value) {
@@ -316,13 +330,29 @@ class Leaves {
   std::uint64_t memory_ = kObjectMemory;
 };
 
-// What to unpickle the metadata is to those who do it, as PyTorch does.
-void add_note(const pytorch::FolderMetadata& read, std::vector<Finding>& notes) {
-  if (read.metadata.unsafe_globals.empty()) return;
-  notes.push_back({.severity = Severity::kNote,
-                   .file = read.files.front().path(),
-                   .message = "to unpickle this file may run any code: it imports " +
-                              listed_names(read.metadata.unsafe_globals)});
+// What its pickles are to those who unpickle them, as PyTorch does with all but the chunks, and what
+// is not shown as it is.
+void add_warnings(const std::string& folder, const pytorch::FolderMetadata& read, Leaves& leaves,
+                  CheckpointInfo& info) {
+  std::vector<Finding>& notes = leaves.contents.notes;
+  const auto note = [&](const std::string& file, std::string text) {
+    notes.push_back({.severity = Severity::kNote, .file = file, .message = std::move(text)});
+  };
+  const auto warn = [&](std::string text) {
+    info.warnings.push_back(folder + ": " + text);
+    note(folder, std::move(text));
+  };
+  const std::string may_run = "may run any code: it imports ";
+  if (!read.metadata.unsafe_globals.empty())
+    note(read.files.front().path(),
+         "to unpickle this file " + may_run + listed_names(read.metadata.unsafe_globals));
+  if (!leaves.unsafe_globals.empty())
+    note(folder, "to unpickle its objects " + may_run + listed_names(leaves.unsafe_globals));
+  if (!leaves.renamed.empty())
+    warn("the text of a key is that of another one, or cannot be shown; such keys are " +
+         listed_names(leaves.renamed));
+  if (!leaves.escaped.empty())
+    warn("a text that is not Unicode is shown with escapes: " + listed_names(leaves.escaped));
 }
 
 // Lists the files that the metadata names and that are not there.
@@ -392,7 +422,7 @@ std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::st
   info.facts.emplace_back("chunks", std::to_string(leaves.chunks));
   if (read.ranks > 0) info.facts.emplace_back("ranks", std::to_string(read.ranks));
   if (!leaves.opaque.empty()) info.facts.emplace_back("not read", listed_names(leaves.opaque));
-  add_note(read, leaves.contents.notes);
+  add_warnings(folder, read, leaves, info);
 
   std::unique_ptr<RawCheckpoint> again;
   if (!leaves.doubles.empty()) {

@@ -67,13 +67,15 @@ class LegacyFile {
     if (keys.kind(keys.root()) != Kind::kList) data_loss("the keys of the storages are not a list");
     const auto sizes = element_sizes(file.pickle);
     for (const Value item : keys.items(keys.root())) {
-      const std::string key = text_field(keys, item);
+      const std::string key(name_field(keys, item));
       const auto size = sizes.find(key);
       if (size == sizes.end())
         data_loss(fmt::format("storage \"{}\" belongs to no tensor, so its size is unknown", key));
       add_storage(file, key, size->second);
     }
-    if (at_ != size_) data_loss(fmt::format("{} bytes follow the last storage", size_ - at_));
+    // PyTorch does not look at them.
+    if (at_ != size_)
+      file.notes.push_back(fmt::format("{} bytes follow the last storage", size_ - at_));
   }
 
   void add_storage(TorchFile& file, const std::string& key, std::size_t element) {
@@ -90,8 +92,15 @@ class LegacyFile {
                       key, count, element, at_, size_));
     RawArray array;
     array.runs.push_back({0, at_, count * element});
-    if (!file.storages.emplace(key, std::move(array)).second)
-      data_loss(fmt::format("two storages have the key \"{}\"", key));
+    // PyTorch reads both, one over the other.
+    const auto [known, is_new] = file.storages.emplace(key, array);
+    if (!is_new) {
+      if (known->second.stored_bytes() != array.stored_bytes())
+        data_loss(fmt::format("two storages of different sizes have the key \"{}\"", key));
+      file.notes.push_back(
+          fmt::format("two storages have the key \"{}\"; the last one counts", key));
+      known->second = std::move(array);
+    }
     at_ += count * element;
   }
 

@@ -4,6 +4,8 @@
 #include <cairn/base/errors.h>
 #include <cairn/formats/zip/deflated_bytes.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -13,12 +15,29 @@ namespace {
 
 constexpr std::uint64_t kFirstRead = std::uint64_t{1} << 20U;
 constexpr std::uint64_t kMostOfPickle = std::uint64_t{1} << 30U;  // bytes
+// A deflated pickle may have this many bytes, and this many more for each byte that is stored.
+// PyTorch deflates none, and a pickle takes several times its size in memory.
+constexpr std::uint64_t kMostOfDeflated = std::uint64_t{4} << 20U;
+constexpr std::uint64_t kMostInflated = 16;
 constexpr std::size_t kLegacyPickles = 5;
+constexpr const char* kDamaged = "its bytes are damaged: their CRC-32 does not match";
 // PROTO 2, LONG1 of ten bytes with the magic number, STOP.
 constexpr std::array<unsigned char, kLegacyProbe> kLegacyBeginning = {
     0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
 
 bool ends_as_pickle(std::string_view name) { return name.ends_with(".pkl"); }
+
+void check_size(const ZipMember& member) {
+  if (member.size > kMostOfPickle) data_loss("it has " + std::to_string(member.size) + " bytes");
+}
+
+void check_deflated(std::uint64_t size, std::uint64_t stored) {
+  if (size <= kMostOfDeflated || (size - kMostOfDeflated) / kMostInflated < stored) return;
+  throw Error(Code::kUnimplemented,
+              fmt::format("{} bytes that are deflated to {}, more than {} times less; PyTorch "
+                          "stores pickles as they are",
+                          size, stored, kMostInflated));
+}
 
 }  // namespace
 
@@ -28,7 +47,7 @@ bool looks_like_legacy(ByteView first) {
                             std::as_bytes(std::span(kLegacyBeginning)));
 }
 
-// Its length is not stored, so reads more until it ends.
+// Its length is not stored, so reads more as long as it goes on behind what was read.
 pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read) {
   for (std::uint64_t length = kFirstRead;; length *= 4) {
     const std::uint64_t left = std::min(size - begin, kMostOfPickle);
@@ -37,8 +56,8 @@ pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn
     const bool is_all = bytes.size() == left;
     try {
       return pickle::parse_pickle(std::move(bytes));
-    } catch (const Error& e) {
-      if (is_all || e.code() != Code::kDataLoss) throw;
+    } catch (const pickle::CutOffError&) {
+      if (is_all) throw;
     }
   }
 }
@@ -51,9 +70,10 @@ void check_method(const ZipMember& member) {
 }
 
 Bytes member_content(const ZipMember& member, const ReadAtFn& read) {
-  if (member.size > kMostOfPickle) data_loss("it has " + std::to_string(member.size) + " bytes");
+  check_size(member);
   check_method(member);
   if (member.method == ZipMember::kDeflated) {
+    check_deflated(member.size, member.stored);
     // Memory grows with what is decoded, not with the size that the directory claims.
     DeflatedReader reader(member, read);
     Bytes content;
@@ -66,20 +86,50 @@ Bytes member_content(const ZipMember& member, const ReadAtFn& read) {
   }
   Bytes content(member.size);
   read(member.offset, content);
-  if (member.crc != 0 && crc32(content) != member.crc)
-    data_loss("its bytes are damaged: their CRC-32 does not match");
+  if (member.crc != 0 && crc32(content) != member.crc) data_loss(kDamaged);
   return content;
+}
+
+namespace {
+
+// Throws data_loss unless the checksum of a stored member matches. Reads it in pieces.
+void check_stored(const ZipMember& member, const ReadAtFn& read) {
+  if (member.crc == 0) return;
+  Bytes piece(kFirstRead);
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < member.size; at += piece.size()) {
+    piece.resize(std::min(kFirstRead, member.size - at));
+    read(member.offset + at, piece);
+    crc = crc32_extend(crc, piece);
+  }
+  if (crc != member.crc) data_loss(kDamaged);
+}
+
+}  // namespace
+
+pickle::Pickle member_pickle(const ZipMember& member, const ReadAtFn& read) {
+  if (member.method == ZipMember::kDeflated || member.size <= kFirstRead)
+    return pickle::parse_pickle(member_content(member, read));
+  check_size(member);
+  check_method(member);
+  check_stored(member, read);
+  return pickle_at(member.offset, member.offset + member.size, read);
 }
 
 namespace {
 
 PickledFile read_zip(std::uint64_t size, const ReadAtFn& read) {
   PickledFile file{.form = PickledForm::kZip, .pickles = {}};
-  for (ZipMember& member : read_zip_directory(size, read)) {
+  std::vector<ZipMember> members = read_zip_directory(size, read);
+  for (ZipMember& member : members)
+    with_context([&] { return member.name; }, [&] { locate_zip_member(member, read); });
+  check_no_overlap(members);
+  std::uint64_t deflated = 0;  // bytes of all pickles that are deflated
+  for (const ZipMember& member : members) {
     if (!ends_as_pickle(member.name)) continue;
     const auto parse = [&] {
-      locate_zip_member(member, read);
-      return pickle::parse_pickle(member_content(member, read));
+      if (member.method == ZipMember::kDeflated) check_deflated(deflated += member.size, size);
+      return member_pickle(member, read);
     };
     pickle::Pickle found = with_context([&] { return member.name; }, parse);
     file.pickles.push_back(

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -19,6 +20,10 @@ namespace {
 // Bytes that views may show in addition to those of the storages. PyTorch makes views of any size
 // of a few bytes; a reader copies their elements.
 constexpr std::uint64_t kMoreThanStored = std::uint64_t{256} << 20U;
+// Bytes that are read for views whose elements lie far apart: as often as this all storages, and
+// this many more.
+constexpr std::uint64_t kMostReads = 64;
+constexpr std::uint64_t kMoreReads = std::uint64_t{2} << 30U;
 
 // Finds the elements of all tensors in their storages.
 class Placing {
@@ -32,6 +37,7 @@ class Placing {
                         .big_endian = file.big_endian};
     }
     left_ = 4 * stored + kMoreThanStored;
+    reads_left_ = static_cast<double>(kMostReads) * static_cast<double>(stored) + kMoreReads;
     std::map<std::string_view, std::size_t> users;
     for (const StateLeaf& leaf : leaves_)
       if (leaf.tensor) ++users[leaf.tensor->storage.key];
@@ -47,6 +53,16 @@ class Placing {
       });
       if (!placed) set_broken(leaf.leaf, placed.error());
     }
+  }
+
+  [[nodiscard]] std::vector<UnusedStorage> unused() const {
+    std::set<std::string_view> shown;
+    for (const StateLeaf& leaf : leaves_)
+      if (leaf.tensor) shown.insert(leaf.tensor->storage.key);
+    std::vector<UnusedStorage> storages;
+    for (const auto& [key, storage] : storages_)
+      if (!shown.contains(key)) storages.push_back({key, storage.bytes});
+    return storages;
   }
 
   // "a = b, c = d": leaves that show the same elements.
@@ -76,13 +92,26 @@ class Placing {
     const bool is_protected = leaf.leaf.array.is_protected;
     leaf.leaf.array = place_tensor(tensor, storage->second);
     leaf.leaf.array.is_protected = is_protected;
-    if (leaf.leaf.info.nbytes > left_)
+    charge(leaf.leaf.info.nbytes, tensor, storage->second);
+    leaf.leaf.info.stored_nbytes =
+        std::min(leaf.leaf.info.nbytes, storage->second.bytes->all().stored_bytes());
+  }
+
+  void charge(std::uint64_t nbytes, const TorchTensor& tensor, const StorageBytes& storage) {
+    // A deflated storage may be decoded from its front for each view.
+    const RawArray& all = storage.bytes->all();
+    if (all.stream && !storage.has_one_user) nbytes = std::max(nbytes, all.stored_bytes());
+    if (nbytes > left_)
       throw Error(Code::kUnimplemented,
                   "the views of the file show its storages so often that all of them together take "
                   "more than 4 times its size and 256 MiB");
-    left_ -= leaf.leaf.info.nbytes;
-    leaf.leaf.info.stored_nbytes =
-        std::min(leaf.leaf.info.nbytes, storage->second.bytes->all().stored_bytes());
+    const double reads = bytes_read_for(tensor, storage);
+    if (reads > (all.stream ? static_cast<double>(left_) : reads_left_))
+      throw Error(Code::kUnimplemented,
+                  "the elements of this view lie so far apart, and overlap so much, that reading "
+                  "it takes a read for each of them");
+    left_ -= nbytes;
+    reads_left_ -= reads;
   }
 
   static void set_broken(RawLeaf& leaf, const Error& e) {
@@ -100,6 +129,7 @@ class Placing {
   std::vector<StateLeaf>& leaves_;
   std::map<std::string, StorageBytes, std::less<>> storages_;
   std::uint64_t left_ = 0;  // bytes that leaves may still take
+  double reads_left_ = 0;   // bytes that may still be read for them
 };
 
 // The globals that PyTorch's restricted unpickler refuses.
@@ -137,6 +167,8 @@ StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t beg
   Placing placing(torch, out.state.leaves);
   placing.place_all();
   out.ties = placing.ties();
+  out.unused = placing.unused();
+  out.notes = std::move(torch.notes);
   out.unsafe_globals = unsafe_globals(torch.pickle);
   out.revision = std::move(torch.revision);
   return out;

@@ -8,11 +8,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace cairn::inline v0::pytorch {
+
+// A storage that no leaf shows: its tensor is not read, or nothing refers to it.
+struct UnusedStorage {
+  std::string key;
+  std::shared_ptr<const CommonBytes> bytes;
+};
 
 struct StateFile {
   State state;
@@ -20,6 +27,8 @@ struct StateFile {
   std::size_t storages = 0;
   std::vector<std::string> ties;            // "a = b": leaves that show the same elements
   std::vector<std::string> unsafe_globals;  // that PyTorch's restricted unpickler refuses
+  std::vector<std::string> notes;           // what is strange about the file
+  std::vector<UnusedStorage> unused;
   std::vector<std::pair<std::string, std::string>> revision;
 };
 

@@ -79,8 +79,7 @@ class TorchZip {
 
   pickle::Pickle pickle() {
     ZipMember& member = *find(kPickle);
-    return with_context([&] { return member.name; },
-                        [&] { return pickle::parse_pickle(member_content(member, read_)); });
+    return with_context([&] { return member.name; }, [&] { return member_pickle(member, read_); });
   }
 
   bool is_big_endian() {

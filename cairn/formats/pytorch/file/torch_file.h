@@ -25,6 +25,7 @@ struct TorchFile {
   bool is_pickle_protected = false;  // a checksum of the pickle was stored, and matched
   bool big_endian = false;
   std::unordered_map<std::string, RawArray> storages;  // by key; runs are in file 0
+  std::vector<std::string> notes;  // what is strange about the file, although PyTorch takes it
   // (subject, text) pairs that tell these values from others
   std::vector<std::pair<std::string, std::string>> revision;
 };

@@ -15,6 +15,8 @@ namespace cairn::inline v0::pickle {
 namespace {
 
 constexpr int kLastProtocol = 5;
+constexpr std::size_t kShortName = 96;  // bytes of a global; costs no more than what uses it
+constexpr std::uint64_t kCopiesOfName = 4;
 
 // The values that PUT and MEMOIZE keep, by their numbers. Pickles count from 0, but need not.
 class Memo {
@@ -45,6 +47,44 @@ class Memo {
   std::unordered_map<std::uint64_t, Value> sparse_;
 };
 
+// The bytes of the pickle, from front to back. Throws CutOffError at their end.
+class Input {
+ public:
+  explicit Input(ByteView bytes) : bytes_(bytes), in_(bytes) {}
+
+  [[nodiscard]] std::size_t offset() const { return in_.offset(); }
+  [[nodiscard]] std::size_t remaining() const { return in_.remaining(); }
+  std::uint8_t u8() { return need(1).u8(); }
+  std::uint16_t u16() { return need(2).u16(); }
+  std::uint32_t u32() { return need(4).u32(); }
+  std::int32_t i32() { return need(4).i32(); }
+  std::uint64_t u64() { return need(8).u64(); }
+  std::uint64_t u64_be() { return need(8).u64_be(); }
+  ByteView take(std::uint64_t n) { return need(n).take(n); }
+  // The bytes up to the next line feed, which is taken, too.
+  std::string_view line() {
+    const std::string_view rest = as_text(bytes_).substr(offset());
+    const std::size_t length = rest.find('\n');
+    if (length == std::string_view::npos) cut_off("a line has no end");
+    (void)in_.take(length + 1);
+    return rest.substr(0, length);
+  }
+  [[noreturn]] static void cut_off(const std::string& what) {
+    throw CutOffError(Code::kDataLoss, what);
+  }
+
+ private:
+  ByteReader& need(std::uint64_t n) {
+    if (n > remaining())
+      cut_off("unexpected end of data: " + std::to_string(n) + " bytes wanted, " +
+              std::to_string(remaining()) + " left");
+    return in_;
+  }
+
+  ByteView bytes_;
+  ByteReader in_;
+};
+
 class Machine {
  public:
   Machine(Bytes input, const PickleLimits& limits)
@@ -60,14 +100,19 @@ class Machine {
           return std::move(builder_).finish(root, in_.offset(), protocol_);
         }
         step(opcode);
+      } catch (const CutOffError& e) {
+        throw CutOffError(e.code(), at_byte(at, e));
       } catch (const Error& e) {
-        throw Error(e.code(),
-                    "the opcode at byte " + std::to_string(at) + " of the pickle: " + e.message());
+        throw Error(e.code(), at_byte(at, e));
       }
     }
   }
 
  private:
+  static std::string at_byte(std::size_t at, const Error& e) {
+    return "the opcode at byte " + std::to_string(at) + " of the pickle: " + e.message();
+  }
+
   // ---- the stack ----
 
   // Values below the last mark cannot be taken.
@@ -76,8 +121,15 @@ class Machine {
     if (stack_.size() - floor() < n) data_loss("the stack has too few values");
   }
   void push(Value value) {
-    builder_.charge(sizeof(Value));
+    builder_.charge(sizeof(Value) + cost_of_name(value));
     stack_.push_back(value);
+  }
+  // A global is printed with its name wherever it is used, in several copies.
+  [[nodiscard]] std::uint64_t cost_of_name(Value value) const {
+    const Pickle& p = builder_.made();
+    if (p.kind(value) != Kind::kGlobal) return 0;
+    const std::size_t name = p.module_of(value).size() + p.name_of(value).size();
+    return name > kShortName ? kCopiesOfName * name : 0;
   }
   Value pop() {
     need(1);
@@ -103,13 +155,7 @@ class Machine {
 
   // ---- operands ----
 
-  std::string_view line() {
-    const std::string_view rest = as_text(builder_.input()).substr(in_.offset());
-    const std::size_t length = rest.find('\n');
-    if (length == std::string_view::npos) data_loss("a line has no end");
-    (void)in_.take(length + 1);
-    return rest.substr(0, length);
-  }
+  std::string_view line() { return in_.line(); }
   std::uint64_t positive_i32() {
     const std::int32_t n = in_.i32();
     if (n < 0) data_loss("a length is negative");
@@ -227,7 +273,7 @@ class Machine {
   }
   void check_frame() {
     const std::uint64_t length = in_.u64();
-    if (length > in_.remaining()) data_loss("a frame is longer than the rest of the pickle");
+    if (length > in_.remaining()) Input::cut_off("a frame is longer than the rest of the pickle");
   }
 
   void step(Opcode opcode) {
@@ -486,7 +532,7 @@ class Machine {
   }
 
   PickleBuilder builder_;
-  ByteReader in_;
+  Input in_;
   std::vector<Value> stack_;
   std::vector<std::size_t> marks_;  // sizes of the stack
   Memo memo_;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cairn/bytes.h>
+#include <cairn/error.h>
 
 #include <cstdint>
 #include <span>
@@ -131,9 +132,15 @@ struct PickleLimits {
   std::uint64_t memory = std::uint64_t{64} << 20U;
 };
 
+// The input ends before the pickle does.
+class CutOffError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Parses the pickle at the beginning of `input`; bytes after its STOP are ignored. Throws data_loss
-// with the byte offset for anything but a pickle of the protocols 0 to 5. Executes and imports
-// nothing.
+// with the byte offset for anything but a pickle of the protocols 0 to 5, as a CutOffError if more
+// bytes may make it one. Executes and imports nothing.
 Pickle parse_pickle(Bytes input, const PickleLimits& limits = {});
 
 }  // namespace cairn::inline v0::pickle

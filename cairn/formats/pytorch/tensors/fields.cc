@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 namespace cairn::inline v0::pytorch {
 
 using pickle::Kind;
@@ -13,7 +15,8 @@ using pickle::Value;
 
 namespace {
 
-constexpr std::size_t kMostDimensions = 1024;
+constexpr std::size_t kMostExtents = 1024;
+constexpr std::size_t kMostOfName = 1024;  // bytes
 
 // The tuple or list behind torch.Size((2, 3)).
 Value sequence_behind(const Pickle& p, Value value) {
@@ -39,7 +42,7 @@ Shape extents_field(const Pickle& p, Value value) {
   if (kind != Kind::kTuple && kind != Kind::kList)
     data_loss("the shape of a tensor is neither a tuple nor a list");
   const auto items = p.items(sequence);
-  if (items.size() > kMostDimensions)
+  if (items.size() > kMostExtents)
     data_loss(fmt::format("a tensor has {} dimensions", items.size()));
   Shape extents;
   extents.reserve(items.size());
@@ -53,6 +56,22 @@ double real_field(const Pickle& p, Value value) {
   data_loss("an argument is not a number");
 }
 
+std::optional<std::uint64_t> unsigned_value(const Pickle& p, Value value) {
+  std::uint64_t number = 0;
+  if (p.kind(value) == Kind::kLongText) {
+    const std::string_view digits = p.text(value);
+    const char* const end = digits.data() + digits.size();
+    const auto [stop, status] = std::from_chars(digits.data(), end, number);
+    return status == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+  }
+  // Python writes what does not fit into 64 bits with a sign, so 2^63 has nine bytes.
+  if (p.kind(value) != Kind::kLongBytes) return std::nullopt;
+  const ByteView bytes = p.bytes(value);
+  if (bytes.size() != 9 || bytes[8] != std::byte{0}) return std::nullopt;
+  for (std::size_t i = 0; i < 8; ++i) number |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
+  return number;
+}
+
 bool is_text(const Pickle& p, Value value) {
   return p.kind(value) == Kind::kText || p.kind(value) == Kind::kByteString;
 }
@@ -60,6 +79,13 @@ bool is_text(const Pickle& p, Value value) {
 std::string text_field(const Pickle& p, Value value) {
   if (is_text(p, value)) return std::string(p.text(value));
   data_loss("an argument is not a text");
+}
+
+std::string_view name_field(const Pickle& p, Value value) {
+  if (!is_text(p, value)) data_loss("an argument is not a text");
+  if (p.text(value).size() > kMostOfName)
+    data_loss(fmt::format("a name has {} bytes", p.text(value).size()));
+  return p.text(value);
 }
 
 StorageName storage_field(const Pickle& p, Value value) {
@@ -71,7 +97,7 @@ StorageName storage_field(const Pickle& p, Value value) {
   if (!is_text(p, items[0]) || p.text(items[0]) != "storage")
     data_loss("a persistent id is not that of a storage");
   const std::string type = global_text(p, items[1]);
-  StorageName storage{.key = text_field(p, items[2]),
+  StorageName storage{.key = std::string(name_field(p, items[2])),
                       .element = element_of_storage(type),
                       .count = count_field(p, items[4])};
   if (!storage.element && !is_untyped_storage(type))
@@ -89,17 +115,51 @@ std::string layout_text(const Pickle& p, Value value) {
   const Value arguments = p.part(value, pickle::Part::kArguments);
   if (p.kind(arguments) != Kind::kTuple || p.items(arguments).empty()) return "";
   const Value name = p.items(arguments)[0];
-  return is_text(p, name) ? std::string(p.text(name)) : "";
+  return is_text(p, name) ? std::string(name_field(p, name)) : "";
 }
 
-std::optional<Value> find_member(const Pickle& p, Value dict, std::string_view key) {
-  if (p.kind(dict) == Kind::kCall || p.kind(dict) == Kind::kObject)
-    dict = p.part(dict, pickle::Part::kEntries);
-  if (p.kind(dict) != Kind::kDict) return std::nullopt;
-  const auto items = p.items(dict);
+bool is_dict(const Pickle& p, Value value) {
+  if (p.kind(value) != Kind::kCall && p.kind(value) != Kind::kObject)
+    return p.kind(value) == Kind::kDict;
+  const Value callee = p.part(value, pickle::Part::kCallee);
+  return p.is_global(callee, "collections.OrderedDict") ||
+         p.is_global(callee, "collections.Counter") ||
+         p.is_global(callee, "collections.defaultdict");
+}
+
+void for_each_entry(const Pickle& p, Value dict, Work* work,
+                    const std::function<void(Value, Value)>& f) {
+  const auto add_dict = [&](Value from) {
+    if (p.kind(from) != Kind::kDict) return;
+    const auto items = p.items(from);
+    count(work, items.size());
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) f(items[i], items[i + 1]);
+  };
+  // OrderedDict([[key, value], ...]), as Python 2 wrote it
+  const auto is_sequence = [&](Value value) {
+    return p.kind(value) == Kind::kList || p.kind(value) == Kind::kTuple;
+  };
+  const auto add_pairs = [&](Value from) {
+    if (!is_sequence(from)) return;
+    count(work, p.items(from).size());
+    for (const Value pair : p.items(from))
+      if (is_sequence(pair) && p.items(pair).size() == 2) f(p.items(pair)[0], p.items(pair)[1]);
+  };
+  if (p.kind(dict) != Kind::kCall && p.kind(dict) != Kind::kObject) return add_dict(dict);
+  const Value arguments = p.part(dict, pickle::Part::kArguments);
+  if (p.kind(arguments) == Kind::kTuple && is_dict(p, dict))
+    for (const Value argument : p.items(arguments)) {
+      add_dict(argument);
+      add_pairs(argument);
+    }
+  add_dict(p.part(dict, pickle::Part::kEntries));
+}
+
+std::optional<Value> find_member(const Pickle& p, Value dict, std::string_view key, Work* work) {
   std::optional<Value> found;  // the last one counts
-  for (std::size_t i = 0; i + 1 < items.size(); i += 2)
-    if (is_text(p, items[i]) && p.text(items[i]) == key) found = items[i + 1];
+  for_each_entry(p, dict, work, [&](Value name, Value value) {
+    if (is_text(p, name) && p.text(name) == key) found = value;
+  });
   return found;
 }
 
@@ -126,8 +186,15 @@ std::string printable_utf8(std::string_view text) {
   for (std::size_t end = find_invalid_utf8(text); end < text.size();
        end = find_invalid_utf8(text)) {
     out += text.substr(0, end);
-    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[end]));
-    text.remove_prefix(end + 1);
+    text.remove_prefix(end);
+    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const bool is_surrogate = text.size() >= 3 && byte(0) == 0xed && byte(1) >= 0xa0 &&
+                              byte(1) < 0xc0 && (byte(2) & 0xc0U) == 0x80;
+    if (is_surrogate)
+      out += fmt::format("\\u{:04x}", 0xd000U | (byte(1) & 0x3fU) << 6U | (byte(2) & 0x3fU));
+    else
+      out += fmt::format("\\x{:02x}", byte(0));
+    text.remove_prefix(is_surrogate ? 3 : 1);
   }
   return out.empty() ? std::string(text) : out.append(text);
 }

@@ -23,11 +23,18 @@ using pickle::Value;
 
 constexpr int kMostWrapped = 64;  // parameters of parameters of ... tensors
 
+// What the calls on the way to a meaning leave beside it.
+struct Context {
+  Extras extras;
+  Work* work = nullptr;
+};
+
 // A call without its callee. The arguments are those of one tuple.
 struct Call {
   const Pickle& p;
   std::string name;
   std::span<const Value> arguments;
+  Context& context;
 
   [[nodiscard]] Value at(std::size_t i) const {
     if (i >= arguments.size())
@@ -162,11 +169,33 @@ Made jagged(const Call& call) {
   constexpr std::array<std::string_view, 2> kNames = {"values", "offsets"};
   std::vector<Value> parts;
   for (const std::string_view name : kNames) {
-    const auto part = find_member(call.p, call.at(0), name);
+    const auto part = find_member(call.p, call.at(0), name, call.context.work);
     if (!part) data_loss("a nested tensor has no " + std::string(name));
     parts.push_back(*part);
   }
-  return Meaning(named_parts(kNames, parts));
+  Members members = named_parts(kNames, parts);
+  // Others, as `lengths`, are rarely set. The cache has what follows from the offsets.
+  constexpr std::array<std::string_view, 2> kSkipped = {"_metadata_cache", "requires_grad"};
+  for (Member& other : members_of_dict(call.p, call.at(0), call.context.work).members) {
+    const auto* value = std::get_if<Value>(&other.value);
+    const bool is_set = value != nullptr && call.p.kind(*value) != Kind::kNone;
+    const auto is_name = [&](std::string_view name) { return name == other.key.text; };
+    if (is_set && std::ranges::none_of(kNames, is_name) && std::ranges::none_of(kSkipped, is_name))
+      members.members.push_back(std::move(other));
+  }
+  // Its attributes are the same parts once more.
+  for (const char* name : {"_values", "_offsets", "_lengths", "_ragged_idx", "_metadata_cache"})
+    call.context.extras.unshown.emplace_back(name);
+  return Meaning(std::move(members));
+}
+
+// The attributes of a tensor.
+void take_attributes(const Call& call, Value state) {
+  call.context.extras.add_state(call.p, state);
+  call.context.extras.of_tensor = true;
+  // Those of a torch.nn.Buffer.
+  if (find_member(call.p, state, "_is_buffer", call.context.work))
+    call.context.extras.unshown = {"_is_buffer", "persistent"};
 }
 
 // (function, class, arguments, state): the tensor that the function makes. A DTensor has no storage
@@ -175,30 +204,88 @@ Made from_type(const Call& call) {
   const std::string function = global_text(call.p, call.at(0));
   if (function == "torch._utils._rebuild_wrapper_subclass") {
     const Value state = call.at(3);
-    if (const auto local = find_member(call.p, state, "_local_tensor")) return *local;
-    return Meaning(members_of_state(call.p, state));
+    if (const auto local = find_member(call.p, state, "_local_tensor", call.context.work))
+      return *local;
+    Extras& extras = call.context.extras;
+    extras.add_state(call.p, state);
+    extras.attributes.clear();  // they are what the tensor has
+    // (class, dtype, size, ...)
+    if (call.p.kind(call.at(2)) == Kind::kTuple && call.p.items(call.at(2)).size() > 2) {
+      extras.dtype = call.p.items(call.at(2))[1];
+      extras.size = call.p.items(call.at(2))[2];
+    }
+    return Meaning(members_of_state(call.p, state, call.context.work));
   }
   const Value arguments = call.at(2);
   if (call.p.kind(arguments) != Kind::kTuple)
     data_loss("the arguments of a tensor are not a tuple");
-  return Call{call.p, function, call.p.items(arguments)};
+  take_attributes(call, call.at(3));
+  return Call{call.p, function, call.p.items(arguments), call.context};
+}
+
+// (tensor, requires_grad, hooks, state)
+Made parameter_with_state(const Call& call) {
+  take_attributes(call, call.at(3));
+  return call.at(0);
+}
+
+// PyTorch saves bfloat16 as float32, of which it then takes the upper half.
+void take_upper_halves(NumpyValue& array) {
+  Bytes halves(array.bytes.size() / 2);
+  for (std::size_t i = 0; i < halves.size(); i += 2) {
+    const std::byte* const number = &array.bytes[2 * i];
+    if (array.big_endian || number[0] != std::byte{0} || number[1] != std::byte{0})
+      throw Error(Code::kUnimplemented, "elements of float32 that are not those of bfloat16");
+    halves[i] = number[2];
+    halves[i + 1] = number[3];
+  }
+  array.bytes = std::move(halves);
+  array.dtype = DType::kBfloat16;
+  array.element_size = 2;
+  array.dtype_name = dtype_name(array.dtype);
+}
+
+// (array of NumPy, dtype, device, requires_grad)
+Made device_tensor(const Call& call) {
+  const TorchElement element = element_field(call.p, call.at(1));
+  const Value data = call.at(0);
+  auto array =
+      call.p.kind(data) == Kind::kCall
+          ? numpy_value(call.p, global_text(call.p, call.p.part(data, pickle::Part::kCallee)), data)
+          : std::nullopt;
+  if (!array) data_loss("a tensor of a device has no array");
+  if (array->dtype == DType::kFloat32 && element.dtype == DType::kBfloat16)
+    take_upper_halves(*array);
+  if (array->unreadable.empty() && array->dtype != element.dtype)
+    throw Error(Code::kUnimplemented, fmt::format("elements of torch.{} that are stored as {}",
+                                                  element.name, array->dtype_name));
+  return Meaning(std::move(*array));
 }
 
 Made first_argument(const Call& call) { return call.at(0); }
 
 // ---- values ----
 
+std::string_view text_argument(const Call& call, std::size_t i) {
+  if (!is_text(call.p, call.at(i))) data_loss("an argument is not a text");
+  return call.p.text(call.at(i));
+}
+
 // Text of Latin-1: the only way in which protocol 2 stores bytes.
 Made encoded(const Call& call) {
-  if (text_field(call.p, call.at(1)) != "latin1")
+  if (name_field(call.p, call.at(1)) != "latin1")
     data_loss("_codecs.encode with another codec than latin1");
-  return Meaning(ByteText{latin1_bytes(text_field(call.p, call.at(0)))});
+  return Meaning(ByteText{latin1_bytes(text_argument(call, 0))});
 }
 
 Made byte_array(const Call& call) {
   if (call.arguments.empty()) return Meaning(ByteText{});
   const Value first = call.at(0);
-  if (is_text(call.p, first)) return Meaning(ByteText{latin1_bytes(text_field(call.p, first))});
+  if (is_text(call.p, first)) {
+    if (call.has(1) && name_field(call.p, call.at(1)) != "latin-1")
+      data_loss(call.name + " with another codec than latin-1");
+    return Meaning(ByteText{latin1_bytes(text_argument(call, 0))});
+  }
   if (call.p.kind(first) == Kind::kInt) return Meaning(Opaque{call.name, "it has only a length"});
   return first;
 }
@@ -231,7 +318,9 @@ constexpr Function kFunctions[] = {
     {"torch._utils._rebuild_tensor_v2", tensor_v2},
     {"torch._utils._rebuild_tensor_v3", tensor_v3},
     {"torch._utils._rebuild_parameter", first_argument},
-    {"torch._utils._rebuild_parameter_with_state", first_argument},
+    {"torch._utils._rebuild_parameter_with_state", parameter_with_state},
+    {"torch._utils._rebuild_device_tensor_from_numpy", device_tensor},
+    {"torch._utils._rebuild_xla_tensor", device_tensor},
     {"torch._utils._rebuild_device_tensor_from_cpu_tensor", first_argument},
     {"torch._utils._rebuild_qtensor", quantised},
     {"torch._utils._rebuild_sparse_tensor", sparse},
@@ -241,6 +330,12 @@ constexpr Function kFunctions[] = {
     {"torch._tensor._rebuild_from_type_v2", from_type},
     {"torch.nested._internal.nested_tensor._rebuild_njt", jagged},
     {"torch.nn.parameter.Parameter", first_argument},
+    // TorchScript
+    {"torch.jit._pickle.build_intlist", first_argument},
+    {"torch.jit._pickle.build_tensorlist", first_argument},
+    {"torch.jit._pickle.build_doublelist", first_argument},
+    {"torch.jit._pickle.build_boollist", first_argument},
+    {"torch.jit._pickle.restore_type_tag", first_argument},
     {"torch.Size", set_of},
     {"torch.device", device},
     {"torch.serialization._get_layout", layout},
@@ -259,33 +354,36 @@ constexpr Function kFunctions[] = {
     {"builtins.tuple", set_of},
 };
 
-Made made_by(const Call& call, Value whole) {
-  for (const Function& function : kFunctions)
-    if (function.name == call.name) return function.make(call);
-  if (auto array = numpy_value(call.p, call.name, whole)) return Meaning(std::move(*array));
-  return Meaning(object_meaning(call.p, call.name, whole));
+const Function* find_function(std::string_view name) {
+  const auto* const found = std::ranges::find(kFunctions, name, &Function::name);
+  return found == std::end(kFunctions) ? nullptr : found;
 }
 
-Made made_by_call(const Pickle& p, Value value) {
+Made object(const Pickle& p, const std::string& name, Value value, Context& context) {
+  return std::visit([](auto&& found) { return Made(std::forward<decltype(found)>(found)); },
+                    object_meaning(p, name, value, context.extras, context.work));
+}
+
+Made made_by(const Call& call, Value whole) {
+  if (const Function* function = find_function(call.name)) return function->make(call);
+  if (auto array = numpy_value(call.p, call.name, whole)) return Meaning(std::move(*array));
+  return object(call.p, call.name, whole, call.context);
+}
+
+Made made_by_call(const Pickle& p, Value value, Context& context) {
   const Value arguments = p.part(value, pickle::Part::kArguments);
   const std::string name = global_text(p, p.part(value, pickle::Part::kCallee));
   // A dict or a list that has its items from opcodes behind the call.
   const bool is_plain = p.kind(arguments) == Kind::kTuple &&
                         p.kind(p.part(value, pickle::Part::kItems)) == Kind::kNone &&
                         p.kind(p.part(value, pickle::Part::kEntries)) == Kind::kNone;
-  if (!is_plain) return Meaning(object_meaning(p, name, value));
-  return made_by(Call{p, name, p.items(arguments)}, value);
+  if (!is_plain) return object(p, name, value, context);
+  if (find_function(name) != nullptr) context.extras.add_states_of(p, value);
+  return made_by(Call{p, name, p.items(arguments), context}, value);
 }
 
 Meaning long_integer(const Pickle& p, Value value) {
-  // Python writes what does not fit into 64 bits with a sign, so 2^63 has nine bytes.
-  const ByteView bytes = p.bytes(value);
-  std::uint64_t number = 0;
-  if (p.kind(value) == Kind::kLongBytes && bytes.size() == 9 && bytes[8] == std::byte{0}) {
-    for (std::size_t i = 0; i < 8; ++i)
-      number |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
-    return number;
-  }
+  if (const auto number = unsigned_value(p, value)) return *number;
   return Opaque{"builtins.int", "an integer of more than 64 bits"};
 }
 
@@ -299,7 +397,7 @@ Meaning whole_storage(const Pickle& p, Value value) {
                      .strides = {1}};
 }
 
-Made made(const Pickle& p, Value value) {
+Made made(const Pickle& p, Value value, Context& context) {
   switch (p.kind(value)) {
     case Kind::kNone:
       return Meaning(NoValue{});
@@ -313,7 +411,7 @@ Made made(const Pickle& p, Value value) {
     case Kind::kFloat:
       return Meaning(p.real(value));
     case Kind::kText:
-      return Meaning(Text{printable_utf8(p.text(value))});
+      return Meaning(Text{printable_utf8(p.text(value)), !valid_utf8(p.text(value))});
     case Kind::kByteString:
       if (valid_utf8(p.text(value))) return Meaning(Text{std::string(p.text(value))});
       [[fallthrough]];
@@ -324,10 +422,11 @@ Made made(const Pickle& p, Value value) {
     case Kind::kList:
     case Kind::kSet:
     case Kind::kFrozenSet:
+      count(context.work, p.items(value).size());
       return Meaning(
           Sequence{{p.items(value).begin(), p.items(value).end()}, p.kind(value) == Kind::kTuple});
     case Kind::kDict:
-      return Meaning(members_of_dict(p, value));
+      return Meaning(members_of_dict(p, value, context.work));
     case Kind::kGlobal:
       if (element_of_dtype(global_text(p, value))) return Meaning(Text{global_text(p, value)});
       return Meaning(Opaque{global_text(p, value), "a class or a function"});
@@ -339,20 +438,39 @@ Made made(const Pickle& p, Value value) {
       return whole_storage(p, value);
     case Kind::kCall:
     case Kind::kObject:
-      return made_by_call(p, value);
+      return made_by_call(p, value, context);
   }
   return Meaning(NoValue{});
 }
 
+// Puts what stands beside a dict among its members.
+Described with_extras(const Pickle& p, Meaning meaning, Context& context) {
+  Described out{std::move(meaning), members_of_extras(p, context.extras, context.work)};
+  auto* dict = std::get_if<Members>(&out.meaning);
+  if (dict == nullptr || out.beside.members.empty()) return out;
+  std::vector<Member> beside = std::move(out.beside.members);
+  out.beside.members.clear();
+  if (dict->is_module) return out;
+  UniqueTexts texts;
+  for (Member& member : dict->members) texts.claim(member.key, "");
+  for (Member& member : beside) {
+    texts.claim(member.key, "of the object");
+    dict->members.push_back(std::move(member));
+  }
+  return out;
+}
+
 }  // namespace
 
-Meaning meaning_of(const Pickle& pickle, Value value) {
+Described describe(const Pickle& pickle, Value value, Work* work) {
+  Context context{.extras = {}, .work = work};
   std::optional<Made> next = value;
   for (int steps = 0; steps < kMostWrapped; ++steps) {
-    if (auto* meaning = std::get_if<Meaning>(&*next)) return std::move(*meaning);
+    if (auto* meaning = std::get_if<Meaning>(&*next))
+      return with_extras(pickle, std::move(*meaning), context);
     if (const auto* passed_on = std::get_if<Value>(&*next)) {
       value = *passed_on;
-      next.emplace(made(pickle, value));
+      next.emplace(made(pickle, value, context));
     } else {
       const Call call = std::get<Call>(*next);
       next.emplace(made_by(call, value));
@@ -360,5 +478,7 @@ Meaning meaning_of(const Pickle& pickle, Value value) {
   }
   data_loss("values are wrapped more than " + std::to_string(kMostWrapped) + " times");
 }
+
+Meaning meaning_of(const Pickle& pickle, Value value) { return describe(pickle, value).meaning; }
 
 }  // namespace cairn::inline v0::pytorch

@@ -17,6 +17,9 @@
 
 namespace cairn::inline v0::pytorch {
 
+// Dimensions of a tensor or an array that Cairn reads. NumPy has no more.
+inline constexpr std::size_t kMostDimensions = 64;
+
 // The bytes of one or several tensors, as a persistent id names them.
 struct StorageName {
   std::string key;                      // "0": the member data/0
@@ -46,7 +49,8 @@ struct NumpyValue {
   std::string dtype_name;
   std::size_t element_size = 0;
   bool big_endian = false;
-  bool fortran_order = false;
+  // If set, dimension i of the stored array is dimension axes[i] of this one.
+  std::vector<std::uint8_t> axes;
   bool is_scalar = false;
   Shape shape;
   Bytes bytes;
@@ -57,14 +61,20 @@ struct NumpyValue {
 struct KeyText {
   std::string text;
   std::string type = "str";
+  bool is_renamed = false;  // another key has the text of this one, or it has no text
+  bool is_escaped = false;  // as Text::is_escaped
 };
-struct Member {
-  KeyText key;
-  std::variant<pickle::Value, TorchTensor> value;
-};
+struct Member;
 // A dict, or an object with named parts: its attributes, the parts of a sparse tensor.
 struct Members {
   std::vector<Member> members;
+  bool is_module = false;  // of a torch.nn.Module, as in its state_dict()
+  // Set for an object of which the pickle holds nothing but its class.
+  std::string empty_object = {};
+};
+struct Member {
+  KeyText key;
+  std::variant<pickle::Value, TorchTensor, Members> value;
 };
 struct Sequence {
   std::vector<pickle::Value> items;
@@ -72,6 +82,7 @@ struct Sequence {
 };
 struct Text {
   std::string text;
+  bool is_escaped = false;  // escapes stand for what is not Unicode: surrogates
 };
 struct ByteText {
   Bytes bytes;
@@ -87,7 +98,25 @@ using Meaning =
     std::variant<NoValue, bool, std::int64_t, std::uint64_t, double, std::complex<double>, Text,
                  ByteText, Members, Sequence, TorchTensor, MetaTensor, NumpyValue, Opaque>;
 
-// Returns what a value is. Throws data_loss for arguments that PyTorch does not write.
+// What a value is, and what its object has beside that: attributes of a tensor, arguments of an
+// object that has items. The members of `beside` have names that no attribute of a class has:
+//
+//   __dict__    attributes
+//   __state__   a state that only the class can read
+//   __args__, __kwargs__   arguments of the object's class
+//   __dtype__, __size__    of a tensor that wraps others
+//
+// A dict has them among its own members, and `beside` is then empty.
+struct Described {
+  Meaning meaning;
+  Members beside = {};
+};
+
+struct Work;
+// Returns what a value is. Throws data_loss for arguments that PyTorch does not write. Counts what
+// was looked at, also if it throws.
+Described describe(const pickle::Pickle& pickle, pickle::Value value, Work* work = nullptr);
+// The same without what stands beside it.
 Meaning meaning_of(const pickle::Pickle& pickle, pickle::Value value);
 
 // The text that stands for a key in a path: a str as it is, others as Python prints them.

@@ -32,18 +32,33 @@ constexpr NumberType kNumbers[] = {
     {"f2", DType::kFloat16},   {"f4", DType::kFloat32},    {"f8", DType::kFloat64},
     {"c8", DType::kComplex64}, {"c16", DType::kComplex128}};
 
-// numpy.dtype('f4', False, True) with the state (3, '<', ...).
+constexpr std::uint64_t kMostOfArray = std::uint64_t{1} << 62U;
+
+void set_unreadable(NumpyValue& out) {
+  out.unreadable = "NumPy's type " + out.dtype_name + " is not one that Cairn reads from a pickle";
+}
+
+// numpy.dtype('f4', False, True) with the state (3, '<', ...). Types of records and of strings have
+// a class or another function in its place.
 void take_dtype(const Pickle& p, Value dtype, NumpyValue& out) {
-  const bool is_dtype = p.kind(dtype) == Kind::kCall &&
-                        global_text(p, p.part(dtype, pickle::Part::kCallee)) == "numpy.dtype" &&
-                        p.kind(p.part(dtype, pickle::Part::kArguments)) == Kind::kTuple &&
-                        !p.items(p.part(dtype, pickle::Part::kArguments)).empty();
-  if (!is_dtype) data_loss("an array of NumPy has no dtype");
-  const std::string code = text_field(p, p.items(p.part(dtype, pickle::Part::kArguments))[0]);
+  const bool is_call = p.kind(dtype) == Kind::kCall || p.kind(dtype) == Kind::kObject;
+  if (!is_call) data_loss("an array of NumPy has no dtype");
+  const std::string callee = global_text(p, p.part(dtype, pickle::Part::kCallee));
+  const Value arguments = p.part(dtype, pickle::Part::kArguments);
+  const bool has_code = callee == "numpy.dtype" && p.kind(arguments) == Kind::kTuple &&
+                        !p.items(arguments).empty() && is_text(p, p.items(arguments)[0]);
+  if (!has_code) {
+    const bool has_class = callee == "numpy.dtype" && p.kind(arguments) == Kind::kTuple &&
+                           !p.items(arguments).empty() &&
+                           p.kind(p.items(arguments)[0]) == Kind::kGlobal;
+    out.dtype_name = has_class ? global_text(p, p.items(arguments)[0]) : callee;
+    return set_unreadable(out);
+  }
+  const std::string code(name_field(p, p.items(arguments)[0]));
   std::string order = "|";
   if (const auto state = state_of(p, dtype);
       state && p.kind(*state) == Kind::kTuple && p.items(*state).size() > 1)
-    order = text_field(p, p.items(*state)[1]);
+    order = name_field(p, p.items(*state)[1]);
   const auto* const number = std::ranges::find(kNumbers, code, &NumberType::code);
   if (number != std::end(kNumbers)) {
     out.dtype = number->dtype;
@@ -59,8 +74,19 @@ void take_dtype(const Pickle& p, Value dtype, NumpyValue& out) {
   const bool is_text = code.starts_with('S') || code.starts_with('U');
   if (code.starts_with('U')) out.element_size *= 4;
   if (!has_size || !is_text || out.element_size == 0 || out.element_size > INT32_MAX)
-    out.unreadable =
-        "NumPy's type " + out.dtype_name + " is not one that Cairn reads from a pickle";
+    set_unreadable(out);
+}
+
+// Shape of the stored array, and whether it is in Fortran order.
+void take_shape(const Pickle& p, Value shape, bool is_fortran, NumpyValue& out) {
+  out.shape = extents_field(p, shape);
+  const std::size_t rank = out.shape.size();
+  if (rank > kMostDimensions) {
+    out.unreadable = fmt::format("it has {} dimensions; NumPy has up to {}", rank, kMostDimensions);
+    return;
+  }
+  for (std::size_t d = rank; is_fortran && rank > 1 && d-- > 0;)
+    out.axes.push_back(static_cast<std::uint8_t>(d));
 }
 
 // The bytes of a str of Python 2 or of bytes; of protocol 2 they are a text in Latin-1, which takes
@@ -78,8 +104,25 @@ Bytes stored_bytes(const Pickle& p, Value value) {
   data_loss("an array of NumPy has no bytes");
 }
 
-// Throws data_loss unless the elements take the bytes that there are.
-void check_size(const NumpyValue& value) {
+// Whether a value may have this many bytes: a text in Latin-1 has one or two for each of them.
+// Comes before a copy of bytes that may be shared by any number of arrays.
+void check_length(const Pickle& p, Value value, std::uint64_t bytes) {
+  const Value tuple =
+      p.kind(value) == Kind::kCall ? p.part(value, pickle::Part::kArguments) : value;
+  const bool is_called = p.kind(tuple) == Kind::kTuple && !p.items(tuple).empty();
+  const Value source = is_called ? p.items(tuple)[0] : value;
+  const Kind kind = p.kind(source);
+  if (kind != Kind::kText && kind != Kind::kByteString && kind != Kind::kBytes &&
+      kind != Kind::kByteArray)
+    return;
+  const std::uint64_t stored = p.bytes(source).size();
+  const std::uint64_t most = kind == Kind::kText || kind == Kind::kByteString ? 2 * bytes : bytes;
+  if (stored < bytes || stored > most)
+    data_loss(fmt::format("an array of NumPy takes {} bytes, but {} are stored", bytes, stored));
+}
+
+// Bytes of the elements.
+std::uint64_t size_of(const NumpyValue& value) {
   std::uint64_t bytes = value.element_size;
   for (const std::int64_t extent : value.shape) {
     const auto n = static_cast<std::uint64_t>(extent);
@@ -87,16 +130,19 @@ void check_size(const NumpyValue& value) {
       data_loss("an array of NumPy is too large");
     bytes *= n;
   }
-  if (bytes != value.bytes.size())
-    data_loss(fmt::format("an array of NumPy takes {} bytes, but {} are stored", bytes,
-                          value.bytes.size()));
+  if (bytes > kMostOfArray) data_loss("an array of NumPy is too large");
+  return bytes;
 }
 
 // Takes the bytes of an array whose type and shape are known.
 NumpyValue with_bytes(const Pickle& p, NumpyValue value, Value bytes) {
   if (!value.unreadable.empty()) return value;
+  const std::uint64_t size = size_of(value);
+  check_length(p, bytes, size);
   value.bytes = stored_bytes(p, bytes);
-  check_size(value);
+  if (size != value.bytes.size())
+    data_loss(fmt::format("an array of NumPy takes {} bytes, but {} are stored", size,
+                          value.bytes.size()));
   return value;
 }
 
@@ -108,9 +154,8 @@ std::optional<NumpyValue> array_value(const Pickle& p, Value call) {
     data_loss("the state of an array of NumPy is not a tuple of five");
   const auto items = p.items(*state);
   NumpyValue value;
-  value.shape = extents_field(p, items[1]);
   take_dtype(p, items[2], value);
-  value.fortran_order = p.kind(items[3]) == Kind::kBool && p.boolean(items[3]);
+  take_shape(p, items[1], p.kind(items[3]) == Kind::kBool && p.boolean(items[3]), value);
   return with_bytes(p, std::move(value), items[4]);
 }
 
@@ -123,15 +168,34 @@ std::optional<NumpyValue> scalar_value(const Pickle& p, std::span<const Value> a
   return with_bytes(p, std::move(value), arguments[1]);
 }
 
-// _frombuffer(bytes, dtype, shape, order) of protocol 5
+// Takes axes of numpy.transpose: dimension i of the array is dimension order[i] of the stored one.
+void transpose(const Pickle& p, Value order, NumpyValue& out) {
+  const Shape axes = extents_field(p, order);
+  const Shape stored = out.shape;
+  const std::uint8_t kNone = UINT8_MAX;
+  out.axes.assign(axes.size(), kNone);
+  if (axes.size() != stored.size()) data_loss("an array of NumPy has another number of axes");
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto from = static_cast<std::uint64_t>(axes[i]);
+    if (from >= stored.size() || out.axes[from] != kNone)
+      data_loss("the axes of an array of NumPy are not each once in their order");
+    out.axes[from] = static_cast<std::uint8_t>(i);
+    out.shape[i] = stored[from];
+  }
+}
+
+// _frombuffer(bytes, dtype, shape, order[, axes]) of protocol 5
 std::optional<NumpyValue> buffer_value(const Pickle& p, std::span<const Value> arguments) {
   if (arguments.size() < 4) return std::nullopt;
   NumpyValue value;
   take_dtype(p, arguments[1], value);
-  value.shape = extents_field(p, arguments[2]);
-  const std::string order = text_field(p, arguments[3]);
-  value.fortran_order = order == "F";
-  if (order != "C" && order != "F") value.unreadable = "its axes are stored in another order";
+  const std::string_view order = name_field(p, arguments[3]);
+  take_shape(p, arguments[2], order == "F", value);
+  const bool has_axes = arguments.size() > 4 && p.kind(arguments[4]) != Kind::kNone;
+  if (order == "K" && has_axes && value.unreadable.empty())
+    transpose(p, arguments[4], value);
+  else if (order != "C" && order != "F" && value.unreadable.empty())
+    value.unreadable = "its axes are stored in another order";
   return with_bytes(p, std::move(value), arguments[0]);
 }
 

@@ -1,7 +1,6 @@
 #include <cairn/formats/pytorch/tensors/objects.h>
 
 #include <cairn/base/utf8.h>
-#include <cairn/formats/pytorch/tensors/fields.h>
 
 #include <fmt/format.h>
 
@@ -70,70 +69,53 @@ std::string identity_of(const Pickle& p, Value value, const KeyText& key) {
 // Members by their keys.
 class MemberList {
  public:
-  void set(const Pickle& p, Value key_value, Value value) {
-    KeyText key = key_text(p, key_value);
-    const std::string identity = identity_of(p, key_value, key);
+  MemberList(const Pickle& p, Work* work) : p_(p), work_(work) {}
+
+  void set(Value key_value, Value value) {
+    KeyText key = key_text(p_, key_value);
+    count(work_, kWorkOfKey + key.text.size() / 2);
+    const std::string identity = identity_of(p_, key_value, key);
     const auto [known, is_new] = places_.emplace(identity, list_.members.size());
     if (!is_new) {
       list_.members[known->second].value = value;
       return;
     }
-    while (!texts_.insert(key.text).second) {
-      key.text += " (" + key.type + ")";
-      key.type = "str";  // the dict has no key of this text
-    }
+    texts_.claim(key, key.type);
     list_.members.push_back({std::move(key), value});
   }
-  void set_all(const Pickle& p, Value dict) {
-    if (p.kind(dict) != Kind::kDict) return;
-    const auto items = p.items(dict);
-    for (std::size_t i = 0; i + 1 < items.size(); i += 2) set(p, items[i], items[i + 1]);
+  void set_entries(Value dict) {
+    for_each_entry(p_, dict, work_, [&](Value key, Value value) { set(key, value); });
   }
-  // The pairs of OrderedDict([(key, value), ...]), as Python 2 wrote it.
-  void set_pairs(const Pickle& p, Value list) {
-    if (p.kind(list) != Kind::kList && p.kind(list) != Kind::kTuple) return;
-    for (const Value pair : p.items(list)) {
-      const bool is_pair = (p.kind(pair) == Kind::kList || p.kind(pair) == Kind::kTuple) &&
-                           p.items(pair).size() == 2;
-      if (is_pair) set(p, p.items(pair)[0], p.items(pair)[1]);
-    }
-  }
-  // The entries of a dict, or of an object of one of Python's kinds of dicts.
-  void set_entries(const Pickle& p, Value dict) {
-    if (p.kind(dict) != Kind::kCall && p.kind(dict) != Kind::kObject) return set_all(p, dict);
-    const Value arguments = p.part(dict, pickle::Part::kArguments);
-    if (p.kind(arguments) == Kind::kTuple && is_dict(p, p.part(dict, pickle::Part::kCallee)))
-      for (const Value argument : p.items(arguments)) {
-        set_all(p, argument);
-        set_pairs(p, argument);
-      }
-    set_all(p, p.part(dict, pickle::Part::kEntries));
-  }
-  static bool is_dict(const Pickle& p, Value callee) {
-    const std::string name = global_text(p, callee);
-    return name == "collections.OrderedDict" || name == "collections.Counter" ||
-           name == "collections.defaultdict";
+  // Dicts with the newest first.
+  void set_attributes(std::span<const Value> dicts) {
+    for (std::size_t i = dicts.size(); i-- > 0;) set_entries(dicts[i]);
   }
   [[nodiscard]] Members take() && { return std::move(list_); }
 
  private:
+  static constexpr std::uint64_t kWorkOfKey = 8;
+  const Pickle& p_;
+  Work* work_;
   Members list_;
   std::unordered_map<std::string, std::size_t> places_;
-  std::unordered_set<std::string> texts_;
+  UniqueTexts texts_;
 };
 
-// The dict of an object's attributes; kNone if its state is none.
-Value attributes_of(const Pickle& p, Value state) {
-  if (p.kind(state) == Kind::kTuple && p.items(state).size() == 2) state = p.items(state)[0];
-  return state;
+std::optional<Value> find_attribute(const Pickle& p, const Extras& extras, std::string_view name,
+                                    Work* work) {
+  for (const Value dict : extras.attributes)
+    if (const auto found = find_member(p, dict, name, work)) return found;
+  return std::nullopt;
 }
 
-bool is_module(const Pickle& p, Value attributes) {
-  return find_member(p, attributes, "_parameters") && find_member(p, attributes, "_modules");
+bool is_module(const Pickle& p, const Extras& extras, Work* work) {
+  return find_attribute(p, extras, "_parameters", work) &&
+         find_attribute(p, extras, "_modules", work);
 }
 
 // The texts in a set: of protocol 2 it is the call set([...]).
-std::unordered_set<std::string_view> names_in(const Pickle& p, std::optional<Value> set) {
+std::unordered_set<std::string_view> names_in(const Pickle& p, std::optional<Value> set,
+                                              Work* work) {
   std::unordered_set<std::string_view> names;
   if (!set) return names;
   Value items = *set;
@@ -143,20 +125,24 @@ std::unordered_set<std::string_view> names_in(const Pickle& p, std::optional<Val
     items = p.items(arguments)[0];
   }
   if (p.kind(items) != Kind::kList && p.kind(items) != Kind::kSet) return names;
-  for (const Value item : p.items(items))
-    if (is_text(p, item)) names.insert(p.text(item));
+  for (const Value item : p.items(items)) {
+    const std::string_view name = is_text(p, item) ? p.text(item) : std::string_view();
+    count(work, 4 + name.size() / 8);
+    names.insert(name);
+  }
   return names;
 }
 
 // What state_dict() of a torch.nn.Module has: parameters, buffers and the modules below it.
-Members members_of_module(const Pickle& p, Value attributes) {
-  Members members;
-  const auto passing = names_in(p, find_member(p, attributes, "_non_persistent_buffers_set"));
+Members members_of_module(const Pickle& p, const Extras& extras, Work* work) {
+  Members members{.members = {}, .is_module = true};
+  const auto passing =
+      names_in(p, find_attribute(p, extras, "_non_persistent_buffers_set", work), work);
   for (const char* part : {"_parameters", "_buffers", "_modules"}) {
-    const auto dict = find_member(p, attributes, part);
+    const auto dict = find_attribute(p, extras, part, work);
     if (!dict) continue;
-    MemberList found;
-    found.set_entries(p, *dict);
+    MemberList found(p, work);
+    found.set_entries(*dict);
     for (Member& member : std::move(found).take().members) {
       const auto* value = std::get_if<Value>(&member.value);
       const bool is_none = value != nullptr && p.kind(*value) == Kind::kNone;
@@ -165,6 +151,49 @@ Members members_of_module(const Pickle& p, Value attributes) {
       members.members.push_back(std::move(member));
     }
   }
+  return members;
+}
+
+bool is_empty_tuple(const Pickle& p, Value value) {
+  return p.kind(value) == Kind::kTuple && p.items(value).empty();
+}
+
+// The arguments of copyreg._reconstructor(class, base, contents), with which the protocols 0 and 1
+// make an object; nullopt for any other call.
+std::optional<std::span<const Value>> reconstructed(const Pickle& p, std::string_view name,
+                                                    Value object) {
+  const Value arguments = p.part(object, pickle::Part::kArguments);
+  const bool is_it = name == "copyreg._reconstructor" || name == "copy_reg._reconstructor";
+  if (!is_it || p.kind(arguments) != Kind::kTuple || p.items(arguments).size() != 3)
+    return std::nullopt;
+  return p.items(arguments);
+}
+
+// Whether torch.compile gives tensors an attribute of this name.
+bool is_mark_of_compiler(std::string_view name) {
+  return name.starts_with("_dynamo_") || name == "_specialize_on" ||
+         name == "_has_dynamo_dim_marking";
+}
+
+// An object whose attributes are all that it has.
+Meaning attributes_meaning(const Pickle& p, const std::string& name, Extras& extras, Work* work) {
+  const bool has_arguments = extras.arguments || extras.keywords;
+  if (!extras.states.empty() || (extras.attributes.empty() && has_arguments)) {
+    const bool has_state = !extras.states.empty();
+    extras = {};
+    return Opaque{name, has_state ? "it has a state that only its class can read"
+                                  : "an object without a state that Cairn reads"};
+  }
+  if (is_module(p, extras, work)) {
+    Members members = members_of_module(p, extras, work);
+    extras.attributes.clear();
+    return members;
+  }
+  MemberList list(p, work);
+  list.set_attributes(extras.attributes);
+  extras.attributes.clear();
+  Members members = std::move(list).take();
+  if (members.members.empty() && !has_arguments) members.empty_object = name;
   return members;
 }
 
@@ -179,11 +208,13 @@ KeyText key_text(const Pickle& p, Value key) {
   switch (p.kind(key)) {
     case Kind::kText:
     case Kind::kByteString:
-      return {printable_utf8(p.text(key))};
+      return {.text = printable_utf8(p.text(key)), .is_escaped = !valid_utf8(p.text(key))};
     case Kind::kBool:
       return {p.boolean(key) ? "True" : "False", "bool"};
     case Kind::kInt:
       return {std::to_string(p.integer(key)), "int"};
+    case Kind::kLongText:
+      return {std::string(p.text(key)), "int"};
     case Kind::kFloat:
       return {real_text(p.real(key)), "float"};
     case Kind::kNone:
@@ -192,43 +223,116 @@ KeyText key_text(const Pickle& p, Value key) {
       return {tuple_text(p, key), "tuple"};
     case Kind::kGlobal:
       return {global_text(p, key), "type"};
+    case Kind::kLongBytes:
+      if (const auto number = unsigned_value(p, key)) return {std::to_string(*number), "int"};
+      [[fallthrough]];
     default:
-      return {fmt::format("<object {}>", key), "object"};
+      return {.text = fmt::format("<object {}>", key), .type = "object", .is_renamed = true};
   }
 }
 
-Members members_of_dict(const Pickle& p, Value dict) {
-  MemberList members;
-  members.set_all(p, dict);
+void UniqueTexts::claim(KeyText& key, std::string what) {
+  const auto [known, is_new] = taken_.emplace(key.text, 0);
+  if (is_new) return;
+  key.is_renamed = true;
+  key.type = "str";  // the dict has no key of this text
+  const std::string base = key.text + " (" + std::move(what);
+  do {
+    const std::size_t number = ++known->second;
+    key.text = base + (number == 1 ? ")" : fmt::format(" {})", number));
+  } while (!taken_.emplace(key.text, 0).second);
+}
+
+void Extras::add_state(const Pickle& p, Value state) {
+  const auto may_be_dict = [&](Value value) {
+    return is_dict(p, value) || p.kind(value) == Kind::kNone;
+  };
+  const auto add_dict = [&](Value dict) {
+    if (p.kind(dict) != Kind::kNone) attributes.push_back(dict);
+  };
+  if (may_be_dict(state)) return add_dict(state);
+  const bool is_pair = p.kind(state) == Kind::kTuple && p.items(state).size() == 2 &&
+                       may_be_dict(p.items(state)[0]) && may_be_dict(p.items(state)[1]);
+  if (!is_pair) return states.push_back(state);
+  add_dict(p.items(state)[1]);
+  add_dict(p.items(state)[0]);
+}
+
+void Extras::add_states_of(const Pickle& p, Value object) {
+  const Value given = p.part(object, pickle::Part::kStates);
+  if (p.kind(given) != Kind::kList) return;
+  const auto all = p.items(given);
+  for (std::size_t i = all.size(); i-- > 0;) add_state(p, all[i]);
+}
+
+Members members_of_dict(const Pickle& p, Value dict, Work* work) {
+  MemberList members(p, work);
+  members.set_entries(dict);
   return std::move(members).take();
 }
 
-Members members_of_state(const Pickle& p, Value state) {
-  MemberList members;
-  members.set_all(p, attributes_of(p, state));
-  if (p.kind(state) == Kind::kTuple && p.items(state).size() == 2)
-    members.set_all(p, p.items(state)[1]);
+Members members_of_state(const Pickle& p, Value state, Work* work) {
+  Extras extras;
+  extras.add_state(p, state);
+  MemberList members(p, work);
+  members.set_attributes(extras.attributes);
   return std::move(members).take();
 }
 
-Meaning object_meaning(const Pickle& p, const std::string& name, Value object) {
-  const Value entries = p.part(object, pickle::Part::kEntries);
+Members members_of_extras(const Pickle& p, const Extras& extras, Work* work) {
+  Members out;
+  MemberList list(p, work);
+  list.set_attributes(extras.attributes);
+  Members attributes = std::move(list).take();
+  std::erase_if(attributes.members, [&](const Member& member) {
+    const std::string& name = member.key.text;
+    return (extras.of_tensor && is_mark_of_compiler(name)) ||
+           std::ranges::find(extras.unshown, name) != extras.unshown.end();
+  });
+  if (!attributes.members.empty()) out.members.push_back({{"__dict__"}, std::move(attributes)});
+  for (std::size_t i = extras.states.size(), n = 1; i-- > 0; ++n)
+    out.members.push_back(
+        {{n == 1 ? "__state__" : fmt::format("__state{}__", n)}, extras.states[i]});
+  const auto add = [&](const char* name, std::optional<Value> value) {
+    if (value) out.members.push_back({{name}, *value});
+  };
+  add("__args__", extras.arguments);
+  add("__kwargs__", extras.keywords);
+  add("__dtype__", extras.dtype);
+  add("__size__", extras.size);
+  return out;
+}
+
+std::variant<Meaning, Value> object_meaning(const Pickle& p, const std::string& name, Value object,
+                                            Extras& extras, Work* work) {
+  const bool is_a_dict = is_dict(p, object);
+  const bool has_entries =
+      is_a_dict || p.kind(p.part(object, pickle::Part::kEntries)) != Kind::kNone;
   const Value items = p.part(object, pickle::Part::kItems);
-  if (MemberList::is_dict(p, p.part(object, pickle::Part::kCallee)) ||
-      p.kind(entries) == Kind::kDict) {
-    MemberList members;
-    members.set_entries(p, object);
-    return std::move(members).take();
+  const bool is_deque = name == "collections.deque";
+  const bool has_items = is_deque || p.kind(items) != Kind::kNone;
+  if (has_entries && has_items) return Opaque{name, "it has both items and entries"};
+  extras.add_states_of(p, object);
+  count(work, extras.attributes.size() + extras.states.size());
+  const auto rebuilt = reconstructed(p, name, object);
+  const Value arguments = p.part(object, pickle::Part::kArguments);
+  const Value keywords = p.part(object, pickle::Part::kKeywords);
+  if (!is_a_dict && !rebuilt && !is_empty_tuple(p, arguments)) extras.arguments = arguments;
+  if (p.kind(keywords) != Kind::kNone) extras.keywords = keywords;
+  if (has_entries) {
+    // A state_dict() keeps the versions of its modules in an attribute.
+    if (name == "collections.OrderedDict") extras.unshown.emplace_back("_metadata");
+    return members_of_dict(p, object, work);
   }
-  if (p.kind(items) == Kind::kList)
+  if (has_items) {
+    if (p.kind(items) != Kind::kList) return Sequence{};
+    count(work, p.items(items).size());
     return Sequence{{p.items(items).begin(), p.items(items).end()}, false};
-  const auto state = state_of(p, object);
-  if (!state) return Opaque{name, "an object without a state that Cairn reads"};
-  const Value attributes = attributes_of(p, *state);
-  if (is_module(p, attributes)) return members_of_module(p, attributes);
-  Members members = members_of_state(p, *state);
-  if (members.members.empty()) return Opaque{name, "an object without named parts"};
-  return members;
+  }
+  if (!rebuilt) return attributes_meaning(p, name, extras, work);
+  const std::string base = global_text(p, (*rebuilt)[1]);
+  if (base != "builtins.object" && base != "__builtin__.object") return (*rebuilt)[2];
+  return attributes_meaning(p, global_text(p, (*rebuilt)[0]), extras, work);
 }
 
 }  // namespace cairn::inline v0::pytorch

@@ -149,4 +149,13 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
   return array;
 }
 
+double bytes_read_for(const TorchTensor& tensor, const StorageBytes& storage) {
+  const std::uint64_t count = elements_of(tensor);
+  const auto bytes = static_cast<double>(count * tensor.element.size);
+  if (count == 0 || tensor.element.packed) return bytes;
+  const std::vector<std::uint8_t> axes = order_of(tensor);
+  if (is_dense(tensor, axes)) return bytes;
+  return StridedBytes(storage.bytes, tensor, axes).bytes_read();
+}
+
 }  // namespace cairn::inline v0::pytorch

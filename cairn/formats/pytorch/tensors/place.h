@@ -25,4 +25,8 @@ std::uint64_t memory_of(const TorchTensor& tensor);
 // elements that are not in C order.
 RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage);
 
+// About how many bytes a reader reads and moves for a tensor that place_tensor() has placed, with a
+// read counted as at least 4 KiB. Elements that overlap are read again and again.
+double bytes_read_for(const TorchTensor& tensor, const StorageBytes& storage);
+
 }  // namespace cairn::inline v0::pytorch

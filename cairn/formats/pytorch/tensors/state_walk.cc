@@ -1,6 +1,7 @@
 #include <cairn/formats/pytorch/tensors/state_walk.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/formats/pytorch/tensors/objects.h>
 #include <cairn/formats/pytorch/tensors/place.h>
 
 #include <fmt/format.h>
@@ -21,11 +22,9 @@ constexpr std::size_t kMostNested = 500;     // levels
 constexpr std::size_t kMostInList = 20'000;  // plain values in a list; more are one leaf
 constexpr std::uint64_t kLeafMemory = 1024;  // bytes, without its path
 constexpr std::uint64_t kKeyMemory = 48;     // bytes, without its text
-constexpr std::uint64_t kItemMemory = 8;     // bytes of an item of a container that is looked at
+constexpr std::uint64_t kWorkMemory = 8;     // bytes of a value that is looked at
 constexpr std::uint64_t kExtentMemory = 64;  // bytes of an extent and its stride
-constexpr std::size_t kFewItems = 256;       // cost no more than the leaf that each look makes
-constexpr int kWeighedLevels = 3;            // a module, its state, its parameters
-constexpr std::size_t kWeighedItems = 16;
+constexpr std::uint64_t kFewValues = 512;    // cost no more than the leaf that each look makes
 constexpr std::uint64_t kMemory = std::uint64_t{64} << 20U;
 
 class Walk {
@@ -40,40 +39,49 @@ class Walk {
   }
 
  private:
-  using Item = std::variant<Value, TorchTensor>;
+  using Item = decltype(Member::value);
 
-  Tree walk(const Item& item) {
+  // What stands beside the value goes to `beside`, or, without one, into a dict with the value.
+  Tree walk(const Item& item, Members* beside = nullptr) {
     if (const auto* tensor = std::get_if<TorchTensor>(&item)) return tensor_leaf(*tensor);
+    if (const auto* members = std::get_if<Members>(&item)) return add(*members);
     const Value value = std::get<Value>(item);
     if (on_path_[value]) return broken("it contains itself", Code::kUnimplemented);
     if (path_.size() >= kMostNested)
       return broken(fmt::format("it is nested more than {} levels deep", kMostNested),
                     Code::kUnimplemented);
     on_path_[value] = true;
-    Tree tree = try_walk(value);
+    Tree tree = try_walk(value, beside);
     on_path_[value] = false;
     return tree;
   }
 
   // A value that is damaged is a leaf with an error, so that the others can be read.
-  Tree try_walk(Value value) {
-    charge(weight(value, kWeighedLevels));
-    auto meaning = try_call([&] { return meaning_of(p_, value); });
-    if (!meaning) return broken(meaning.error().message(), meaning.error().code());
-    return std::visit([&](auto&& found) { return add(std::forward<decltype(found)>(found)); },
-                      std::move(meaning).value());
+  Tree try_walk(Value value, Members* beside) {
+    Work work;
+    auto described = try_call([&] { return describe(p_, value, &work); });
+    // A shared value may be looked at very often.
+    if (work.values > kFewValues) charge(kWorkMemory * (work.values - kFewValues));
+    if (!described) return broken(described.error().message(), described.error().code());
+    Described found = std::move(described).value();
+    if (beside == nullptr && !found.beside.members.empty()) return add_with_beside(found);
+    if (beside != nullptr) *beside = std::move(found.beside);
+    return add_meaning(std::move(found.meaning));
   }
 
-  // What it costs to look at a value again: a shared one may be looked at very often. The items of
-  // a container, and of those in it that say what an object has.
-  [[nodiscard]] std::uint64_t weight(Value value, int levels) const {
-    if (!pickle::has_items(p_.kind(value))) return 0;
-    const auto items = p_.items(value);
-    std::uint64_t sum = items.size() > kFewItems ? kItemMemory * items.size() : 0;
-    if (levels == 0) return sum;
-    for (const Value item : items.first(std::min(items.size(), kWeighedItems)))
-      sum += weight(item, levels - 1);
-    return sum;
+  Tree add_meaning(Meaning&& meaning) {
+    return std::visit([&](auto&& found) { return add(std::forward<decltype(found)>(found)); },
+                      std::move(meaning));
+  }
+
+  // A value in a list or at the root.
+  Tree add_with_beside(Described& found) {
+    Tree::Dict dict;
+    path_.push_back({"value", KeyType::kDict});
+    dict.emplace_back("value", add_meaning(std::move(found.meaning)));
+    path_.pop_back();
+    for (const Member& member : found.beside.members) add_member(dict, member.key, member.value);
+    return Tree(std::move(dict));
   }
 
   void charge(std::uint64_t bytes) {
@@ -87,17 +95,62 @@ class Walk {
   // ---- containers ----
 
   Tree add(const Members& found) {
+    if (!found.empty_object.empty()) opaque_.insert(found.empty_object);
     if (found.members.empty()) return empty("Dict");
-    note_keys(found);
+    const std::size_t types = note_keys(found);
+    UniqueTexts texts;
+    std::vector<std::string> added;  // keys of what stands beside members
     Tree::Dict dict;
     dict.reserve(found.members.size());
     for (const Member& member : found.members) {
-      path_.push_back({member.key.text, KeyType::kDict});
-      Tree child = walk(member.value);
-      path_.pop_back();
-      dict.emplace_back(member.key.text, std::move(child));
+      Members beside;
+      add_member(dict, member.key, member.value, &beside);
+      // A module is shown as its state_dict(), which has no attributes of parameters.
+      if (beside.members.empty() || found.is_module) continue;
+      if (added.empty())
+        for (KeyText key : keys_of(found)) texts.claim(key, "");
+      add_beside(dict, member, beside, texts, added);
     }
+    if (types < state_.key_types.size())
+      for (std::string& key : added) add_key_type(state_.key_types[types], found, std::move(key));
     return Tree(std::move(dict));
+  }
+
+  static std::vector<KeyText> keys_of(const Members& found) {
+    std::vector<KeyText> keys;
+    keys.reserve(found.members.size());
+    for (const Member& member : found.members) keys.push_back(member.key);
+    return keys;
+  }
+
+  void add_member(Tree::Dict& dict, const KeyText& key, const Item& value,
+                  Members* beside = nullptr) {
+    path_.push_back({key.text, KeyType::kDict});
+    if (key.is_renamed) note_name(state_.renamed);
+    if (key.is_escaped) note_name(state_.escaped);
+    Tree child = walk(value, beside);
+    path_.pop_back();
+    dict.emplace_back(key.text, std::move(child));
+  }
+
+  // Attributes of "w" are "w.__dict__".
+  void add_beside(Tree::Dict& dict, const Member& member, const Members& beside, UniqueTexts& texts,
+                  std::vector<std::string>& added) {
+    // An attribute may hold its object.
+    const auto* owner = std::get_if<Value>(&member.value);
+    if (owner != nullptr) on_path_[*owner] = true;
+    for (const Member& extra : beside.members) {
+      KeyText key{.text = member.key.text + "." + extra.key.text};
+      texts.claim(key, "of the object");
+      added.push_back(key.text);
+      add_member(dict, key, extra.value);
+    }
+    if (owner != nullptr) on_path_[*owner] = false;
+  }
+
+  void note_name(std::vector<std::string>& names) {
+    names.push_back(param_name(path_));
+    charge(kKeyMemory + names.back().size());
   }
 
   Tree add(const Sequence& found) {
@@ -120,19 +173,36 @@ class Walk {
     return Tree(std::move(list));
   }
 
-  void note_keys(const Members& found) {
+  // Notes the types of keys that are not all str. Returns the index of the note, if it is new.
+  std::size_t note_keys(const Members& found) {
+    const std::size_t index = state_.key_types.size();
     const std::string& first = found.members.front().key.type;
-    const auto has_first = [&](const Member& member) { return member.key.type == first; };
-    const bool is_one = std::ranges::all_of(found.members, has_first);
-    if (is_one && first == "str") return;
+    const bool is_one = have_one_type(found);
+    if (is_one && first == "str") return index;
     DictKeyTypes types;
     for (const Key& key : path_) types.dict.push_back(key.text);
     if (is_one)
       types.type = first;
     else
-      for (const Member& member : found.members)
-        types.types.emplace_back(member.key.text, member.key.type);
+      list_types(types, found);
     state_.key_types.push_back(std::move(types));
+    return index;
+  }
+
+  static bool have_one_type(const Members& found) {
+    return std::ranges::all_of(found.members, [&](const Member& member) {
+      return member.key.type == found.members.front().key.type;
+    });
+  }
+  static void list_types(DictKeyTypes& types, const Members& found) {
+    for (const Member& member : found.members)
+      types.types.emplace_back(member.key.text, member.key.type);
+  }
+  // Adds a str to the keys of a dict.
+  static void add_key_type(DictKeyTypes& types, const Members& found, std::string key) {
+    if (types.types.empty()) list_types(types, found);
+    types.type.clear();
+    types.types.emplace_back(std::move(key), "str");
   }
 
   // ---- leaves ----
@@ -161,6 +231,7 @@ class Walk {
   }
 
   Tree add(const Text& text) {
+    if (text.is_escaped) note_name(state_.escaped);
     RawLeaf leaf = new_leaf("string");
     leaf.info.kind = LeafKind::kString;
     leaf.info.dtype_name = "string";
@@ -188,9 +259,8 @@ class Walk {
     leaf.array.own = std::move(value.bytes);
     leaf.array.big_endian = value.big_endian;
     leaf.unreadable = std::move(value.unreadable);
-    if (value.fortran_order && value.shape.size() > 1)
-      for (std::size_t d = value.shape.size(); d-- > 0;)
-        leaf.array.axes.push_back(static_cast<std::uint8_t>(d));
+    leaf.array.axes = std::move(value.axes);
+    charge(kExtentMemory * value.shape.size());
     leaf.info.shape = std::move(value.shape);
     return add_leaf(std::move(leaf));
   }
@@ -202,6 +272,7 @@ class Walk {
     if (!bytes) return broken(bytes.error().message(), bytes.error().code());
     RawLeaf leaf = element_leaf(tensor.element, tensor.shape);
     leaf.info.nbytes = bytes.value();
+    charge(4 * tensor.storage.key.size());
     return add_leaf(std::move(leaf), std::move(tensor));
   }
 
@@ -213,6 +284,7 @@ class Walk {
 
   Tree add(const Opaque& object) {
     opaque_.insert(object.name);
+    charge(4 * object.name.size());
     RawLeaf leaf = new_leaf(object.name);
     leaf.info.kind = LeafKind::kCustom;
     leaf.unreadable = fmt::format("an object of {}, which Cairn does not read{}{}", object.name,
@@ -221,6 +293,7 @@ class Walk {
   }
 
   Tree broken(const std::string& why, Code code) {
+    charge(why.size());
     RawLeaf leaf = new_leaf("np.ndarray");
     leaf.info.kind = LeafKind::kUnknown;
     leaf.info.error = why;
@@ -251,6 +324,9 @@ class Walk {
           fmt::format("its elements are torch.{}, a type that Cairn does not have", element.name);
     else
       leaf.info.dtype_name = dtype_name(element.dtype);
+    if (shape.size() > kMostDimensions)
+      leaf.unreadable =
+          fmt::format("it has {} dimensions; Cairn reads up to {}", shape.size(), kMostDimensions);
     return leaf;
   }
 

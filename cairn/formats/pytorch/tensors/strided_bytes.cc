@@ -11,6 +11,7 @@ namespace {
 
 // Elements up to this distance are read together, and what lies between them is dropped.
 constexpr std::uint64_t kWindow = std::uint64_t{1} << 20U;  // bytes
+constexpr double kBytesOfRead = 4096;                       // a read takes as long as these
 
 }  // namespace
 
@@ -78,6 +79,34 @@ void StridedBytes::read_box(const std::vector<File>& files, const Box& box,
     read_box(files, part, out.first(bytes));
     out = out.subspan(bytes);
   }
+}
+
+// As read_box() does for the whole tensor, from the outermost axis on.
+double StridedBytes::bytes_read() const {
+  double reads = 1;
+  bool goes_back = false;
+  Shape shape = shape_;
+  std::uint64_t extent = element_;
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    extent += static_cast<std::uint64_t>((shape[d] - 1) * strides_[d]);
+  for (std::size_t axis = 0; extent > kWindow && !is_run(shape); ++axis) {
+    const auto step = static_cast<std::uint64_t>(strides_[axis]);
+    const std::uint64_t inner = extent - static_cast<std::uint64_t>(shape[axis] - 1) * step;
+    goes_back = goes_back || (shape[axis] > 1 && step < inner);
+    const auto n = static_cast<double>(shape[axis]);
+    if (inner < kWindow && step > 0 && step <= kWindow - inner) {
+      const std::uint64_t in_window = 1 + (kWindow - inner) / step;
+      reads *= std::max(1.0, n / static_cast<double>(in_window));
+      extent = kWindow;
+    } else {
+      reads *= n;
+      shape[axis] = 1;
+      extent = inner;
+    }
+  }
+  const auto stored = static_cast<double>(storage_->all().stored_bytes());
+  if (storage_->all().stream && goes_back) return reads * stored;
+  return reads * std::max(static_cast<double>(extent), kBytesOfRead);
 }
 
 bool StridedBytes::is_run(const Shape& shape) const {

@@ -22,6 +22,9 @@ class StridedBytes final : public SequentialBytes {
   [[nodiscard]] std::uint64_t size() const override;
   void read(const std::vector<File>& files, std::uint64_t offset,
             MutableByteView out) const override;
+  // About how many bytes a read of all moves, with each read counted as at least 4 KiB. In a
+  // storage that is a stream, a read that goes back counts as the whole storage.
+  [[nodiscard]] double bytes_read() const;
 
  private:
   void read_box(const std::vector<File>& files, const Box& box, MutableByteView out) const;
