@@ -4,7 +4,6 @@
 
 #include <cairn/formats/raw/raw_read.h>
 
-#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <vector>
