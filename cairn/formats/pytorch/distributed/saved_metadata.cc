@@ -283,8 +283,8 @@ void add_metadata(DistributedMetadata& all, DistributedMetadata more) {
     SavedValue& first = all.values[known->second];
     if (!is_same(first, value))
       data_loss(value.name + ": the processes of the save describe it differently");
-    first.chunks.insert(first.chunks.begin(), std::move_iterator(value.chunks.begin()),
-                        std::move_iterator(value.chunks.end()));
+    first.chunks.insert(first.chunks.begin(), std::make_move_iterator(value.chunks.begin()),
+                        std::make_move_iterator(value.chunks.end()));
   }
   all.paths.merge(more.paths);
   for (std::string& global : more.unsafe_globals)
