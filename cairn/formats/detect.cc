@@ -92,6 +92,7 @@ std::optional<Format> format_of_name(std::string_view path) {
       {".msgpack", Format::kMsgpack},
       {".pt", Format::kPytorch},
       {".pth", Format::kPytorch},
+      {".pt2", Format::kPytorch},
       {".bin.index.json", Format::kPytorch}};
   for (const auto& [ending, format] : kEndings)
     if (path.ends_with(ending)) return format;

@@ -83,13 +83,13 @@ std::string_view first_member(ByteView first) {
 
 std::optional<ForeignContent> zip_content(ByteView first) {
   const std::string_view name = first_member(first);
-  if (name.ends_with("/archive_format"))
-    return make_content(ForeignKind::kProgram, "a PyTorch export (.pt2)",
-                        "save its state_dict() with torch.save");
-  // torch.save writes <name>/data.pkl first; torch.jit.save <name>/data/0 or <name>/constants.pkl.
-  if (name.ends_with("/data.pkl") || name.ends_with("/constants.pkl") ||
-      name.ends_with("/version") || name.ends_with("/.format_version") ||
-      name.ends_with("/data/0") || name.ends_with("/constants/0"))
+  // torch.save writes <name>/data.pkl first; torch.jit.save <name>/data/0 or <name>/constants.pkl;
+  // torch.export.save <name>/data/weights/weight_0, or <name>/archive_format.
+  if (name.ends_with("/archive_format") || name.find("/data/weights/") != std::string_view::npos ||
+      name.find("/data/constants/") != std::string_view::npos || name.ends_with("/data.pkl") ||
+      name.ends_with("/constants.pkl") || name.ends_with("/version") ||
+      name.ends_with("/.format_version") || name.ends_with("/data/0") ||
+      name.ends_with("/constants/0"))
     return make_content(ForeignKind::kPytorch, "a PyTorch checkpoint", kOpenAsPytorch);
   if (name == "metadata.json" || name == "config.json" || name == "model.weights.h5")
     return make_content(ForeignKind::kProgram, "a Keras model", kSaveFromKeras);

@@ -782,3 +782,77 @@ def test_every_cut_and_many_mutations(scratch):
             cairn.load(scratch / "x.pt")
         except (cairn.CorruptionError, ValueError, NotImplementedError, MemoryError):
             pass
+
+
+# ---- exported programs ----
+
+
+class Exported(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 2)
+        self.tied = self.linear.weight
+        self.brain = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+        self.part = torch.nn.Parameter(torch.arange(10.0)[2:6])
+        self.register_buffer("turned", torch.arange(6.0).reshape(2, 3).t())
+        self.register_buffer("passing", torch.ones(2), persistent=False)
+        self.constant = torch.tensor([1, 2, 3])
+
+    def forward(self, x):
+        sums = [t.sum() for t in (self.constant, self.turned, self.passing, self.brain, self.part, self.tied)]
+        return self.linear(x) + sum(sums)
+
+
+@pytest.fixture
+def exported(scratch):
+    program = torch.export.export(Exported(), (torch.ones(1, 3),))
+    torch.export.save(program, scratch / "m.pt2")
+    return program, scratch / "m.pt2"
+
+
+def test_an_exported_program(exported):
+    program, path = exported
+    want = {**program.state_dict, **program.constants}
+    got = cairn.load(path, framework="torch")
+    assert set(got) == set(want)
+    for name, tensor in want.items():
+        assert_equal(tensor, got[name])
+    assert cairn.verify(path)
+    assert "linear.weight" in cairn_cli.run("info", path).stdout.decode().split("tied")[1]
+
+
+def test_an_exported_program_that_is_damaged(exported, scratch):
+    _, path = exported
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = "m/data/weights/model_weights_config.json"
+
+    def changed(edit):
+        description = json.loads(members[config])
+        edit(description["config"])
+        with zipfile.ZipFile(scratch / "bad.pt2", "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, json.dumps(description) if name == config else content)
+        return scratch / "bad.pt2"
+
+    edits = {
+        "its storage \"weights/none\" is missing": lambda c: c["part"].update(path_name="none"),
+        "reaches|ends at element": lambda c: c["part"]["tensor_meta"].update(storage_offset={"as_int": 9}),
+        "is not an integer from 0 on": lambda c: c["part"]["tensor_meta"].update(sizes=[{"as_int": -1}]),
+        "number of strides": lambda c: c["part"]["tensor_meta"].update(strides=[]),
+        "it has no list of sizes": lambda c: c["part"]["tensor_meta"].update(sizes=5),
+        "more elements than any memory": lambda c: c["part"]["tensor_meta"].update(
+            sizes=[{"as_int": 2**62}] * 3, strides=[{"as_int": 0}] * 3),
+        "it has no \"as_int\"": lambda c: c["part"]["tensor_meta"].update(sizes=[{"as_expr": "s0"}]),
+    }
+    for message, edit in edits.items():
+        with pytest.raises(cairn.CorruptionError, match=message):
+            cairn.load(changed(edit))
+    assert_equal(torch.ones(2, dtype=torch.bfloat16), cairn.load(changed(edits["it has no list of sizes"]), include=["brain"],
+                                                                 framework="torch")["brain"])
+    with pytest.raises(cairn.CorruptionError, match="model_weights_config.json: its \"config\" is not an object"):
+        members[config] = b'{"config": 5}'
+        with zipfile.ZipFile(scratch / "bad.pt2", "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        cairn.load(scratch / "bad.pt2")

@@ -64,11 +64,7 @@ class Parser {
 
  private:
   // Of the chunk at `offset` of the tensor `name`, or of an object: then without an offset.
-  struct EntryKey {
-    std::string_view name;
-    std::optional<Shape> offset;
-    auto operator<=>(const EntryKey&) const = default;
-  };
+  using EntryKey = std::pair<std::string_view, std::optional<Shape>>;
 
   void charge(std::uint64_t bytes) {
     if (bytes > left_) data_loss("its chunks take too much memory for metadata of this size");
@@ -113,10 +109,10 @@ class Parser {
     for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
       const Value index = items[i];
       charge(kChunkMemory);
-      EntryKey key{.name = text(needed(index, "fqn"))};
+      EntryKey key(text(needed(index, "fqn")), std::nullopt);
       if (const auto offset = field(index, "offset")) {
-        key.offset = extents_field(p_, *offset);
-        charge(kBoxMemory * key.offset->size());
+        key.second = extents_field(p_, *offset);
+        charge(kBoxMemory * key.second->size());
       }
       entries_.insert_or_assign(std::move(key), entry(items[i + 1]));  // as in a dict of Python
     }
@@ -169,7 +165,7 @@ class Parser {
     SavedValue value{.name = std::string(text(name))};
     const std::string_view type = class_of(described);
     if (type == "BytesStorageMetadata") {
-      value.entry = find_entry({.name = text(name), .offset = std::nullopt});
+      value.entry = find_entry({text(name), std::nullopt});
       return value;
     }
     if (type != "TensorStorageMetadata")
@@ -198,7 +194,7 @@ class Parser {
     SavedChunk saved{
         .box = {.origin = extents(chunk, "offsets"), .shape = extents(chunk, "sizes")}};
     check_chunk(value, saved.box);
-    saved.entry = find_entry({.name = text(name), .offset = saved.box.origin});
+    saved.entry = find_entry({text(name), saved.box.origin});
     return saved;
   }
 

@@ -161,7 +161,13 @@ StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t beg
       run.offset += begin;
     }
   }
-  StateFile out{.state = walk_state(torch.pickle, torch.pickle.root(), memory),
+  const auto size_of = [&](std::string_view key) -> std::optional<std::uint64_t> {
+    const auto storage = torch.storages.find(std::string(key));
+    if (storage == torch.storages.end()) return std::nullopt;
+    return storage->second.stored_bytes();
+  };
+  StateFile out{.state = torch.program ? exported_state(*torch.program, size_of)
+                                       : walk_state(torch.pickle, torch.pickle.root(), memory),
                 .layout = torch.layout,
                 .storages = torch.storages.size()};
   Placing placing(torch, out.state.leaves);

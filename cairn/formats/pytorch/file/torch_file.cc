@@ -19,12 +19,17 @@ namespace {
 
 constexpr std::string_view kPickle = "data.pkl";
 constexpr std::string_view kStorages = "data/";
+// In an archive of torch.export.
+constexpr std::string_view kArchiveFormat = "archive_format";
+constexpr std::string_view kWeights = "data/weights/model_weights_config.json";
+constexpr std::string_view kConstants = "data/constants/model_constants_config.json";
+constexpr std::uint64_t kMostConfig = std::uint64_t{64} << 20U;  // bytes
 
 class TorchZip {
  public:
   TorchZip(std::uint64_t size, const ReadAtFn& read, Executor& executor)
       : read_(read), members_(read_zip_directory(size, read_)) {
-    top_ = find_top();
+    find_top();
     executor.for_each(members_.size(), [&](std::size_t i) {
       with_context([&] { return members_[i].name; },
                    [&] { locate_zip_member(members_[i], read_); });
@@ -34,14 +39,21 @@ class TorchZip {
 
   TorchFile file() {
     TorchFile file{.layout = "PyTorch zip archive"};
-    file.pickle = pickle();
-    file.is_pickle_protected = find(kPickle)->crc != 0;
+    if (is_export_) {
+      file.layout = "PyTorch exported program";
+      file.program = program();
+      for (const std::string_view name : {kWeights, kConstants})
+        if (const ZipMember* member = find(name)) file.is_pickle_protected = member->crc != 0;
+    } else {
+      file.pickle = pickle();
+      file.is_pickle_protected = find(kPickle)->crc != 0;
+    }
     file.big_endian = is_big_endian();
     std::uint64_t hash = members_.size();
     for (const ZipMember& member : members_) {
       hash = splitmix64(hash ^ member.crc);
       const std::string_view name = name_in_top(member);
-      if (name.starts_with(kStorages) && name.size() > kStorages.size())
+      if (name.starts_with(kStorages) && name.size() > kStorages.size() && is_storage(name))
         file.storages.emplace(name.substr(kStorages.size()), storage(member));
     }
     file.revision.emplace_back("the checksums", fmt::format("{:016x}", hash));
@@ -49,21 +61,58 @@ class TorchZip {
   }
 
  private:
-  // The folder of all members: of "model/data.pkl" it is "model/".
-  [[nodiscard]] std::string find_top() const {
+  // The folder of the member with this name: of "model/data.pkl" it is "model/".
+  [[nodiscard]] std::optional<std::string> top_of(std::string_view wanted) const {
     std::optional<std::string> top;
     for (const ZipMember& member : members_) {
       const std::size_t slash = member.name.find('/');
-      if (slash == std::string::npos || member.name.substr(slash + 1) != kPickle) continue;
+      if (slash == std::string::npos || member.name.substr(slash + 1) != wanted) continue;
       if (top)
         data_loss(
-            fmt::format("it has two objects, \"{}{}\" and \"{}\"", *top, kPickle, member.name));
+            fmt::format("it has two objects, \"{}{}\" and \"{}\"", *top, wanted, member.name));
       top = member.name.substr(0, slash + 1);
+    }
+    return top;
+  }
+
+  // Finds the folder of all members, and what kind of archive this is.
+  void find_top() {
+    auto top = top_of(kPickle);
+    if (!top) {
+      top = top_of(kArchiveFormat);
+      is_export_ = top.has_value();
     }
     if (!top)
       throw Error(Code::kInvalidArgument,
                   "a zip archive without an object of PyTorch (a member .../data.pkl)");
-    return *top;
+    top_ = *std::move(top);
+  }
+
+  // Whether data/... has elements.
+  [[nodiscard]] bool is_storage(std::string_view name) const {
+    if (!is_export_) return true;
+    return (name.starts_with("data/weights/") || name.starts_with("data/constants/")) &&
+           !name.ends_with(".json");
+  }
+
+  ExportedProgram program() {
+    if (find(kWeights) == nullptr && find(kConstants) == nullptr)
+      throw Error(Code::kUnimplemented,
+                  "an archive of torch.export without weights: it has only compiled code, or an "
+                  "older version of PyTorch wrote it");
+    return {.weights = config_text(kWeights), .constants = config_text(kConstants)};
+  }
+
+  std::string config_text(std::string_view name) {
+    const ZipMember* member = find(name);
+    if (member == nullptr) return "";
+    return with_context([&] { return member->name; },
+                        [&] {
+                          if (member->size > kMostConfig)
+                            data_loss(fmt::format("it has {} bytes", member->size));
+                          const Bytes content = member_content(*member, read_);
+                          return std::string(as_text(content));
+                        });
   }
 
   [[nodiscard]] std::string_view name_in_top(const ZipMember& member) const {
@@ -114,6 +163,7 @@ class TorchZip {
   const ReadAtFn& read_;
   std::vector<ZipMember> members_;
   std::string top_;
+  bool is_export_ = false;
 };
 
 }  // namespace
