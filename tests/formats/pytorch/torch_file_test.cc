@@ -49,7 +49,8 @@ bool reads_all(const Checkpoint& checkpoint) {
 TEST(TorchFile, ReadsEveryTypeAndStrideThatPytorchWrote) {
   const Json expected = testing::golden_json(kTorchGolden + "expected.json");
   for (const auto& [name, rows] : *expected.as_object()) {
-    const auto checkpoint = open_pytorch(golden(kTorchGolden + name + ".pt"));
+    const auto checkpoint =
+        open_pytorch(golden(kTorchGolden + name + (name == "export" ? ".pt2" : ".pt")));
     EXPECT_EQ(checkpoint->info().format, "pytorch");
     for (const Json& row : *rows.as_array()) {
       const std::string& leaf = testing::text_of(row, "name");
@@ -146,7 +147,7 @@ TEST(TorchFile, TheFirstBytesDecide) {
 
 TEST(TorchFile, AFileThatEndsEarlyIsNotRead) {
   const TempDir dir;
-  for (const char* name : {"zip.pt", "legacy.pt", "views.pt"}) {
+  for (const char* name : {"zip.pt", "legacy.pt", "views.pt", "export.pt2"}) {
     const Bytes good = read_file(golden(kTorchCorpus + name));
     testing::for_each_truncation(good, [&](ByteView bad, const std::string& what) {
       put_file(dir / "bad.pt", bad);
@@ -157,9 +158,11 @@ TEST(TorchFile, AFileThatEndsEarlyIsNotRead) {
 
 // Every flipped bit of a storage is noticed: by the read of a whole tensor, of a part of it and of
 // a view, and by verify. Elsewhere a flip is an error, or changes nothing that is read.
-TEST(TorchFile, NoticesEveryFlippedBitOfAStorage) {
+class FlippedBits : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(FlippedBits, AreNoticedInStorages) {
   const TempDir dir;
-  const std::string source = golden(kTorchCorpus + "views.pt");
+  const std::string source = golden(kTorchCorpus + GetParam());
   const Bytes good = read_file(source);
   const auto reference = open_pytorch(source);
   ASSERT_TRUE(reads_all(*reference));
@@ -192,6 +195,12 @@ TEST(TorchFile, NoticesEveryFlippedBitOfAStorage) {
   // the payloads alone have 16 + 24 bytes
   EXPECT_GE(noticed, 8 * 40 / testing::kFewer);
 }
+
+INSTANTIATE_TEST_SUITE_P(TorchFile, FlippedBits, ::testing::Values("views.pt", "export.pt2"),
+                         [](const auto& test) {
+                           const std::string name = test.param;
+                           return name.substr(0, name.find('.'));
+                         });
 
 TEST(TorchFile, SaysWhatIsWrong) {
   const TempDir dir;

@@ -19,14 +19,27 @@ constexpr std::size_t kMostProgramExtents = 64;
 
 // The element type with a number of torch._export.serde.schema.ScalarType.
 std::optional<TorchElement> element_of_number(std::int64_t number) {
-  constexpr std::pair<std::int64_t, std::string_view> kNumbers[] = {
-      {1, "uint8"},          {2, "int8"},         {3, "int16"},
-      {4, "int32"},          {5, "int64"},        {6, "float16"},
-      {7, "float32"},        {8, "float64"},      {9, "complex32"},
-      {10, "complex64"},     {11, "complex128"},  {12, "bool"},
-      {13, "bfloat16"},      {28, "uint16"},      {29, "float8_e4m3fn"},
-      {30, "float8_e5m2"},   {31, "float8_e4m3fnuz"}, {32, "float8_e5m2fnuz"},
-      {33, "float8_e8m0fnu"}, {34, "uint32"},     {35, "uint64"}};
+  constexpr std::pair<std::int64_t, std::string_view> kNumbers[] = {{1, "uint8"},
+                                                                    {2, "int8"},
+                                                                    {3, "int16"},
+                                                                    {4, "int32"},
+                                                                    {5, "int64"},
+                                                                    {6, "float16"},
+                                                                    {7, "float32"},
+                                                                    {8, "float64"},
+                                                                    {9, "complex32"},
+                                                                    {10, "complex64"},
+                                                                    {11, "complex128"},
+                                                                    {12, "bool"},
+                                                                    {13, "bfloat16"},
+                                                                    {28, "uint16"},
+                                                                    {29, "float8_e4m3fn"},
+                                                                    {30, "float8_e5m2"},
+                                                                    {31, "float8_e4m3fnuz"},
+                                                                    {32, "float8_e5m2fnuz"},
+                                                                    {33, "float8_e8m0fnu"},
+                                                                    {34, "uint32"},
+                                                                    {35, "uint64"}};
   for (const auto& [known, name] : kNumbers)
     if (known == number) return element_of_dtype("torch." + std::string(name));
   return std::nullopt;

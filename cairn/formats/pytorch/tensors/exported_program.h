@@ -30,7 +30,8 @@ struct ExportedProgram {
 // The leaves of an archive, one key each: the names of its tensors. `size_of` gives the bytes of the
 // member data/<key>; nullopt if there is none. Throws data_loss for a description that PyTorch does
 // not write.
-State exported_state(const ExportedProgram& program,
-                     const std::function<std::optional<std::uint64_t>(std::string_view key)>& size_of);
+State exported_state(
+    const ExportedProgram& program,
+    const std::function<std::optional<std::uint64_t>(std::string_view key)>& size_of);
 
 }  // namespace cairn::inline v0::pytorch

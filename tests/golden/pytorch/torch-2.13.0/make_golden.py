@@ -9,6 +9,7 @@ import json
 import pathlib
 import shutil
 import warnings
+import zipfile
 
 import numpy as np
 import torch
@@ -68,6 +69,33 @@ def objects():
             "sparse": torch.eye(3).to_sparse(), "module": model, "big": 2**63, "empty": {}}
 
 
+class Exported(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Parameter(torch.arange(6.0).reshape(2, 3))
+        self.tied = self.a
+        self.part = torch.nn.Parameter(torch.arange(10.0)[2:6])
+        self.register_buffer("turned", torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).t())
+        self.constant = torch.tensor([1, 2, 3])
+
+    def forward(self, x):
+        return x + self.a.sum() + self.part.sum() + self.turned.sum() + self.constant.sum()
+
+
+def export(path):
+    """Saves a program, without its code, which names files of the machine that exported it."""
+    program = torch.export.export(Exported(), (torch.ones(1),))
+    whole = path.with_suffix(".whole.pt2")
+    torch.export.save(program, whole)
+    with zipfile.ZipFile(whole) as source, zipfile.ZipFile(path, "w") as target:
+        for member in source.infolist():
+            name = member.filename.split("/", 1)[1]
+            if not name.startswith(("models/", "data/sample_inputs/")):
+                target.writestr(zipfile.ZipInfo(f"export/{name}"), source.read(member))
+    whole.unlink()
+    return {**program.state_dict, **program.constants}
+
+
 def main():
     shutil.rmtree(CORPUS, ignore_errors=True)
     CORPUS.mkdir(parents=True)
@@ -78,7 +106,6 @@ def main():
     legacy = {key: value for key, value in tensors().items() if key in ("views", "float32", "bfloat16", "bool", "complex64")}
     torch.save(legacy, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)
     expected["legacy"] = rows(legacy)
-    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
 
     small = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.bfloat16)}
     small["t"] = small["a"].t()
@@ -88,6 +115,9 @@ def main():
     torch.save({"s": torch.eye(2).to_sparse(), "q": torch.quantize_per_tensor(torch.ones(2), 0.5, 3, torch.quint8)}, CORPUS / "parts.pt")
     torch.save({"n": np.arange(3), "x": np.float32(1), "z": {1: "a", None: b"b"}}, CORPUS / "values.pt")
     torch.jit.save(torch.jit.script(torch.nn.Linear(1, 1)), CORPUS / "script.pt")
+    expected["export"] = rows(export(FOLDER / "export.pt2"))
+    (FOLDER / "expected.json").write_text(json.dumps(expected, indent=1) + "\n")
+    shutil.copy(FOLDER / "export.pt2", CORPUS)
 
 
 if __name__ == "__main__":
