@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -55,6 +56,10 @@ class RawCheckpoint : public VerifiableCheckpoint {
   // Adds a warning that is not about any tensor; verify repeats it as a note. For the function that
   // opens the checkpoint.
   void warn(const std::string& text);
+  // Adds a fact about the checkpoint. For the function that opens it.
+  void add_fact(std::string name, std::string text) {
+    info_.facts.emplace_back(std::move(name), std::move(text));
+  }
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }
   // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is

@@ -4,6 +4,7 @@
 #include <cairn/base/cancellation.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/detect.h>
+#include <cairn/formats/files/listed_names.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/foreign.h>
@@ -188,6 +189,23 @@ void add_other_checkpoints(const FileTree& tree, const std::string& folder,
   }
 }
 
+// Names the files of a training run that lie beside its model: those of its optimizer, of random
+// generators. Each opens by its path.
+std::unique_ptr<Checkpoint> with_files_beside(const FileTree& tree, const std::string& folder,
+                                              std::unique_ptr<Checkpoint> model) {
+  constexpr std::string_view kModelFiles = "pytorch_model";
+  constexpr std::string_view kPytorchEndings[] = {".pt", ".pth", ".ckpt", ".bin", ".pkl"};
+  std::vector<std::string> beside;
+  for (const std::string& name : tree.names_in(folder)) {
+    const auto has_ending = [&](std::string_view ending) { return name.ends_with(ending); };
+    if (std::ranges::any_of(kPytorchEndings, has_ending) && !name.starts_with(kModelFiles))
+      beside.push_back(name);
+  }
+  if (!beside.empty())
+    dynamic_cast<RawCheckpoint&>(*model).add_fact("files beside it", listed_names(beside));
+  return model;
+}
+
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
 std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& path,
@@ -208,9 +226,9 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     refuse_choices(path, options);
     if (is_distributed(tree, path)) return open_distributed(tree, path, options);
     if (const auto model = find_safetensors_model(tree, path))
-      return open_safetensors(tree, *model, options);
+      return with_files_beside(tree, path, open_safetensors(tree, *model, options));
     if (const auto model = find_pytorch_model(tree, path))
-      return open_pytorch(tree, *model, options);
+      return with_files_beside(tree, path, open_pytorch(tree, *model, options));
     refuse_foreign_files_in(tree, path);
     refuse(path);
   }
