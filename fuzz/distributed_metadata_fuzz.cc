@@ -30,8 +30,8 @@ void cover_all(const cairn::pytorch::SavedValue& value, std::uint64_t& steps) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto* first = reinterpret_cast<const std::byte*>(data);
   try {
-    const auto metadata =
-        cairn::pytorch::parse_distributed_metadata(cairn::Bytes(first, first + size));
+    const auto metadata = cairn::pytorch::parse_distributed_metadata(
+        cairn::pickle::parse_pickle(cairn::Bytes(first, first + size)));
     std::uint64_t steps = 100'000;
     std::vector<cairn::pytorch::StatePath> paths;
     std::vector<std::string> names;

@@ -24,8 +24,10 @@ std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string
 // The model in a folder of PyTorch's: pytorch_model.bin, or the index of its files. nullopt: none.
 // Throws invalid_argument for both.
 std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::string& folder);
-// Whether a folder is a Distributed Checkpoint of PyTorch, finished or not.
+// Whether a folder is a Distributed Checkpoint of PyTorch: it has its metadata.
 bool is_distributed(const FileTree& tree, const std::string& folder);
+// Whether it has the data files of one. Then open_distributed() says what is missing.
+bool is_unfinished_distributed(const FileTree& tree, const std::string& folder);
 // Opens the folder of a Distributed Checkpoint. Throws failed_precondition for one whose save has
 // not ended.
 std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,

@@ -96,7 +96,7 @@ class Cover {
       const std::int64_t end = box.origin[axis] + box.shape[axis];
       for (std::size_t b = a + 1; b < chunks.size(); ++b) {
         if (chunks_[chunks[b]].origin[axis] >= end) break;
-        take_steps(1);
+        take_steps(1 + box.rank());
         if (!intersect(box, chunks_[chunks[b]])) continue;
         take_steps(kPartSteps);
         later[std::min(chunks[a], chunks[b])].push_back(std::max(chunks[a], chunks[b]));

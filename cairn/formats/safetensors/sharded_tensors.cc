@@ -1,11 +1,10 @@
 #include <cairn/formats/safetensors/sharded_tensors.h>
 
+#include <cairn/array/box.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
 #include <cairn/formats/raw/coverage.h>
-#include <cairn/formats/raw/doubled_checkpoint.h>
 #include <cairn/formats/safetensors/shard.h>
-#include <cairn/io/tree/read_ahead.h>
 
 #include <fmt/format.h>
 
@@ -51,6 +50,7 @@ std::map<std::string, Shape, std::less<>> parse_offsets(const std::string& text)
     const Json* saved = value.find("saved_offsets");
     const JsonArray* list = saved == nullptr ? nullptr : saved->as_array();
     if (list == nullptr) data_loss("'" + name + "' has no saved_offsets");
+    if (offsets.contains(name)) data_loss("'" + name + "' is there twice");
     Shape& offset = offsets[name];
     for (const Json& number : *list) {
       const auto at = number.as_int64();
@@ -78,7 +78,7 @@ class ShardedFiles {
   }
 
   std::unique_ptr<Checkpoint> checkpoint(const OpenOptions& options) && {
-    for (auto& [name, parts] : parts_) add_tensor(name, parts);
+    for (auto& [name, parts] : parts_) add_tensor(name, parts, options.allow_missing);
     CheckpointInfo info{.format = "safetensors",
                         .layout = fmt::format("safetensors files of {} processes", ranks_.size())};
     info.path = folder_;
@@ -88,14 +88,7 @@ class ShardedFiles {
     for (const MissingPart& part : missing_) info.warnings.push_back(part.text);
     info.missing = std::move(missing_);
     info.allow_missing = options.allow_missing;
-    std::unique_ptr<RawCheckpoint> again;
-    if (!doubles_.empty()) {
-      for (const File& file : contents_.files)
-        again_.files.push_back(with_read_ahead(tree_.open(file.path())));
-      again = std::make_unique<RawCheckpoint>(options, info, std::move(again_));
-    }
-    return std::make_unique<DoubledCheckpoint>(options, std::move(info), std::move(contents_),
-                                               std::move(doubles_), std::move(again));
+    return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents_));
   }
 
  private:
@@ -111,8 +104,9 @@ class ShardedFiles {
     const auto file = static_cast<std::uint32_t>(contents_.files.size());
     for (SafetensorsEntry& entry : shard.header.tensors) {
       const auto offset = offsets.find(entry.name);
-      Box box = {.origin = offset == offsets.end() ? Shape(entry.shape.size()) : offset->second,
-                 .shape = entry.shape};
+      if (offset == offsets.end())
+        data_loss(fmt::format("{}: {} has no offset for '{}'", path, kShardingInfo, entry.name));
+      Box box = {.origin = offset->second, .shape = entry.shape};
       with_context([&] { return fmt::format("{}: {}", path, entry.name); },
                    [&] { check_box(box); });
       const std::string tensor = entry.name;
@@ -143,13 +137,29 @@ class ShardedFiles {
       std::string text =
           fmt::format("{}: the files of rank {} are missing; there is one of a later rank, {}",
                       folder_, rank, names.back());
+      contents_.notes.push_back({.severity = Severity::kDamage,
+                                 .file = folder_,
+                                 .message = fmt::format("the files of rank {} are missing", rank)});
       missing_.push_back({.item = "", .path = folder_, .record = "", .text = std::move(text)});
       if (missing_.size() == 10) return;
     }
   }
 
-  void add_tensor(const std::string& name, std::vector<SavedPart>& parts) {
-    const auto added = try_call([&] { return contents_.add(whole_tensor(name, parts)), true; });
+  void add_tensor(const std::string& name, std::vector<SavedPart>& parts, bool allow_missing) {
+    const auto added = try_call([&] {
+      std::int64_t stored = 0;
+      RawLeaf leaf = whole_tensor(parts, stored);
+      const std::int64_t all = element_count(leaf.info.shape);
+      if (stored != all && allow_missing && !missing_.empty()) return true;
+      if (stored != all)
+        contents_.notes.push_back(
+            {.severity = Severity::kDamage,
+             .tensor = name,
+             .file = folder_,
+             .message = fmt::format("its parts hold {} of its {} elements", stored, all)});
+      contents_.add(std::move(leaf));
+      return true;
+    });
     if (added) return;
     contents_.notes.push_back({.severity = severity_of(added.error().code()),
                                .tensor = name,
@@ -158,7 +168,8 @@ class ShardedFiles {
     contents_.add(lost_leaf(name, added.error()));
   }
 
-  RawLeaf whole_tensor(const std::string& name, std::vector<SavedPart>& parts) {
+  // `stored`: how many of its elements the parts have.
+  RawLeaf whole_tensor(std::vector<SavedPart>& parts, std::int64_t& stored) {
     RawLeaf leaf = make_leaf(parts.front().entry, parts.front().file, parts.front().data_start);
     leaf.array = {};
     leaf.slices.emplace();
@@ -173,17 +184,14 @@ class ShardedFiles {
     }
     set_shape(leaf.info, parts);
     const Coverage coverage = cover(boxes, steps_);
-    for (const ChunkPart& part : coverage.parts) {
-      if (part.box != boxes[part.chunk]) data_loss("its parts overlap each other");
+    // PyTorch stores each element once.
+    if (!coverage.doubles.empty())
+      data_loss(fmt::format("{} of it is in two files, as if two saves had left them; one is {}",
+                            box_text(coverage.doubles.front().box),
+                            path_of(parts[coverage.doubles.front().chunk])));
+    for (const ChunkPart& part : coverage.parts)
       leaf.slices->push_back({.array = array_of(parts[part.chunk]), .box = part.box});
-    }
-    for (const ChunkPart& part : coverage.doubles) add_double(leaf.info, parts[part.chunk]);
-    if (const std::int64_t all = element_count(leaf.info.shape); coverage.elements != all)
-      contents_.notes.push_back(
-          {.severity = Severity::kDamage,
-           .tensor = name,
-           .file = folder_,
-           .message = fmt::format("its parts hold {} of its {} elements", coverage.elements, all)});
+    stored = coverage.elements;
     return leaf;
   }
 
@@ -205,14 +213,8 @@ class ShardedFiles {
     info.shape = std::move(shape);
   }
 
-  void add_double(const TensorInfo& info, const SavedPart& part) {
-    RawLeaf leaf;
-    leaf.info = info;
-    leaf.info.shape = part.box.shape;
-    leaf.array = array_of(part);
-    doubles_.push_back(
-        {.tensor = contents_.tensors().size(), .box = part.box, .place = leaf.array.runs.front()});
-    again_.add(std::move(leaf));
+  [[nodiscard]] const std::string& path_of(const SavedPart& part) const {
+    return contents_.files[part.file].path();
   }
 
   const FileTree& tree_;
@@ -222,8 +224,6 @@ class ShardedFiles {
   std::vector<std::pair<std::string, std::string>> metadata_;  // of all files
   std::vector<MissingPart> missing_;
   RawCheckpoint::Contents contents_;
-  std::vector<DoubledPart> doubles_;
-  RawCheckpoint::Contents again_;  // the leaves of doubles_
   std::uint64_t steps_ = kCoverSteps;
 };
 

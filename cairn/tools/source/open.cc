@@ -83,7 +83,9 @@ void refuse_special_file(const FileTree& tree, const std::string& path) {
 void refuse_part(const FileTree& tree, const std::string& path) {
   const std::string_view name = name_of(path);
   const bool is_part = name.ends_with(".distcp") || name.ends_with(".metadata");
-  if (is_part && tree.exists(path) && is_distributed(tree, parent_of(path)))
+  const std::string folder = parent_of(path);
+  if (is_part && tree.exists(path) &&
+      (is_distributed(tree, folder) || is_unfinished_distributed(tree, folder)))
     throw Error(Code::kInvalidArgument,
                 path + ": is a part of a Distributed Checkpoint of PyTorch; open its folder");
 }
@@ -159,7 +161,8 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
   const auto found = try_call([&] {
     return flax_step_file(tree, path, std::nullopt).has_value() ||
            find_safetensors_model(tree, path).has_value() ||
-           find_pytorch_model(tree, path).has_value() || is_distributed(tree, path);
+           find_pytorch_model(tree, path).has_value() || is_distributed(tree, path) ||
+           is_unfinished_distributed(tree, path);
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
 }
@@ -194,12 +197,15 @@ void add_other_checkpoints(const FileTree& tree, const std::string& folder,
 std::unique_ptr<Checkpoint> with_files_beside(const FileTree& tree, const std::string& folder,
                                               std::unique_ptr<Checkpoint> model) {
   constexpr std::string_view kModelFiles = "pytorch_model";
-  constexpr std::string_view kPytorchEndings[] = {".pt", ".pth", ".ckpt", ".bin", ".pkl"};
+  const bool of_safetensors = model->info().format == "safetensors";
+  constexpr std::string_view kPytorchEndings[] = {".pt",  ".pth", ".ckpt",
+                                                  ".bin", ".pkl", ".safetensors"};
   std::vector<std::string> beside;
   for (const std::string& name : tree.names_in(folder)) {
     const auto has_ending = [&](std::string_view ending) { return name.ends_with(ending); };
-    if (std::ranges::any_of(kPytorchEndings, has_ending) && !name.starts_with(kModelFiles))
-      beside.push_back(name);
+    const bool is_model =
+        of_safetensors ? has_ending(".safetensors") : name.starts_with(kModelFiles);
+    if (std::ranges::any_of(kPytorchEndings, has_ending) && !is_model) beside.push_back(name);
   }
   if (!beside.empty())
     dynamic_cast<RawCheckpoint&>(*model).add_fact("files beside it", listed_names(beside));
@@ -224,11 +230,13 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     if (const auto file = flax_step_file(tree, path, options.step))
       return open_flax(tree, *file, options);
     refuse_choices(path, options);
-    if (is_distributed(tree, path)) return open_distributed(tree, path, options);
+    if (is_distributed(tree, path))
+      return with_files_beside(tree, path, open_distributed(tree, path, options));
     if (const auto model = find_safetensors_model(tree, path))
       return with_files_beside(tree, path, open_safetensors(tree, *model, options));
     if (const auto model = find_pytorch_model(tree, path))
       return with_files_beside(tree, path, open_pytorch(tree, *model, options));
+    if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);
     refuse_foreign_files_in(tree, path);
     refuse(path);
   }

@@ -30,6 +30,11 @@ using testing::TempDir;
 
 const std::string kDistributedGolden = "pytorch/torch-2.13.0/";
 
+pytorch::DistributedMetadata parsed_metadata(ByteView bytes) {
+  return pytorch::parse_distributed_metadata(
+      pickle::parse_pickle(Bytes(bytes.begin(), bytes.end())));
+}
+
 std::string copy_of(const TempDir& dir, const std::string& name) {
   std::filesystem::copy(golden(kDistributedGolden + name), dir / name,
                         std::filesystem::copy_options::recursive);
@@ -121,13 +126,13 @@ TEST(Distributed, NoticesFlippedBits) {
 TEST(Distributed, MetadataThatIsDamagedIsRefused) {
   const Bytes good = read_file(golden(kDistributedGolden + "distributed/.metadata"));
   testing::for_each_truncation(good, [&](ByteView bad, const std::string& what) {
-    EXPECT_THROW(pytorch::parse_distributed_metadata(Bytes(bad.begin(), bad.end())), Error) << what;
+    EXPECT_THROW(parsed_metadata(bad), Error) << what;
   });
   int flip = 0;
   testing::for_each_bit_flip(good, [&](ByteView bad, const std::string& /*what*/) {
     if (++flip % (5 * testing::kFewer) != 0) return;
     try {
-      const auto parsed = pytorch::parse_distributed_metadata(Bytes(bad.begin(), bad.end()));
+      const auto parsed = parsed_metadata(bad);
       for (const pytorch::SavedValue& value : parsed.values)
         for (const pytorch::SavedChunk& chunk : value.chunks)
           for (std::size_t d = 0; d < value.shape.size(); ++d)

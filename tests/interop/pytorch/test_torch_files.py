@@ -866,5 +866,5 @@ def test_files_beside_a_model(scratch, model):
     torch.save({"state": {0: {"step": torch.tensor(1.0)}}}, scratch / "optimizer.pt")
     torch.save({"python": (3, (1, 2), None)}, scratch / "rng_state.pth")
     assert_equal({"w": torch.ones(2)}, cairn.load(scratch, framework="torch"))
-    assert cairn.open(scratch).info["files beside it"] == "optimizer.pt, rng_state.pth"
+    assert cairn.open(scratch).info["facts"]["files beside it"] == "optimizer.pt, rng_state.pth"
     assert list(cairn.load(scratch / "optimizer.pt", framework="torch")["state"]) == [0]

@@ -56,6 +56,18 @@ TorchTensor narrowed(TorchTensor tensor, const Box& part) {
   return tensor;
 }
 
+// PyTorch stores views as tensors of their own. Others may show a few bytes any number of times, or
+// elements that lie far apart.
+void check_view(const TorchTensor& tensor, const StorageBytes& storage) {
+  constexpr std::uint64_t kMostTimes = 4, kMore = std::uint64_t{16} << 20U;
+  const std::uint64_t stored = storage.bytes->all().stored_bytes();
+  const double reads = bytes_read_for(tensor, storage);
+  if (memory_of(tensor) > kMostTimes * stored + kMore ||
+      reads > static_cast<double>(kMostTimes * stored + 16 * kMore))
+    throw Error(Code::kUnimplemented,
+                "its chunk is a view that shows its storage many times, or elements far apart");
+}
+
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 }  // namespace
@@ -102,10 +114,12 @@ RawArray ChunkArray::locate(const std::vector<File>& files) const {
     run.file = entry_.file;
     run.offset += entry_.offset;
   }
-  RawArray placed = place_tensor(narrowed(*tensor, part_),
-                                 {.bytes = std::make_shared<CommonBytes>(std::move(array)),
-                                  .big_endian = torch.big_endian,
-                                  .has_one_user = true});
+  const StorageBytes storage_bytes{.bytes = std::make_shared<CommonBytes>(std::move(array)),
+                                   .big_endian = torch.big_endian,
+                                   .has_one_user = true};
+  RawArray placed = place_tensor(*tensor, storage_bytes);  // checks all of it
+  check_view(*tensor, storage_bytes);
+  if (part_.shape != chunk_) placed = place_tensor(narrowed(*tensor, part_), storage_bytes);
   placed.is_protected = torch.is_pickle_protected;  // says that an empty chunk is empty
   return placed;
 }

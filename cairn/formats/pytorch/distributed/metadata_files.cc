@@ -1,6 +1,7 @@
 #include <cairn/formats/pytorch/distributed/metadata_files.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/formats/pytorch/file/pickled_file.h>
 
 #include <fmt/format.h>
 
@@ -26,7 +27,8 @@ std::optional<std::uint64_t> rank_of(std::string_view name) {
   const std::string_view digits = name.substr(2, name.size() - 2 - kMetadata.size());
   std::uint64_t rank = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-  const bool is_number = error == std::errc() && end == digits.data() + digits.size();
+  const bool is_number = error == std::errc() && end == digits.data() + digits.size() &&
+                         (digits == "0" || !digits.starts_with('0'));
   return is_number ? std::optional(rank) : std::nullopt;
 }
 
@@ -38,8 +40,30 @@ std::map<std::uint64_t, std::string> ranks_in(const FolderNames& names) {
 }
 
 DistributedMetadata parse_file(const File& file) {
-  return with_context([&] { return file.path(); },
-                      [&] { return parse_distributed_metadata(read_file(file, kMostMetadata)); });
+  return with_context(
+      [&] { return file.path(); },
+      [&] {
+        const std::uint64_t size = file.size();
+        if (size > kMostMetadata) data_loss(fmt::format("it has {} bytes", size));
+        const ReadAtFn read = [&](std::uint64_t at, MutableByteView out) {
+          file.read_into(at, out);
+        };
+        pickle::Pickle pickle = pickle_at(0, size, read);
+        if (pickle.end() != size)
+          data_loss(fmt::format("its pickle ends at byte {} of {}", pickle.end(), size));
+        return parse_distributed_metadata(std::move(pickle));
+      });
+}
+
+// Whether a file may be a pickle: another program may have a file of this name.
+bool begins_as_pickle(const FileTree& tree, const std::string& path) {
+  const auto probe = try_look(tree.is_local(), [&] {
+    const auto file = tree.try_open(path);
+    Bytes first(file ? std::min<std::uint64_t>(file->size(), 2) : 0);
+    if (file) file->read_into(0, first);
+    return first.size() < 2 ? file.has_value() : looks_like_pickle(first);
+  });
+  return !probe.ok() || probe.value();
 }
 
 // Ranks are numbered without gaps.
@@ -62,11 +86,16 @@ void add_missing_ranks(const std::map<std::uint64_t, std::string>& ranks, const 
 
 }  // namespace
 
-bool are_names_of_distributed(const FolderNames& names) {
-  return std::ranges::any_of(names, [](const std::string& name) {
-    return name == kMetadata || rank_of(name) || name.ends_with(kDataEnding);
+bool has_distributed_metadata(const FileTree& tree, const std::string& folder,
+                              const FolderNames& names) {
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const std::string path = folder + "/" + name;
+    return (name == kMetadata || rank_of(name)) && !tree.is_folder(path) &&
+           begins_as_pickle(tree, path);
   });
 }
+
+bool is_distributed_data(std::string_view name) { return name.ends_with(kDataEnding); }
 
 FolderMetadata read_folder_metadata(const FileTree& tree, const std::string& folder,
                                     const FolderNames& names) {

@@ -9,14 +9,18 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cairn::inline v0::pytorch {
 
 using FolderNames = std::set<std::string, std::less<>>;
 
-// Whether the names are those of a Distributed Checkpoint, finished or not.
-bool are_names_of_distributed(const FolderNames& names);
+// Whether the folder has the metadata of a Distributed Checkpoint.
+bool has_distributed_metadata(const FileTree& tree, const std::string& folder,
+                              const FolderNames& names);
+// Whether a file has the name of a data file.
+bool is_distributed_data(std::string_view name);
 
 struct FolderMetadata {
   DistributedMetadata metadata;

@@ -32,7 +32,14 @@ using pytorch::Entry;
 using pytorch::SavedChunk;
 using pytorch::SavedValue;
 
-constexpr std::uint64_t kObjectMemory = std::uint64_t{256} << 20U;  // bytes, of all objects
+// Memory for the leaves of all objects, in bytes; and what each byte that is stored of them adds.
+constexpr std::uint64_t kObjectMemory = std::uint64_t{256} << 20U;
+constexpr std::uint64_t kMostObjectMemory = std::uint64_t{2} << 30U;
+constexpr std::uint64_t kObjectMemoryPerByte = 4;
+constexpr std::uint64_t kLeastObjectMemory = 64 * 1024;
+constexpr std::uint64_t kStepMemory = 96;  // bytes of a step of a path, without its text
+// Entries are not shared. A reader reads each as often as it is named.
+constexpr std::uint64_t kMostOfFiles = 4;
 
 class DistributedCheckpoint final : public DoubledCheckpoint {
  public:
@@ -81,6 +88,17 @@ class DataFiles {
                             size, entry.offset, entry.offset + entry.length));
   }
 
+  // Of all files together, in bytes.
+  [[nodiscard]] std::uint64_t size() const {
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 50U;
+    std::uint64_t sum = 0;
+    for (const File& file : files_) sum += std::min(file.size(), kMost);
+    return sum;
+  }
+  [[nodiscard]] bool is_named(const std::string& name) const {
+    return std::ranges::find(names_, name) != names_.end();
+  }
+
   [[nodiscard]] std::vector<File> reopened() const {
     std::vector<File> files;
     for (std::uint32_t i = 0; i < names_.size(); ++i)
@@ -102,11 +120,23 @@ class DataFiles {
 // Makes the leaves of all values.
 class Leaves {
  public:
-  Leaves(const std::string& folder, const DataFiles& files, bool allow_missing)
-      : folder_(folder), files_(files), allow_missing_(allow_missing) {}
+  Leaves(const std::string& folder, const DataFiles& files, const pytorch::FolderMetadata& read,
+         bool allow_missing)
+      : folder_(folder),
+        files_(files),
+        lacks_ranks_(!read.missing.empty()),
+        allow_missing_(allow_missing),
+        bytes_left_(kMostOfFiles * files.size()) {
+    std::uint64_t of_objects = 0;
+    for (const SavedValue& value : read.metadata.values)
+      if (value.entry) of_objects += std::min(value.entry->length, kMostObjectMemory);
+    memory_ = std::min(kObjectMemory + kObjectMemoryPerByte * std::min(of_objects, files.size()),
+                       kMostObjectMemory);
+  }
 
-  // Whether the value is left out, because a file of it is missing and that is allowed.
+  // Whether the value is left out, because a file or a rank of it is missing and that is allowed.
   [[nodiscard]] bool is_left_out(const SavedValue& value) const {
+    if (allow_missing_ && lacks_ranks_ && has_hole(value)) return true;
     const auto is_lost = [&](const std::optional<Entry>& entry) {
       return entry && !files_.is_there(entry->file);
     };
@@ -114,6 +144,19 @@ class Leaves {
            (is_lost(value.entry) || std::ranges::any_of(value.chunks, [&](const SavedChunk& chunk) {
               return is_lost(chunk.entry);
             }));
+  }
+
+  // Whether the chunks are too few. Those that overlap are counted twice.
+  static bool has_hole(const SavedValue& value) {
+    const auto elements = [](const Shape& shape) {
+      double count = 1;
+      for (const std::int64_t extent : shape) count *= static_cast<double>(extent);
+      return count;
+    };
+    double found = 0;
+    for (const SavedChunk& chunk : value.chunks)
+      if (chunk.entry) found += elements(chunk.box.shape);
+    return !value.element_name.empty() && found < elements(value.shape);
   }
 
   Tree add(const SavedValue& value, const KeyPath& path) {
@@ -173,6 +216,13 @@ class Leaves {
     leaf.slices.emplace();
   }
 
+  // Throws data_loss unless the entry is there, and if the entries are many times the files.
+  void check(const Entry& entry) {
+    files_.check(entry);
+    if (entry.length > bytes_left_) data_loss("the metadata names the same bytes again and again");
+    bytes_left_ -= entry.length;
+  }
+
   // ---- tensors ----
 
   RawLeaf tensor_leaf(const SavedValue& value, const KeyPath& path) {
@@ -209,7 +259,7 @@ class Leaves {
     std::vector<Box> boxes;
     for (const SavedChunk& chunk : value.chunks) {
       if (!chunk.entry) continue;
-      files_.check(*chunk.entry);
+      check(*chunk.entry);
       leaf.info.stored_nbytes += chunk.entry->length;
       stored.push_back(&chunk);
       boxes.push_back(chunk.box);
@@ -280,6 +330,11 @@ class Leaves {
     add_new(state.renamed, renamed);
     add_new(state.escaped, escaped);
     add_new(state.opaque, opaque);
+    if (!takes_paths(path, state)) {
+      memory_ = 0;
+      return add_lost(
+          path, Error(Code::kUnimplemented, "its path is too long for the number of its leaves"));
+    }
     const auto first = static_cast<std::int64_t>(contents.tensors().size());
     for (pytorch::StateLeaf& leaf : state.leaves) {
       leaf.leaf.info.path.insert(leaf.leaf.info.path.begin(), path.begin(), path.end());
@@ -298,6 +353,16 @@ class Leaves {
     });
   }
 
+  // Takes the memory for the path of the object in the paths of its leaves.
+  bool takes_paths(const KeyPath& path, const pytorch::State& state) {
+    std::uint64_t bytes = 0;
+    for (const Key& key : path) bytes += kStepMemory + 3 * key.text.size();
+    const std::uint64_t times = state.leaves.size() + state.key_types.size() + 1;
+    if (bytes > memory_ / times) return false;
+    memory_ -= bytes * times;
+    return true;
+  }
+
   static void add_new(const std::vector<std::string>& from, std::vector<std::string>& to) {
     for (const std::string& name : from)
       if (std::ranges::find(to, name) == to.end()) to.push_back(name);
@@ -308,7 +373,10 @@ class Leaves {
 
   pytorch::StateFile object_state(const SavedValue& value) {
     if (!value.entry) data_loss("the metadata names no file for it");
-    files_.check(*value.entry);
+    check(*value.entry);
+    if (memory_ < kLeastObjectMemory)
+      throw Error(Code::kUnimplemented,
+                  "the objects of the checkpoint take more memory than Cairn spends on them");
     if (!value.entry->transforms.empty())
       throw Error(Code::kUnimplemented,
                   fmt::format("its bytes are transformed ({}), which Cairn does not read",
@@ -325,9 +393,11 @@ class Leaves {
 
   const std::string& folder_;
   const DataFiles& files_;
+  bool lacks_ranks_;  // the metadata of some
   bool allow_missing_;
   std::uint64_t steps_ = kCoverSteps;
-  std::uint64_t memory_ = kObjectMemory;
+  std::uint64_t bytes_left_;  // of entries, however often they are named
+  std::uint64_t memory_;      // for the leaves of objects
 };
 
 // What its pickles are to those who unpickle them, as PyTorch does with all but the chunks, and what
@@ -381,21 +451,31 @@ void add_missing_files(const DataFiles& files, const pytorch::DistributedMetadat
 }  // namespace
 
 bool is_distributed(const FileTree& tree, const std::string& folder) {
-  return pytorch::are_names_of_distributed(tree.names_in(folder));
+  return pytorch::has_distributed_metadata(tree, folder, tree.names_in(folder));
+}
+
+bool is_unfinished_distributed(const FileTree& tree, const std::string& folder) {
+  return std::ranges::any_of(tree.names_in(folder), [](const std::string& name) {
+    return pytorch::is_distributed_data(name);
+  });
 }
 
 std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,
                                              const OpenOptions& options) {
-  pytorch::FolderMetadata read = pytorch::read_folder_metadata(tree, folder, tree.names_in(folder));
+  const pytorch::FolderNames in_folder = tree.names_in(folder);
+  pytorch::FolderMetadata read = pytorch::read_folder_metadata(tree, folder, in_folder);
   pytorch::DistributedMetadata& metadata = read.metadata;
   DataFiles files(tree, folder, metadata.files);
-  Leaves leaves(folder, files, options.allow_missing);
+  Leaves leaves(folder, files, read, options.allow_missing);
 
   CheckpointInfo info{.format = "pytorch", .layout = "PyTorch Distributed Checkpoint"};
   info.path = folder;
   info.allow_missing = options.allow_missing;
   for (MissingPart& part : read.missing) {
     info.warnings.push_back(part.text);
+    leaves.contents.notes.push_back({.severity = Severity::kDamage,
+                                     .file = part.path,
+                                     .message = "the file is missing; there are later ranks"});
     info.missing.push_back(std::move(part));
   }
   add_missing_files(files, metadata, read.files.front().path(), options, info);
@@ -423,6 +503,11 @@ std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::st
   if (read.ranks > 0) info.facts.emplace_back("ranks", std::to_string(read.ranks));
   if (!leaves.opaque.empty()) info.facts.emplace_back("not read", listed_names(leaves.opaque));
   add_warnings(folder, read, leaves, info);
+  for (const std::string& name : in_folder)
+    if (pytorch::is_distributed_data(name) && !files.is_named(name))
+      leaves.contents.notes.push_back({.severity = Severity::kNote,
+                                       .file = folder + "/" + name,
+                                       .message = "the metadata does not name this file"});
 
   std::unique_ptr<RawCheckpoint> again;
   if (!leaves.doubles.empty()) {

@@ -3,7 +3,6 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
 #include <cairn/base/utf8.h>
-#include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/pickle/safe_globals.h>
 #include <cairn/formats/pytorch/tensors/fields.h>
 #include <cairn/formats/pytorch/tensors/meaning.h>
@@ -28,7 +27,7 @@ constexpr std::uint64_t kMetadataMemory = std::uint64_t{64} << 20U;
 constexpr std::uint64_t kMetadataMemoryPerByte = 32;
 constexpr std::uint64_t kChunkMemory = 512;
 constexpr std::uint64_t kBoxMemory = 32;
-constexpr std::uint64_t kStepMemory = 64;
+constexpr std::uint64_t kPathStepMemory = 512;
 
 // Globals that the metadata of a Distributed Checkpoint names.
 bool is_expected(std::string_view module, std::string_view name) {
@@ -39,9 +38,8 @@ bool is_expected(std::string_view module, std::string_view name) {
 
 class Parser {
  public:
-  explicit Parser(Bytes bytes)
-      : p_(pickle::parse_pickle(std::move(bytes))),
-        left_(kMetadataMemory + kMetadataMemoryPerByte * p_.end()) {}
+  explicit Parser(Pickle pickle)
+      : p_(std::move(pickle)), left_(kMetadataMemory + kMetadataMemoryPerByte * p_.end()) {}
 
   DistributedMetadata run() {
     const Value root = p_.root();
@@ -222,7 +220,7 @@ class Parser {
     if (p_.kind(value) != Kind::kTuple || p_.items(value).empty()) return std::nullopt;
     StatePath path;
     for (const Value step : p_.items(value)) {
-      charge(kStepMemory + (is_text(p_, step) ? p_.bytes(step).size() : 0));
+      charge(kPathStepMemory + (is_text(p_, step) ? p_.bytes(step).size() : 0));
       if (is_text(p_, step) && valid_utf8(p_.text(step)))
         path.push_back({.text = std::string(p_.text(step))});
       else if (p_.kind(step) == Kind::kInt && p_.integer(step) >= 0)
@@ -247,7 +245,7 @@ bool is_same(const SavedValue& a, const SavedValue& b) {
 
 }  // namespace
 
-DistributedMetadata parse_distributed_metadata(Bytes pickle) {
+DistributedMetadata parse_distributed_metadata(Pickle pickle) {
   return Parser(std::move(pickle)).run();
 }
 

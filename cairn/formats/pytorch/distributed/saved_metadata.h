@@ -13,7 +13,7 @@
 // torch.distributed.checkpoint.metadata.
 #pragma once
 
-#include <cairn/bytes.h>
+#include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/tensors/element.h>
 #include <cairn/types.h>
 
@@ -63,10 +63,11 @@ struct DistributedMetadata {
   std::vector<std::string> unsafe_globals;  // that no Distributed Checkpoint of PyTorch names
 };
 
-// Parses the pickle. Nothing in it is executed. Throws data_loss for a damaged pickle, for values
-// that PyTorch does not write, for a file outside of the folder, and for chunks that take more
-// memory than a pickle of this size can describe; unimplemented for other metadata of PyTorch.
-DistributedMetadata parse_distributed_metadata(Bytes pickle);
+// Reads the pickle. Nothing in it is executed. Throws data_loss for values that PyTorch does not
+// write, for a file outside of the folder, and for chunks that take more memory than a pickle of
+// this size can describe; invalid_argument for a pickle of something else; unimplemented for other
+// metadata of PyTorch.
+DistributedMetadata parse_distributed_metadata(pickle::Pickle pickle);
 
 // Adds what another process has saved, with its own metadata: its chunks come before those that
 // are there, so that the chunks of the first process count. Throws data_loss if the two describe a
