@@ -36,7 +36,7 @@ using pytorch::SavedValue;
 constexpr std::uint64_t kObjectMemory = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kMostObjectMemory = std::uint64_t{2} << 30U;
 constexpr std::uint64_t kObjectMemoryPerByte = 4;
-constexpr std::uint64_t kLeastObjectMemory = 64 * 1024;
+constexpr std::uint64_t kLeastObjectMemory = std::uint64_t{64} << 10U;
 constexpr std::uint64_t kStepMemory = 96;  // bytes of a step of a path, without its text
 // Entries are not shared. A reader reads each as often as it is named.
 constexpr std::uint64_t kMostOfFiles = 4;

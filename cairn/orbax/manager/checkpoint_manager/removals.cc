@@ -2,6 +2,8 @@
 #include <cairn/orbax/manager/checkpoint_manager/state.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/errors.h>
+#include <cairn/base/text.h>
 
 #include <cstddef>
 #include <cstdint>
