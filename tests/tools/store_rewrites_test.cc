@@ -1,5 +1,6 @@
 // store_rewrites_test.cc -- reshard(), export_leaf() and compact_databases() with the URL of a
 // store as their target, and what a fault at any request leaves.
+#include <cairn/base/cancellation.h>
 #include <cairn/cairn.h>
 #include <cairn/kvstore/memory_names.h>
 #include <cairn/npz.h>
@@ -7,11 +8,13 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -211,13 +214,19 @@ TEST(StoreRewrites, CompactCanBeStopped) {
   }
 }
 
-// A store that answers reads of values only after `asked` is set.
+// A store whose reads of values end only when the work that needs them is stopped, after `asked` is
+// set.
 class WaitingStore final : public testing::ForwardingStore {
  public:
   WaitingStore(StorePtr base, const std::atomic<bool>& asked)
       : ForwardingStore(std::move(base)), asked_(asked) {}
   bool read_into(std::string_view key, std::uint64_t offset, MutableByteView out) const override {
     asked_.wait(false);
+    // Until the exception has stopped the compaction.
+    for (int i = 0; i < 20'000; ++i) {
+      throw_if_cancelled();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     return ForwardingStore::read_into(key, offset, out);
   }
 
