@@ -2,6 +2,7 @@
 // memory as a source.
 #pragma once
 
+#include <cairn/array/box.h>
 #include <cairn/base/json/json.h>
 #include <cairn/checkpoint.h>
 #include <cairn/io/file.h>
@@ -65,6 +66,19 @@ inline Bytes read_whole(const Checkpoint& checkpoint, std::size_t index) {
   const ReadRequest request{index, Box::whole(info.shape), array.mutable_view()};
   checkpoint.read({&request, 1}, {});
   return to_bytes(array.bytes());
+}
+
+// Compares a read of the box with that part of a read of the whole tensor.
+inline void check_box(const Checkpoint& checkpoint, std::size_t index, const Box& box) {
+  const TensorInfo& info = checkpoint.tensors()[index];
+  const Bytes whole = read_whole(checkpoint, index);
+  const ArrayView from{whole.data(), info.dtype, info.element_size, info.shape,
+                       c_strides(info.shape, info.element_size)};
+  Array expected = Array::allocate(info.dtype, box.shape);
+  copy_elements(subview(from, box), expected.mutable_view());
+  Array out = Array::allocate(info.dtype, box.shape);
+  checkpoint.read(info.name, box, out.mutable_view());
+  EXPECT_EQ(to_bytes(out.bytes()), to_bytes(expected.bytes())) << info.name << box_text(box);
 }
 
 // Tensors that are all in memory, to be written.

@@ -1,6 +1,5 @@
 // distributed_test.cc -- Distributed Checkpoints that PyTorch wrote in two processes, any box of
 // their tensors, and what is lost or damaged in them.
-#include <cairn/array/box.h>
 #include <cairn/base/json/json.h>
 #include <cairn/formats/pytorch/distributed/nested_paths.h>
 #include <cairn/formats/pytorch/distributed/saved_metadata.h>
@@ -15,6 +14,7 @@
 #include "tests/formats/golden.h"
 #include "tests/support/damage.h"
 #include "tests/support/matchers.h"
+#include "tests/support/random_box.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
@@ -78,21 +78,7 @@ TEST(Distributed, ReadsAnyBox) {
       const std::size_t index = random() % checkpoint->tensors().size();
       const TensorInfo& info = checkpoint->tensors()[index];
       if (!info.is_array()) continue;
-      Box box = Box::whole(info.shape);
-      for (std::size_t d = 0; d < box.rank(); ++d) {
-        const auto extent = static_cast<std::uint64_t>(info.shape[d]);
-        box.origin[d] = static_cast<std::int64_t>(random() % (extent + 1));
-        box.shape[d] = static_cast<std::int64_t>(
-            random() % (extent - static_cast<std::uint64_t>(box.origin[d]) + 1));
-      }
-      const Bytes whole = read_whole(*checkpoint, index);
-      const ArrayView from{whole.data(), info.dtype, info.element_size, info.shape,
-                           c_strides(info.shape, info.element_size)};
-      Array expected = Array::allocate(info.dtype, box.shape);
-      copy_elements(subview(from, box), expected.mutable_view());
-      Array out = Array::allocate(info.dtype, box.shape);
-      checkpoint->read(info.name, box, out.mutable_view());
-      EXPECT_EQ(testing::to_bytes(out.bytes()), testing::to_bytes(expected.bytes()));
+      testing::check_box(*checkpoint, index, testing::random_box(random, info.shape));
     }
   }
 }

@@ -1,6 +1,5 @@
 // torch_file_test.cc -- what torch.save wrote, of every type and stride; any box of it; the records
 // beside the tensors; and files that are damaged.
-#include <cairn/array/box.h>
 #include <cairn/base/json/json.h>
 #include <cairn/checkpoint.h>
 #include <cairn/convert.h>
@@ -16,6 +15,7 @@
 #include "tests/formats/golden.h"
 #include "tests/support/damage.h"
 #include "tests/support/matchers.h"
+#include "tests/support/random_box.h"
 #include "tests/support/sanitizers.h"
 #include "tests/support/temp_dir.h"
 
@@ -78,22 +78,7 @@ TEST(TorchFile, ReadsAnyBoxOfAnyStride) {
   for (int round = 0; round < 600; ++round) {
     const std::size_t index = random() % checkpoint->tensors().size();
     const TensorInfo& info = checkpoint->tensors()[index];
-    Box box = Box::whole(info.shape);
-    for (std::size_t d = 0; d < box.rank(); ++d) {
-      const auto extent = static_cast<std::uint64_t>(info.shape[d]);
-      box.origin[d] = static_cast<std::int64_t>(random() % (extent + 1));
-      box.shape[d] = static_cast<std::int64_t>(
-          random() % (extent - static_cast<std::uint64_t>(box.origin[d]) + 1));
-    }
-    const Bytes whole = read_whole(*checkpoint, index);
-    const ArrayView from{whole.data(), info.dtype, info.element_size, info.shape,
-                         c_strides(info.shape, info.element_size)};
-    Array expected = Array::allocate(info.dtype, box.shape);
-    copy_elements(subview(from, box), expected.mutable_view());
-    Array out = Array::allocate(info.dtype, box.shape);
-    checkpoint->read(info.name, box, out.mutable_view());
-    EXPECT_EQ(testing::to_bytes(out.bytes()), testing::to_bytes(expected.bytes()))
-        << info.name << box_text(box);
+    testing::check_box(*checkpoint, index, testing::random_box(random, info.shape));
   }
 }
 

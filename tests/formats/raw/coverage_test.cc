@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/support/matchers.h"
+#include "tests/support/random_box.h"
 
 namespace cairn {
 namespace {
@@ -29,24 +30,13 @@ std::vector<std::size_t> elements_of(const Box& box, const Shape& shape) {
   return found;
 }
 
-Box random_box(std::mt19937& random, const Shape& shape) {
-  Box box = Box::whole(shape);
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const auto extent = static_cast<std::uint64_t>(shape[d]);
-    box.origin[d] = static_cast<std::int64_t>(random() % (extent + 1));
-    box.shape[d] = static_cast<std::int64_t>(
-        random() % (extent + 1 - static_cast<std::uint64_t>(box.origin[d])));
-  }
-  return box;
-}
-
 TEST(Coverage, TheLastChunkOfAnElementCounts) {
   std::mt19937 random(4);
   for (int round = 0; round < 3000; ++round) {
     Shape shape(random() % 4);
     for (auto& extent : shape) extent = 1 + static_cast<std::int64_t>(random() % 6);
     std::vector<Box> chunks(random() % 6);
-    for (Box& box : chunks) box = random_box(random, shape);
+    for (Box& box : chunks) box = testing::random_box(random, shape);
     if (chunks.size() > 2 && random() % 3 == 0) chunks[2] = chunks[0];
 
     std::vector<int> owner(static_cast<std::size_t>(element_count(shape)), -1);

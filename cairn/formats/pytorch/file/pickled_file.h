@@ -39,8 +39,8 @@ inline constexpr std::size_t kLegacyProbe = 15;  // bytes that looks_like_legacy
 // Throws unimplemented unless the member is stored or deflated.
 void check_method(const ZipMember& member);
 // The content of a member that has been located, compared with its checksum. PyTorch can be told to
-// store none: 0. Throws data_loss if it has more than 1 GiB, unimplemented if it is deflated to less
-// than a 16th, else as check_method().
+// store none: 0. Throws data_loss if it has more than 1 GiB, unimplemented if it is deflated to
+// less than a 16th, else as check_method().
 Bytes member_content(const ZipMember& member, const ReadAtFn& read);
 // The pickle that a member has. Throws as member_content() and parse_pickle(). Of a damaged one no
 // more is in memory than is needed to notice that.

@@ -1,5 +1,5 @@
-// exported_program.h -- the tensors of an archive of torch.export (.pt2). Their bytes are members of
-// the archive, described by JSON:
+// exported_program.h -- the tensors of an archive of torch.export (.pt2). Their bytes are members
+// of the archive, described by JSON:
 //
 //   data/weights/model_weights_config.json       parameters and buffers
 //   data/constants/model_constants_config.json   other tensors
@@ -27,8 +27,8 @@ struct ExportedProgram {
   std::string constants;
 };
 
-// The leaves of an archive, one key each: the names of its tensors. `size_of` gives the bytes of the
-// member data/<key>; nullopt if there is none. Throws data_loss for a description that PyTorch does
+// The leaves of an archive, one key each: the names of its tensors. `size_of` gives the bytes of
+// the member data/<key>; nullopt if there is none. Throws data_loss for a description that PyTorch does
 // not write.
 State exported_state(
     const ExportedProgram& program,
