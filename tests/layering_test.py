@@ -48,7 +48,7 @@ INSIDE = {
                 "tensorflow/index": ["raw"], "tensorflow/sharding": ["tensorflow/index"],
                 "tensorflow/read": ["tensorflow/index", "raw", "files"], "tensorflow/write": ["tensorflow/index", "output", "raw", "files"],
                 "pytorch/pickle": [], "pytorch/tensors": ["pytorch/pickle", "raw"],
-                "pytorch/file": ["pytorch/pickle", "pytorch/tensors", "zip", "raw"],
+                "pytorch/file": ["pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "pytorch/distributed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},

@@ -7,6 +7,7 @@
 #include <cairn/formats/files/listed_names.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/weight_map.h>
+#include <cairn/formats/pytorch/file/opening_notes.h>
 #include <cairn/formats/pytorch/file/state_file.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/tree/read_ahead.h>
@@ -84,21 +85,10 @@ pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_
 // What its pickle is to those who unpickle it, and what is not shown as it is.
 void add_warnings(const File& file, const pytorch::StateFile& read, CheckpointInfo& info,
                   std::vector<Finding>& notes) {
-  const auto note = [&](std::string text) {
-    notes.push_back({.severity = Severity::kNote, .file = file.path(), .message = std::move(text)});
-  };
-  const auto warn = [&](std::string text) {
-    info.warnings.push_back(file.path() + ": " + text);
-    note(std::move(text));
-  };
-  if (!read.unsafe_globals.empty())
-    note("to unpickle this file may run any code: it imports " + listed_names(read.unsafe_globals));
-  for (const std::string& text : read.notes) warn(text);
-  if (!read.state.renamed.empty())
-    warn("the text of a key is that of another one, or cannot be shown; such keys are " +
-         listed_names(read.state.renamed));
-  if (!read.state.escaped.empty())
-    warn("a text that is not Unicode is shown with escapes: " + listed_names(read.state.escaped));
+  pytorch::OpeningNotes opening(info, notes);
+  opening.note_globals(file.path(), "this file", read.unsafe_globals);
+  for (const std::string& text : read.notes) opening.warn(file.path(), text);
+  opening.warn_of_texts(file.path(), read.state.renamed, read.state.escaped);
 }
 
 std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {

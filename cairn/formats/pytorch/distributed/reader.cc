@@ -7,6 +7,7 @@
 #include <cairn/formats/pytorch/distributed/chunk_array.h>
 #include <cairn/formats/pytorch/distributed/metadata_files.h>
 #include <cairn/formats/pytorch/distributed/nested_paths.h>
+#include <cairn/formats/pytorch/file/opening_notes.h>
 #include <cairn/formats/pytorch/file/state_file.h>
 #include <cairn/formats/pytorch/tensors/place.h>
 #include <cairn/formats/raw/coverage.h>
@@ -400,29 +401,14 @@ class Leaves {
   std::uint64_t memory_;      // for the leaves of objects
 };
 
-// What its pickles are to those who unpickle them, as PyTorch does with all but the chunks, and what
-// is not shown as it is.
+// What its pickles are to those who unpickle them, as PyTorch does with all but the chunks, and
+// what is not shown as it is.
 void add_warnings(const std::string& folder, const pytorch::FolderMetadata& read, Leaves& leaves,
                   CheckpointInfo& info) {
-  std::vector<Finding>& notes = leaves.contents.notes;
-  const auto note = [&](const std::string& file, std::string text) {
-    notes.push_back({.severity = Severity::kNote, .file = file, .message = std::move(text)});
-  };
-  const auto warn = [&](std::string text) {
-    info.warnings.push_back(folder + ": " + text);
-    note(folder, std::move(text));
-  };
-  const std::string may_run = "may run any code: it imports ";
-  if (!read.metadata.unsafe_globals.empty())
-    note(read.files.front().path(),
-         "to unpickle this file " + may_run + listed_names(read.metadata.unsafe_globals));
-  if (!leaves.unsafe_globals.empty())
-    note(folder, "to unpickle its objects " + may_run + listed_names(leaves.unsafe_globals));
-  if (!leaves.renamed.empty())
-    warn("the text of a key is that of another one, or cannot be shown; such keys are " +
-         listed_names(leaves.renamed));
-  if (!leaves.escaped.empty())
-    warn("a text that is not Unicode is shown with escapes: " + listed_names(leaves.escaped));
+  pytorch::OpeningNotes opening(info, leaves.contents.notes);
+  opening.note_globals(read.files.front().path(), "this file", read.metadata.unsafe_globals);
+  opening.note_globals(folder, "its objects", leaves.unsafe_globals);
+  opening.warn_of_texts(folder, leaves.renamed, leaves.escaped);
 }
 
 // Lists the files that the metadata names and that are not there.
