@@ -68,6 +68,7 @@ enum class TargetFormat : std::uint8_t {
   kNpz,          // "npz"
   kMsgpack,      // "msgpack"
   kTensorFlow,   // "tensorflow": the target is the prefix of the files
+  kTorch,        // "torch": a file of torch.save
   kOrbax,        // "orbax": OCDBT and Zarr v2
   kOrbaxZarr3,   // "orbax-zarr3": OCDBT and Zarr v3
   kOrbaxFiles    // "orbax-files": one folder per parameter, Zarr v2
@@ -76,12 +77,12 @@ enum class TargetFormat : std::uint8_t {
 std::string_view target_format_name(TargetFormat format);
 // The format of that name. Throws invalid_argument for another name.
 TargetFormat parse_target_format(std::string_view name);
-// The format of the path's extension, in any case: .safetensors, .npz, .msgpack or .index
-// (TensorFlow). Throws invalid_argument for another one.
+// The format of the path's extension, in any case: .safetensors, .npz, .msgpack, .pt or .pth
+// (PyTorch), .index (TensorFlow). Throws invalid_argument for another one.
 TargetFormat target_format_of(std::string_view path);
 // The format in which a program saves a tree to a path that its user has chosen: as
 // target_format_of(), and kOrbax for a folder, whose name has no known extension. Throws
-// invalid_argument for the extension of a file of another program (.pt, .npy, .h5, ...), which
+// invalid_argument for the extension of a file of another program (.npy, .h5, .gguf, ...), which
 // Cairn does not write, and lists those that it does.
 TargetFormat save_format_of(std::string_view path);
 
@@ -143,8 +144,8 @@ struct ConvertOptions {
   // of them. Null: none.
   std::function<std::string(std::string_view)> rename_fn = {};
   // Splits each key of a dict at this separator, so that flat names become a nested tree: with ".",
-  // the leaf "a.b" becomes the leaf "b" of the dict "a". For formats that hold trees (Orbax and
-  // msgpack). "": keys stay as they are.
+  // the leaf "a.b" becomes the leaf "b" of the dict "a". For formats that hold trees (Orbax,
+  // msgpack and PyTorch). "": keys stay as they are.
   std::string nest = {};
   // Floating-point type to which every floating-point array is cast; scalars are not cast. None: no
   // cast.

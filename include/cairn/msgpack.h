@@ -78,14 +78,6 @@ Bytes msgpack_serialize(const Tree& tree, const MsgpackOptions& options = {});
 Tree msgpack_restore(ByteView bytes, const std::shared_ptr<const void>& owner = nullptr,
                      MsgpackDialect dialect = MsgpackDialect::kFlax);
 
-// A leaf of a tree to be written whose values are fetched when they are needed
-// (Tree(SourceLeaf{...})).
-struct SourceLeaf {
-  // The leaf that the source becomes.
-  enum class As : std::uint8_t { kArray, kBytes };
-  std::size_t index = 0;  // index into the sources
-  As as = As::kArray;     // kBytes: a bytes object made of the source's bytes
-};
 // Options of write_msgpack.
 struct MsgpackWriteOptions {
   MsgpackOptions encoding = {};  // how the tree is encoded

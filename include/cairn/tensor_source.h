@@ -38,6 +38,14 @@ struct TensorPiece {
 // (thousands of small tensors, or part of a large one). Pieces come in the order of writing, each
 // byte exactly once. The writer never calls from two threads at once.
 using FetchFn = std::function<void(std::span<const TensorPiece> pieces)>;
+// A leaf of a tree to be written whose values are fetched when they are needed
+// (Tree(SourceLeaf{...})).
+struct SourceLeaf {
+  // The leaf that the source becomes.
+  enum class As : std::uint8_t { kArray, kBytes };
+  std::size_t index = 0;  // index into the sources
+  As as = As::kArray;     // kBytes: a bytes object made of the source's bytes
+};
 // A FetchFn for tensors in memory, given in the order of the sources. The arrays behind the views
 // must outlive the function.
 FetchFn fetch_from(std::vector<ArrayView> arrays);

@@ -4,19 +4,17 @@
 #include <cairn/array/byte_count.h>
 #include <cairn/base/byte_io.h>
 #include <cairn/base/checksum.h>
-#include <cairn/formats/output/shared_files.h>
-#include <cairn/formats/output/single_output.h>
+#include <cairn/formats/output/framed_file.h>
 #include <cairn/formats/output/write_to_place.h>
-#include <cairn/formats/raw/part_checksums.h>
 #include <cairn/formats/zip/zip_directory.h>
 #include <cairn/formats/zip/zip_format.h>
-#include <cairn/io/byte_target.h>
 #include <cairn/npz.h>
 #include <cairn/tensor_source.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace cairn::inline v0 {
 namespace {
@@ -126,116 +124,66 @@ void check_name(const std::string& name) {
                 fmt::format("\"{}...\": the name is too long for a zip", name.substr(0, 40)));
 }
 
-// Assigns the members their places in the file. Their checksums are not known yet.
-std::vector<Member> lay_out(std::span<const TensorSource> tensors) {
-  std::vector<Member> members;
-  std::vector<std::string_view> names;
-  std::uint64_t at = 0;
-  for (const TensorSource& tensor : tensors) {
-    check_name(tensor.name);
-    names.emplace_back(tensor.name);
-    Member m{.name = tensor.name + ".npy",
-             .header = npy_header(tensor.dtype, tensor.shape),
-             .offset = at};
-    m.size = m.header.size() + byte_count(tensor.shape, tensor.dtype);
-    at += local_header(m).size() + m.size;
-    members.push_back(std::move(m));
-  }
-  std::sort(names.begin(), names.end());
-  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    throw Error(Code::kInvalidArgument, fmt::format("two tensors are named \"{}\"", *twice));
-  return members;
-}
-
-// Where the members end and the directory begins.
-std::uint64_t end_of(std::span<const Member> members) {
-  if (members.empty()) return 0;
-  const Member& last = members.back();
-  return last.offset + local_header(last).size() + last.size;
-}
-
-std::vector<Placement> place(std::span<const Member> members, std::span<const TensorSource> tensors,
-                             ByteTarget& file) {
-  std::vector<Placement> placements;
-  placements.reserve(members.size());
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const std::uint64_t data =
-        members[i].offset + local_header(members[i]).size() + members[i].header.size();
-    placements.push_back({.tensor = i,
-                          .file = &file,
-                          .offset = data,
-                          .nbytes = members[i].size - members[i].header.size(),
-                          .element_size = dtype_size(tensors[i].dtype),
-                          .cut = tensors[i].cut});
-  }
-  return placements;
-}
-
-// The arrays of an archive, and what stands between them.
-class Members {
+// The archive: each frame is the local header of a member with the .npy header behind it; the last
+// one is the directory.
+class NpzFile final : public FramedFile {
  public:
-  Members(std::vector<Member>& members, std::span<const TensorSource> tensors, const FetchFn& fetch,
-          const NpzWriteOptions& options)
-      : members_(members), tensors_(tensors), fetch_(fetch), options_(options) {}
-
-  // Writes this process's share. Returns the message with its checksums.
-  Bytes write(ByteTarget& file, WorkShare share, const ProgressFn& progress) {
-    const std::vector<Placement> mine = placements_of(place(members_, tensors_, file), share);
-    std::deque<PartChecksums> parts;
-    for (std::size_t i = 0; i < members_.size(); ++i) parts.emplace_back(kCrc32);
-    write_pieces(mine, fetch_,
-                 {.executor = &workers_.executor(),
-                  .memory = options_.resources.memory,
-                  .progress = progress,
-                  .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
-                    parts[mine[i].tensor].add(offset, bytes);
-                  }});
-    return checksums_message(parts);
-  }
-
-  // Takes over the checksums of all processes.
-  void set_checksums(const std::vector<Bytes>& messages) {
-    for (Member& m : members_) m.crc = crc32(m.header);
-    join_checksums(kCrc32, messages,
-                   [&](std::size_t i) -> std::uint32_t& { return members_.at(i).crc; });
-  }
-
-  // Writes all but the arrays. Needs the checksums.
-  void write_headers(ByteTarget& file) const {
-    for (const Member& m : members_) {
-      Bytes front = local_header(m);
-      front.insert(front.end(), m.header.begin(), m.header.end());
-      file.write_at(m.offset, front);
+  explicit NpzFile(std::span<const TensorSource> tensors) {
+    std::vector<std::string_view> names;
+    for (const TensorSource& tensor : tensors) {
+      check_name(tensor.name);
+      names.emplace_back(tensor.name);
+      add(tensor);
     }
-    file.write_at(end_of(members_), directory(members_, end_of(members_)));
+    std::sort(names.begin(), names.end());
+    if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+      throw Error(Code::kInvalidArgument, fmt::format("two tensors are named \"{}\"", *twice));
+    size_ = end_ + directory(members_, end_).size();
+  }
+
+  [[nodiscard]] std::span<const Placement> tensors() const override { return placements_; }
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  [[nodiscard]] bool frames_need_next() const override { return true; }
+  [[nodiscard]] Bytes frame(std::size_t number,
+                            std::span<const std::uint32_t> checksums) const override {
+    if (number == members_.size()) {
+      std::vector<Member> known = members_;
+      for (std::size_t i = 0; i < known.size(); ++i) known[i].crc = crc_of(i, checksums[i]);
+      return directory(known, end_);
+    }
+    Member member = members_[number];
+    member.crc = crc_of(number, checksums[number]);
+    Bytes front = local_header(member);
+    front.insert(front.end(), member.header.begin(), member.header.end());
+    return front;
   }
 
  private:
-  std::vector<Member>& members_;
-  std::span<const TensorSource> tensors_;
-  const FetchFn& fetch_;
-  const NpzWriteOptions& options_;
-  Workers workers_{options_.resources.threads};
+  void add(const TensorSource& tensor) {
+    Member m{.name = tensor.name + ".npy",
+             .header = npy_header(tensor.dtype, tensor.shape),
+             .offset = end_};
+    const std::uint64_t nbytes = byte_count(tensor.shape, tensor.dtype);
+    m.size = m.header.size() + nbytes;
+    const std::uint64_t data = end_ + local_header(m).size() + m.header.size();
+    placements_.push_back({.tensor = placements_.size(),
+                           .offset = data,
+                           .nbytes = nbytes,
+                           .element_size = dtype_size(tensor.dtype),
+                           .cut = tensor.cut});
+    end_ = data + nbytes;
+    members_.push_back(std::move(m));
+  }
+  // Of the member: of the .npy header and the array.
+  [[nodiscard]] std::uint32_t crc_of(std::size_t number, std::uint32_t array) const {
+    return crc32_combine(crc32(members_[number].header), array, placements_[number].nbytes);
+  }
+
+  std::vector<Member> members_;
+  std::vector<Placement> placements_;
+  std::uint64_t end_ = 0;  // of the members, where the directory begins
+  std::uint64_t size_ = 0;
 };
-
-// The part of the progress of two passes over the same bytes: the first pass is number 0.
-ProgressFn progress_of_pass(const ProgressFn& progress, std::uint64_t pass) {
-  if (!progress) return {};
-  return [&progress, pass](std::uint64_t done, std::uint64_t total) {
-    progress(pass * total + done, 2 * total);
-  };
-}
-
-// The checksum of an array stands before it. So it is fetched twice: to learn the checksum, and to
-// send it.
-void write_front_to_back(Members& members, ByteTarget& file, const ProgressFn& progress) {
-  NoTarget nothing;
-  const Bytes checksums = members.write(nothing, {0, 1}, progress_of_pass(progress, 0));
-  members.set_checksums({checksums});
-  members.write_headers(file);
-  if (members.write(file, {0, 1}, progress_of_pass(progress, 1)) != checksums)
-    throw Error(Code::kUnavailable, "an array has changed while it was written; write it again");
-}
 
 }  // namespace
 
@@ -247,24 +195,12 @@ void write_npz(const std::string& path, const std::vector<TensorSource>& tensors
 void write_npz(const OutputPlace& place, const std::vector<TensorSource>& tensors,
                const FetchFn& fetch, const NpzWriteOptions& options) {
   const distributed::ProcessGroup group(options.multiprocessing);
-  std::vector<Member> planned;
-  group.step("write: plan", distributed::StepKind::kControl, [&] { planned = lay_out(tensors); });
-  Members members(planned, tensors, fetch, options);
-  const std::uint64_t end = end_of(planned);
-  SingleOutput output(group, place, end + directory(planned, end).size(), options.if_exists);
-  SharedFiles& files = output.files();
-  const std::vector<Bytes> checksums = files.write([&] {
-    if (files.is_local()) return members.write(files[0], files.share(), options.progress);
-    if (files.is_primary()) write_front_to_back(members, files[0], options.progress);
-    return Bytes();
-  });
-  files.commit([&] {
-    if (files.is_local()) {
-      members.set_checksums(checksums);
-      members.write_headers(files[0]);
-    }
-    output.commit();
-  });
+  std::optional<NpzFile> layout;
+  group.step("write: plan", distributed::StepKind::kControl, [&] { layout.emplace(tensors); });
+  write_framed_file(group, place, *layout, fetch,
+                    {.if_exists = options.if_exists,
+                     .resources = options.resources,
+                     .progress = options.progress});
 }
 
 }  // namespace cairn::inline v0

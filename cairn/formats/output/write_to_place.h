@@ -5,6 +5,7 @@
 #include <cairn/formats/output/output_place.h>
 #include <cairn/msgpack.h>
 #include <cairn/npz.h>
+#include <cairn/pytorch.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensor_source.h>
 #include <cairn/tensorflow.h>
@@ -25,6 +26,8 @@ void write_npz(const OutputPlace& place, const std::vector<TensorSource>& tensor
 void write_msgpack(const OutputPlace& place, const Tree& tree,
                    std::span<const TensorSource> sources, const FetchFn& fetch,
                    const MsgpackWriteOptions& options);
+void write_torch(const OutputPlace& place, const Tree& tree, std::span<const TensorSource> sources,
+                 const FetchFn& fetch, const TorchWriteOptions& options);
 // The name of the place is the prefix.
 std::vector<std::string> write_tensorflow(const OutputPlace& place,
                                           std::vector<TensorFlowSource> sources,

@@ -16,6 +16,7 @@
 #include <cairn/tools/convert/to_msgpack.h>
 #include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/convert/to_tensorflow.h>
+#include <cairn/tools/convert/to_torch.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/source_files.h>
@@ -143,6 +144,7 @@ void add_values(const Checkpoint& source, const std::string& target, const Conve
 
 bool is_single_file(TargetFormat format, const ConvertOptions& options) {
   return format == TargetFormat::kNpz || format == TargetFormat::kMsgpack ||
+         format == TargetFormat::kTorch ||
          (format == TargetFormat::kSafetensors && !options.safetensors.max_shard_bytes);
 }
 
@@ -205,6 +207,9 @@ std::vector<std::string> write_files(const PlannedSource& from, const std::strin
       return write_as_safetensors(from, target, fetch, options);
     case TargetFormat::kMsgpack:
       write_as_msgpack(from, target, fetch, options);
+      return {target};
+    case TargetFormat::kTorch:
+      write_as_torch(from, target, fetch, options);
       return {target};
     default:
       write_as_npz(from.plan, target, fetch, options);

@@ -66,11 +66,10 @@ void lose_key_types(const std::vector<DictKeyTypes>& types, ConvertPlan& plan) {
           format_text(plan.report.format) + " stores keys as text, without their types");
 }
 
-// Of a source with one tree, which is the only item of the target.
-void keep_key_types_of_tree(const Checkpoint& source, ConvertPlan& plan) {
-  std::vector<DictKeyTypes> types = source.key_types();
+// For a target that is one tree.
+void keep_key_types_of_tree(std::vector<DictKeyTypes> types, ConvertPlan& plan) {
   if (types.empty()) return;
-  if (!is_orbax_format(plan.report.format)) return lose_key_types(types, plan);
+  if (!keeps_key_types(plan.report.format)) return lose_key_types(types, plan);
   std::vector<std::size_t> all(plan.indices.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   keep_key_types("", std::move(types), all, plan);
@@ -80,11 +79,11 @@ void keep_key_types_of_tree(const Checkpoint& source, ConvertPlan& plan) {
 
 void keep_types(const Checkpoint& source, ConvertPlan& plan) {
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
-  if (from == nullptr) return keep_key_types_of_tree(source, plan);
+  if (from == nullptr) return keep_key_types_of_tree(source.key_types(), plan);
   const auto key_types = try_call([&] { return from->key_types(); });
   if (!key_types) plan.report.left_out.emplace_back("types of keys", key_types.error().message());
   if (!is_orbax_format(plan.report.format)) {
-    if (key_types) lose_key_types(key_types.value(), plan);
+    if (key_types) keep_key_types_of_tree(key_types.value(), plan);
     return;
   }
   const auto items = from->opened_items();

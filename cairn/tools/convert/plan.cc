@@ -109,6 +109,11 @@ bool is_scalar(const TensorInfo& t) {
   return t.typestr == "scalar" || t.typestr == "complex" || t.typestr == "np.generic";
 }
 
+// Whether the format has a scalar for it, and not only an array of rank 0.
+bool holds_scalar(TargetFormat format, const TensorInfo& t) {
+  return holds_trees(format) && !(format == TargetFormat::kTorch && t.typestr == "np.generic");
+}
+
 DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
   const bool castable = dtype_kind(t.dtype) == DTypeKind::kFloat && !is_scalar(t);
   return options.dtype && castable ? *options.dtype : t.dtype;
@@ -215,7 +220,7 @@ class Planner {
   void keep(std::size_t index, LeafNames::Name named, DType dtype) {
     const TensorInfo& t = source_.tensors()[index];
     ConvertReport& report = plan_.report;
-    if (is_scalar(t) && !holds_trees(report.format)) report.scalars.push_back(named.name);
+    if (is_scalar(t) && !holds_scalar(report.format, t)) report.scalars.push_back(named.name);
     if (dtype != t.dtype) ++report.cast;
     const bool cast = t.is_array() && dtype != t.dtype;
     report.bytes = saturating_add(

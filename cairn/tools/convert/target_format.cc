@@ -3,11 +3,10 @@
 #include <cairn/tools/convert/target_format.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/formats/pytorch/write/state_pickler.h>
 #include <cairn/safetensors.h>
 #include <cairn/tensorflow.h>
 #include <cairn/tools/source/endings.h>
-
-#include <array>
 
 namespace cairn::inline v0 {
 namespace {
@@ -17,13 +16,11 @@ struct NamedFormat {
   std::string_view name;
 };
 
-constexpr std::array<NamedFormat, 7> kFormats = {{{TargetFormat::kSafetensors, "safetensors"},
-                                                  {TargetFormat::kNpz, "npz"},
-                                                  {TargetFormat::kMsgpack, "msgpack"},
-                                                  {TargetFormat::kTensorFlow, "tensorflow"},
-                                                  {TargetFormat::kOrbax, "orbax"},
-                                                  {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},
-                                                  {TargetFormat::kOrbaxFiles, "orbax-files"}}};
+constexpr NamedFormat kFormats[] = {
+    {TargetFormat::kSafetensors, "safetensors"}, {TargetFormat::kNpz, "npz"},
+    {TargetFormat::kMsgpack, "msgpack"},         {TargetFormat::kTorch, "torch"},
+    {TargetFormat::kTensorFlow, "tensorflow"},   {TargetFormat::kOrbax, "orbax"},
+    {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},  {TargetFormat::kOrbaxFiles, "orbax-files"}};
 
 }  // namespace
 
@@ -55,7 +52,12 @@ bool is_orbax_format(TargetFormat format) {
 }
 
 bool holds_trees(TargetFormat format) {
-  return is_orbax_format(format) || format == TargetFormat::kMsgpack;
+  return is_orbax_format(format) || format == TargetFormat::kMsgpack ||
+         format == TargetFormat::kTorch;
+}
+
+bool keeps_key_types(TargetFormat format) {
+  return is_orbax_format(format) || format == TargetFormat::kTorch;
 }
 
 std::string format_text(TargetFormat format) { return std::string(target_format_name(format)); }
@@ -82,7 +84,8 @@ void check_options(const ConvertOptions& options, TargetFormat format) {
         "not of " +
         name);
   if (!options.nest.empty() && !holds_trees(format))
-    invalid_argument(name + " has no nested dicts: nesting (--nest) is for Orbax and msgpack");
+    invalid_argument(name +
+                     " has no nested dicts: nesting (--nest) is for Orbax, msgpack and PyTorch");
   if (options.msgpack != MsgpackTarget() && format != TargetFormat::kMsgpack)
     invalid_argument("a dialect is an option of msgpack files, not of " + name);
   if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
@@ -104,6 +107,11 @@ std::string obstacle(const TensorInfo& t, DType dtype, TargetFormat format) {
   if (t.typestr == "placeholder") return "a placeholder without data";
   if (format == TargetFormat::kMsgpack)
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
+  if (format == TargetFormat::kTorch) {
+    if (!t.is_array()) return "";
+    return dtype == DType::kOpaque ? "elements of type " + t.dtype_name
+                                   : pytorch::tensor_obstacle(dtype, t.shape);
+  }
   if (t.is_string()) return "a string";
   if (!t.is_array()) return "an empty node (" + t.typestr + ")";
   if (tensorflow && dtype != DType::kOpaque)

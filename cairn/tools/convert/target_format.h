@@ -11,6 +11,8 @@ namespace cairn::inline v0 {
 bool is_orbax_format(TargetFormat format);
 // Whether the format holds nested trees; the others hold a flat list of names.
 bool holds_trees(TargetFormat format);
+// Whether the format records the types of keys that are not str.
+bool keeps_key_types(TargetFormat format);
 // As target_format_name(), to be joined with other text.
 std::string format_text(TargetFormat format);
 

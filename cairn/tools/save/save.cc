@@ -8,6 +8,7 @@
 #include <cairn/open.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/open.h>
+#include <cairn/pytorch.h>
 #include <cairn/safetensors.h>
 #include <cairn/tools/save/named_arrays.h>
 
@@ -35,7 +36,7 @@ void check_options_of_file(TargetFormat format, const SaveOptions& given) {
   refuse_if(given.chunk_bytes != none.chunk_bytes, "chunk_bytes");
   refuse_if(given.target_file_bytes != none.target_file_bytes, "target_file_bytes");
   refuse_if(given.support_rich_types != none.support_rich_types, "support_rich_types");
-  refuse_if(!given.key_types.empty(), "key_types");
+  refuse_if(format != TargetFormat::kTorch && !given.key_types.empty(), "key_types");
   refuse_if(!given.item_metadata.empty(), "item_metadata");
   refuse_if(given.durability != none.durability, "durability");
   refuse_if(given.commit_protocol != none.commit_protocol, "commit_protocol");
@@ -64,6 +65,13 @@ void save_file(TargetFormat format, const std::string& path, const Tree& tree,
                           .store = options.store,
                           .resources = options.resources,
                           .progress = options.progress});
+  if (format == TargetFormat::kTorch)
+    return write_torch(path, tree,
+                       {.key_types = options.key_types,
+                        .if_exists = options.if_exists,
+                        .store = options.store,
+                        .resources = options.resources,
+                        .progress = options.progress});
   const NamedArrays named(tree);
   if (format == TargetFormat::kNpz)
     return write_npz(path, named.sources, named.fetch(),
@@ -106,6 +114,7 @@ void save_as(TargetFormat format, const std::string& path, const Tree& tree,
     case TargetFormat::kSafetensors:
     case TargetFormat::kNpz:
     case TargetFormat::kMsgpack:
+    case TargetFormat::kTorch:
       check_options_of_file(format, options);
       return with_cancellation(Cancellation(options.cancel, options.save_timeout), where,
                                [&] { save_file(format, where, tree, options); });

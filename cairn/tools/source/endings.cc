@@ -13,6 +13,8 @@ constexpr std::array kEndings = {
     Ending{".safetensors", TargetFormat::kSafetensors},
     Ending{".npz", TargetFormat::kNpz},
     Ending{".msgpack", TargetFormat::kMsgpack},
+    Ending{".pt", TargetFormat::kTorch},
+    Ending{".pth", TargetFormat::kTorch},
     Ending{".index", TargetFormat::kTensorFlow},
     // Spellings of these that would make a folder.
     Ending{".safetensor", {}},
@@ -20,8 +22,6 @@ constexpr std::array kEndings = {
     Ending{".msgpk", {}},
     Ending{".mpk", {}},
     // PyTorch and pickle
-    Ending{".pt", {}},
-    Ending{".pth", {}},
     Ending{".pt2", {}},
     Ending{".ptl", {}},
     Ending{".bin", {}},

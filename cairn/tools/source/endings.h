@@ -19,7 +19,7 @@ struct Ending {
 // the end of the path do not count.
 const Ending* find_ending(std::string_view path);
 
-// The extensions of files that Cairn writes: ".safetensors, .npz, .msgpack".
+// The extensions of files that Cairn writes: ".safetensors, .npz, .msgpack, .pt, .pth".
 std::string written_endings();
 
 }  // namespace cairn::inline v0

@@ -106,6 +106,19 @@ std::optional<TorchElement> element_of_storage(std::string_view global) {
   return element_named(found->element);
 }
 
+std::optional<TorchElement> element_of(DType dtype) {
+  if (dtype == DType::kOpaque || dtype == DType::kUint4) return std::nullopt;
+  // The first of a type is not the one of quantised values.
+  const auto* const found = std::ranges::find(kElements, dtype, &TorchElement::dtype);
+  if (found == std::end(kElements)) return std::nullopt;
+  return *found;
+}
+
+std::string storage_class_of(const TorchElement& element) {
+  const auto* const found = std::ranges::find(kStorageClasses, element.name, &StorageClass::element);
+  return found == std::end(kStorageClasses) ? "" : std::string(found->name);
+}
+
 bool is_untyped_storage(std::string_view global) {
   return global == "torch.storage.UntypedStorage" || global == "torch.UntypedStorage";
 }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace cairn::inline v0::pytorch {
@@ -22,6 +23,12 @@ std::optional<TorchElement> element_of_dtype(std::string_view global);
 // The type of the elements of "torch.FloatStorage" or "torch.cuda.FloatStorage". nullopt for any
 // other name, and for storages without a type.
 std::optional<TorchElement> element_of_storage(std::string_view global);
+// The type whose elements have the values of Cairn's type; nullopt if PyTorch has none, or computes
+// with none.
+std::optional<TorchElement> element_of(DType dtype);
+// The class "FloatStorage" of storages of the type; "" for a type that has only storages without a
+// type.
+std::string storage_class_of(const TorchElement& element);
 // Whether this is the class of storages without a type, whose size is in bytes.
 bool is_untyped_storage(std::string_view global);
 

@@ -1,0 +1,292 @@
+// framed_file.cc -- where one process writes all of a file, frames are fetched as if they were
+// tensors: when their turn comes, the checksums of the tensors before them are known.
+#include <cairn/formats/output/framed_file.h>
+
+#include <cairn/base/byte_io.h>
+#include <cairn/base/checksum.h>
+#include <cairn/formats/output/single_output.h>
+#include <cairn/formats/raw/checksum_kind.h>
+#include <cairn/formats/raw/part_checksums.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <utility>
+
+namespace cairn::inline v0 {
+namespace {
+
+// bytes whose checksum one thread computes at a time
+constexpr std::size_t kChecksumRun = std::size_t{1} << 20U;
+
+std::uint64_t stored_bytes(const Placement& p) { return p.packed ? p.nbytes / 2 : p.nbytes; }
+
+// Where frame `number` begins in the file.
+std::uint64_t begin_of_frame(const FramedFile& layout, std::size_t number) {
+  if (number == 0) return 0;
+  const Placement& before = layout.tensors()[number - 1];
+  return before.offset + stored_bytes(before);
+}
+
+std::uint64_t end_of_frame(const FramedFile& layout, std::size_t number) {
+  return number < layout.tensors().size() ? layout.tensors()[number].offset : layout.size();
+}
+
+// The checksum of the bytes as they are stored.
+std::uint32_t checksum_of(ByteView bytes, bool packed) {
+  if (!packed) return crc32(bytes);
+  std::array<std::byte, 4096> stored{};
+  std::uint32_t checksum = crc32({});
+  for (std::size_t begin = 0; begin < bytes.size(); begin += 2 * stored.size()) {
+    const ByteView run = bytes.subspan(begin, std::min(2 * stored.size(), bytes.size() - begin));
+    for (std::size_t i = 0; i < run.size() / 2; ++i)
+      stored[i] = (run[2 * i] & std::byte{15}) | (run[2 * i + 1] << 4);
+    checksum = crc32_extend(checksum, ByteView(stored).first(run.size() / 2));
+  }
+  return checksum;
+}
+
+// Fetches tensors and frames in the order of the files.
+class FrameFetcher {
+ public:
+  FrameFetcher(std::span<const FramedFile* const> layouts, std::span<ByteTarget* const> targets,
+               const FetchFn& fetch, Executor& executor)
+      : layouts_(layouts), fetch_(fetch), executor_(executor) {
+    for (std::size_t file = 0; file < layouts.size(); ++file) {
+      const FramedFile& layout = *layouts[file];
+      const std::size_t count = layout.tensors().size();
+      checksums_.emplace_back(count, crc32({}));
+      for (std::size_t i = 0; i <= count; ++i) {
+        add_frame(file, i, targets[file]);
+        if (i < count) add_tensor(file, i, targets[file]);
+      }
+    }
+  }
+
+  [[nodiscard]] std::span<const Placement> placements() const { return placements_; }
+
+  void fetch(std::span<const TensorPiece> pieces) {
+    wanted_.clear();
+    for (const TensorPiece& piece : pieces) {
+      const Run& run = runs_[piece.tensor];
+      if (run.is_frame) continue;
+      TensorPiece& one = wanted_.emplace_back(piece);
+      one.tensor = layouts_[run.file]->tensors()[run.number].tensor;
+    }
+    if (!wanted_.empty()) fetch_(wanted_);
+    compute_checksums(pieces);
+    std::size_t next = 0;
+    for (const TensorPiece& piece : pieces) {
+      const Run& run = runs_[piece.tensor];
+      if (run.is_frame)
+        copy_frame(run, piece);
+      else
+        next = add_checksums(run, piece, next);
+    }
+  }
+
+ private:
+  struct Run {
+    std::size_t file = 0;
+    std::size_t number = 0;  // of the tensor or frame, in the file
+    bool is_frame = false;
+  };
+  // A part of a piece.
+  struct Part {
+    ByteView bytes;
+    bool packed = false;
+    std::uint32_t checksum = 0;
+  };
+
+  void add_frame(std::size_t file, std::size_t number, ByteTarget* target) {
+    const std::uint64_t begin = begin_of_frame(*layouts_[file], number);
+    placements_.push_back({.tensor = runs_.size(),
+                           .file = target,
+                           .offset = begin,
+                           .nbytes = end_of_frame(*layouts_[file], number) - begin});
+    runs_.push_back({.file = file, .number = number, .is_frame = true});
+  }
+  void add_tensor(std::size_t file, std::size_t number, ByteTarget* target) {
+    Placement& placement = placements_.emplace_back(layouts_[file]->tensors()[number]);
+    placement.tensor = runs_.size();
+    placement.file = target;
+    runs_.push_back({.file = file, .number = number});
+  }
+
+  [[nodiscard]] bool is_packed(const Run& run) const {
+    return layouts_[run.file]->tensors()[run.number].packed;
+  }
+
+  void compute_checksums(std::span<const TensorPiece> pieces) {
+    parts_.clear();
+    for (const TensorPiece& piece : pieces) {
+      const Run& run = runs_[piece.tensor];
+      if (run.is_frame) continue;
+      for (std::size_t at = 0; at < piece.out.size(); at += kChecksumRun)
+        parts_.push_back({.bytes = ByteView(piece.out).subspan(
+                              at, std::min(kChecksumRun, piece.out.size() - at)),
+                          .packed = is_packed(run)});
+    }
+    // One job for many small parts.
+    ends_.clear();
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      bytes += parts_[i].bytes.size();
+      if (bytes < kChecksumRun && i + 1 < parts_.size()) continue;
+      ends_.push_back(i + 1);
+      bytes = 0;
+    }
+    executor_.for_each(ends_.size(), [&](std::size_t job) {
+      for (std::size_t i = job == 0 ? 0 : ends_[job - 1]; i < ends_[job]; ++i)
+        parts_[i].checksum = checksum_of(parts_[i].bytes, parts_[i].packed);
+    });
+  }
+
+  // Adds the parts from `next` on that are the piece's. Returns the number of the part behind them.
+  std::size_t add_checksums(const Run& run, const TensorPiece& piece, std::size_t next) {
+    std::uint32_t& checksum = checksums_[run.file][run.number];
+    for (std::size_t at = 0; at < piece.out.size(); at += kChecksumRun, ++next) {
+      const Part& part = parts_[next];
+      const std::uint64_t stored = part.packed ? part.bytes.size() / 2 : part.bytes.size();
+      const bool is_first = piece.offset + at == 0;
+      checksum = is_first ? part.checksum : crc32_combine(checksum, part.checksum, stored);
+    }
+    return next;
+  }
+
+  void copy_frame(const Run& run, const TensorPiece& piece) {
+    if (piece.offset == 0) frame_ = layouts_[run.file]->frame(run.number, checksums_[run.file]);
+    ByteReader frame(frame_);
+    frame.take(piece.offset);
+    std::ranges::copy(frame.take(piece.out.size()), piece.out.begin());
+  }
+
+  std::span<const FramedFile* const> layouts_;
+  const FetchFn& fetch_;
+  Executor& executor_;
+  std::vector<Placement> placements_;                  // tensors and frames, by run
+  std::vector<Run> runs_;                              // what each placement is
+  std::vector<std::vector<std::uint32_t>> checksums_;  // by file, of its tensors
+  Bytes frame_;                                        // the one that was begun last
+  // Of the pieces that are being fetched.
+  std::vector<TensorPiece> wanted_;
+  std::vector<Part> parts_;
+  std::vector<std::size_t> ends_;
+};
+
+// The part of the progress of two passes over the same bytes: the first pass is number 0.
+ProgressFn progress_of_pass(const ProgressFn& progress, std::uint64_t pass) {
+  if (!progress) return {};
+  return [&progress, pass](std::uint64_t done, std::uint64_t total) {
+    progress(pass * total + done, 2 * total);
+  };
+}
+
+}  // namespace
+
+FramedWriter::FramedWriter(SharedFiles& files, std::vector<const FramedFile*> layouts,
+                           const FetchFn& fetch, FramedWriterOptions options)
+    : files_(files), layouts_(std::move(layouts)), fetch_(fetch), options_(std::move(options)) {
+  for (std::size_t i = 0; i < layouts_.size(); ++i) targets_.push_back(&files_[i]);
+}
+
+Bytes FramedWriter::write() {
+  const bool need_next = std::ranges::any_of(
+      layouts_, [](const FramedFile* layout) { return layout->frames_need_next(); });
+  if (files_.is_local() && (files_.share().count > 1 || need_next))
+    return write_tensors(targets_, options_.progress);
+  if (!files_.is_primary()) return {};
+  if (need_next) return write_in_two_passes();
+  write_in_one_pass();
+  return {};
+}
+
+void FramedWriter::finish(const std::vector<Bytes>& messages) {
+  if (!has_frames_) write_frames(messages);
+}
+
+void FramedWriter::write_in_one_pass() {
+  FrameFetcher fetcher(layouts_, targets_, fetch_, *options_.executor);
+  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
+  write_pieces(fetcher.placements(), fetch,
+               {.executor = options_.executor,
+                .memory = options_.memory,
+                .progress = options_.progress,
+                .observe = {}});
+  has_frames_ = true;
+}
+
+Bytes FramedWriter::write_in_two_passes() {
+  NoTarget nothing;
+  const std::vector<ByteTarget*> nowhere(targets_.size(), &nothing);
+  const Bytes checksums = write_tensors(nowhere, progress_of_pass(options_.progress, 0));
+  write_frames({checksums});
+  if (write_tensors(targets_, progress_of_pass(options_.progress, 1)) != checksums)
+    throw Error(Code::kUnavailable, "an array has changed while it was written; write it again");
+  return checksums;
+}
+
+Bytes FramedWriter::write_tensors(std::span<ByteTarget* const> targets,
+                                  const ProgressFn& progress) const {
+  std::vector<Placement> all;
+  for (std::size_t file = 0; file < layouts_.size(); ++file)
+    for (Placement placement : layouts_[file]->tensors()) {
+      placement.file = targets[file];
+      all.push_back(placement);
+    }
+  // Each placement carries its number in `all`, for the checksums.
+  std::vector<std::size_t> sources;
+  for (std::size_t i = 0; i < all.size(); ++i) sources.push_back(std::exchange(all[i].tensor, i));
+  const std::vector<Placement> mine = files_.share_of(all);
+  std::deque<PartChecksums> parts;
+  for (std::size_t i = 0; i < all.size(); ++i) parts.emplace_back(kCrc32);
+  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
+    std::vector<TensorPiece> wanted(pieces.begin(), pieces.end());
+    for (TensorPiece& piece : wanted) piece.tensor = sources[piece.tensor];
+    fetch_(wanted);
+  };
+  write_pieces(mine, fetch,
+               {.executor = options_.executor,
+                .memory = options_.memory,
+                .progress = progress,
+                .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
+                  parts[mine[i].tensor].add(mine[i].packed ? offset / 2 : offset, bytes);
+                }});
+  return checksums_message(parts);
+}
+
+void FramedWriter::write_frames(const std::vector<Bytes>& messages) {
+  std::vector<std::uint32_t> checksums;
+  for (const FramedFile* layout : layouts_)
+    checksums.resize(checksums.size() + layout->tensors().size(), crc32({}));
+  join_checksums(kCrc32, messages,
+                 [&](std::size_t i) -> std::uint32_t& { return checksums.at(i); });
+  std::span<const std::uint32_t> left = checksums;
+  for (std::size_t file = 0; file < layouts_.size(); ++file) {
+    const std::size_t count = layouts_[file]->tensors().size();
+    for (std::size_t i = 0; i <= count; ++i)
+      if (const Bytes frame = layouts_[file]->frame(i, left.first(count)); !frame.empty())
+        targets_[file]->write_at(begin_of_frame(*layouts_[file], i), frame);
+    left = left.subspan(count);
+  }
+  has_frames_ = true;
+}
+
+void write_framed_file(const distributed::ProcessGroup& group, const OutputPlace& place,
+                       const FramedFile& layout, const FetchFn& fetch,
+                       const FramedFileOptions& options) {
+  const Workers workers(options.resources.threads);
+  SingleOutput output(group, place, layout.size(), options.if_exists);
+  SharedFiles& files = output.files();
+  FramedWriter writer(files, {&layout}, fetch,
+                      {.executor = &workers.executor(),
+                       .memory = options.resources.memory,
+                       .progress = options.progress});
+  const std::vector<Bytes> checksums = files.write([&] { return writer.write(); });
+  files.commit([&] {
+    writer.finish(checksums);
+    output.commit();
+  });
+}
+
+}  // namespace cairn::inline v0
