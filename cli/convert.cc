@@ -66,6 +66,7 @@ void finish_arguments(ConvertArguments& arguments) {
   }
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);
   finish_orbax_target(arguments.orbax, options.orbax);
+  move_chunk_bytes(options.format, options.orbax, options.dcp);
   options.resources.threads = arguments.source.options.resources.threads;
   options.store = arguments.source.options.store;
   check_one_server(arguments.source.path, arguments.target, options.store);
@@ -198,14 +199,16 @@ void setup_convert(CLI::App& app, int& status) {
   auto* target =
       command->add_option("DST", arguments->target,
                           "What to write: NAME.safetensors, NAME.npz, NAME.msgpack,\n"
-                          "NAME.index (TensorFlow), or a folder for an Orbax checkpoint;\n"
-                          "files also as a URL (s3://bucket/NAME.npz, gs://)");
+                          "NAME.pt (PyTorch), NAME.index (TensorFlow), or a folder for an\n"
+                          "Orbax or Distributed Checkpoint; also as a URL\n"
+                          "(s3://bucket/NAME.npz, gs://)");
   check_path(target)->required();
   command
       ->add_option("--to", arguments->format,
-                   "safetensors, npz, msgpack, tensorflow (DST is the prefix),\n"
-                   "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\n"
-                   "per parameter; default: by the extension of DST)")
+                   "safetensors, npz, msgpack, torch (a file of torch.save), dcp\n"
+                   "(a folder of torch.distributed.checkpoint), tensorflow (DST is\n"
+                   "the prefix), orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files\n"
+                   "(a folder per parameter; default: by the extension of DST)")
       ->type_name("FORMAT");
   command->add_option("--include", options.include, "Only names that match; may be repeated")
       ->type_name("GLOB")
@@ -221,7 +224,7 @@ void setup_convert(CLI::App& app, int& status) {
       ->add_option(
           "--nest", options.nest,
           "Split names at SEPARATOR into nested dicts: with '.', a.b\nbecomes b in the dict "
-          "a (Orbax, msgpack)")
+          "a (Orbax, msgpack, PyTorch)")
       ->type_name("SEPARATOR");
   auto* rules = command->add_option("--transform", arguments->transform,
                                     "JSON rules that rename, drop, cast, transpose, stack, split, "
@@ -260,7 +263,7 @@ void setup_convert(CLI::App& app, int& status) {
       "Write no save_counter and no file 'checkpoint', as\n"
       "Checkpoint.write() does instead of save() (TensorFlow)");
   add_orbax_target(*command, arguments->orbax, options.orbax,
-                   "Split arrays into chunks of at most this size (Orbax)");
+                   "Split arrays into chunks of at most this size (Orbax, dcp)");
   command->add_flag("--skip-unsupported", options.skip_unsupported,
                     "Leave out leaves that the format cannot hold, and list them");
   command->add_flag_callback(
@@ -288,7 +291,9 @@ void setup_convert(CLI::App& app, int& status) {
       "  cairn convert ckpt model.msgpack --item params\n"
       "  cairn convert ckpt tf/model-1 --to tensorflow --shard-bytes 2GB --skip-unsupported\n"
       "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default --nest .\n"
-      "  cairn convert ckpt model.safetensors --metadata format=pt");
+      "  cairn convert ckpt model.safetensors --metadata format=pt\n"
+      "  cairn convert model.safetensors model.pt\n"
+      "  cairn convert model.safetensors model-dcp --to dcp");
   command->callback([arguments, &status] { status = run_convert(*arguments); });
 }
 

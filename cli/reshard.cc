@@ -87,6 +87,7 @@ void finish_arguments(ReshardArguments& arguments) {
   if (!arguments.mesh.empty()) options.mesh = parse_mesh(arguments.mesh);
   for (const auto& text : arguments.specs) options.specs.push_back(parse_spec(text));
   finish_orbax_target(arguments.orbax, options.orbax);
+  move_chunk_bytes(options.format, options.orbax, options.dcp);
   options.resources = {.threads = arguments.source.options.resources.threads,
                        .memory = buffer_memory(arguments.source)};
   options.store = arguments.source.options.store;
@@ -154,7 +155,7 @@ void setup_reshard(CLI::App& app, int& status) {
   add_source(*command, arguments->source);
   auto* target = command->add_option(
       "OUT", arguments->target,
-      "The folder of the new Orbax checkpoint: a path, or a URL\n(s3://bucket/NAME, gs://)");
+      "The folder of the new checkpoint: a path, or a URL\n(s3://bucket/NAME, gs://)");
   check_path(target)->required();
   command
       ->add_option(
@@ -171,8 +172,9 @@ void setup_reshard(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   command
       ->add_option("--to", arguments->format,
-                   "orbax (OCDBT, Zarr v2), orbax-zarr3, or orbax-files (a folder\nper parameter; "
-                   "default: as CKPT)")
+                   "orbax (OCDBT, Zarr v2), orbax-zarr3, orbax-files (a folder\nper parameter), or dcp "
+                   "(PyTorch's Distributed Checkpoint;\neach device's box is a chunk; default: as "
+                   "CKPT, or orbax)")
       ->type_name("FORMAT");
   command->add_flag("--dry-run", options.dry_run,
                     "Show which box of each array a device will read; write nothing");

@@ -50,11 +50,12 @@ INSIDE = {
                 "pytorch/pickle": [], "pytorch/tensors": ["pytorch/pickle", "raw"],
                 "pytorch/file": ["pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "pytorch/distributed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
+                "pytorch/write": ["pytorch/pickle", "pytorch/tensors", "output", "zip", "raw"],
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "source": ["report", "web"], "inspect": ["report", "source"], "diff": ["report", "source"],
-              "convert": ["report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
-              "steps": ["report"], "save": ["report", "source"]},
+              "dcp": [], "convert": ["dcp", "report", "source"], "transform": ["report", "source"], "maintain": ["convert", "report", "source"],
+              "steps": ["report"], "save": ["dcp", "report", "source"]},
 }
 # Public header below include/cairn -> the folder that implements it, whose row it obeys.
 OWNER = {

@@ -59,4 +59,10 @@ void finish_orbax_target(const OrbaxTargetArguments& arguments, OrbaxTarget& tar
     target.target_file_bytes = static_cast<std::int64_t>(parse_size(arguments.target_file_bytes));
 }
 
+void move_chunk_bytes(std::optional<TargetFormat> format, OrbaxTarget& orbax, DcpTarget& dcp) {
+  if (format != TargetFormat::kDcp || !orbax.chunk_bytes) return;
+  dcp.chunk_bytes = static_cast<std::uint64_t>(*orbax.chunk_bytes);
+  orbax.chunk_bytes.reset();
+}
+
 }  // namespace cairn::cli

@@ -5,6 +5,7 @@
 
 #include <CLI/App.hpp>
 
+#include <optional>
 #include <string>
 
 namespace cairn::cli {
@@ -24,5 +25,7 @@ void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxT
                       const std::string& chunk_bytes_help);
 // Parses the values into `target`. Throws UsageError.
 void finish_orbax_target(const OrbaxTargetArguments& arguments, OrbaxTarget& target);
+// For a Distributed Checkpoint, --chunk-bytes is its own option, which moves from `orbax`.
+void move_chunk_bytes(std::optional<TargetFormat> format, OrbaxTarget& orbax, DcpTarget& dcp);
 
 }  // namespace cairn::cli

@@ -69,6 +69,7 @@ enum class TargetFormat : std::uint8_t {
   kMsgpack,      // "msgpack"
   kTensorFlow,   // "tensorflow": the target is the prefix of the files
   kTorch,        // "torch": a file of torch.save
+  kDcp,          // "dcp": a folder of torch.distributed.checkpoint
   kOrbax,        // "orbax": OCDBT and Zarr v2
   kOrbaxZarr3,   // "orbax-zarr3": OCDBT and Zarr v3
   kOrbaxFiles    // "orbax-files": one folder per parameter, Zarr v2
@@ -112,6 +113,13 @@ struct TensorFlowTarget {
   bool name_latest = true;
   std::optional<std::uint64_t> max_shard_bytes = {};  // size limit of a data file; none: no limit
   bool operator==(const TensorFlowTarget&) const = default;
+};
+// Options of a Distributed Checkpoint of PyTorch.
+struct DcpTarget {
+  // Larger tensors are cut along their first dimension. PyTorch reads a chunk as a whole, also for
+  // a small part of it. None: 256 MiB.
+  std::optional<std::uint64_t> chunk_bytes = {};
+  bool operator==(const DcpTarget&) const = default;
 };
 // Options of an Orbax target, as in SaveOptions.
 struct OrbaxTarget {
@@ -159,6 +167,7 @@ struct ConvertOptions {
   SafetensorsTarget safetensors = {};
   MsgpackTarget msgpack = {};
   TensorFlowTarget tensorflow = {};
+  DcpTarget dcp = {};
   OrbaxTarget orbax = {};
   Resources resources = {};
   ProgressFn progress = {};
@@ -217,9 +226,12 @@ struct ReshardOptions {
   // counts. Device arrays (jax.Array) without a match are replicated; host arrays without a match
   // stay unchanged.
   std::vector<std::pair<std::string, PartitionSpec>> specs = {};
-  // One of the Orbax formats. None: the format in which an Orbax source is stored, else kOrbax.
+  // One of the Orbax formats, or kDcp. None: the format in which an Orbax source is stored, else
+  // kOrbax.
   std::optional<TargetFormat> format = {};
-  OrbaxTarget orbax = {};                // the chunk shape divides the box that a device reads
+  // The chunk shape divides the box that a device reads. For kDcp: defaults.
+  OrbaxTarget orbax = {};
+  DcpTarget dcp = {};  // for kDcp: its chunk_bytes without a mesh; chunks are boxes with one
   IfExists if_exists = IfExists::kFail;  // what to do if the target exists
   StoreOptions store = {};               // how to reach the store, if the target is a URL
   bool dry_run = false;                  // decide and report, but write nothing
@@ -244,10 +256,10 @@ struct ReshardReport {
 };
 // Writes the checkpoint again to `target`, a path or a URL of a bucket, stored in the boxes that
 // devices of another topology will read, and records the new shardings. Values, tree and metadata
-// stay the same. Throws invalid_argument if
-// neither a mesh nor chunk_bytes is given, for specs without a mesh, for a mesh or spec that is
-// malformed or does not divide an array (naming the array), for a glob that matches no array, and
-// for a format that is not Orbax. Throws also as convert().
+// stay the same. Throws invalid_argument if neither a mesh nor chunk_bytes is given, for specs
+// without a mesh, for a mesh or spec that is malformed or does not divide an array (naming the
+// array), for a glob that matches no array, and for a format without chunks. Throws also as
+// convert().
 ReshardReport reshard(const Checkpoint& source, const std::string& target,
                       const ReshardOptions& options);
 // The report as JSON text (docs/cli.md).

@@ -234,6 +234,7 @@ def save_file(
     metadata: str,
     progress: _Progress = None,
     storage_options: _StoreOptions | None = None,
+    chunk_bytes: int | None = None,
 ) -> None: ...
 
 _Event = tuple[str, str, float | None, dict[str, Any]]  # level, name, seconds, attributes

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cairn._options import AsyncSaveOptions, SaveOptions
 
 
-_FORMATS = ("orbax", "safetensors", "npz", "msgpack")
+_FORMATS = ("orbax", "safetensors", "npz", "msgpack", "torch", "dcp")
 
 
 def save(
@@ -42,15 +42,17 @@ def save(
     (flax, optax, equinox). Leaves are arrays of NumPy, JAX and PyTorch, numbers, str and None.
     Arrays are written from their own memory. Keys of dicts are stored as str, and as what else they
     were beside that (int, bool, float, None: key_types of the C++ API), so that a load returns
-    them. Files of safetensors, npz and msgpack lack the second, and the save warns (UserWarning).
+    them; PyTorch's files have both, too. safetensors, npz, msgpack and "dcp" lack the second, and
+    the save warns (UserWarning).
 
     Args:
-      path: a directory (Orbax), or a file that ends in .safetensors, .npz or .msgpack; or a URL
-        (s3://, gs://) of one. An extension of another program's files (.pt, .npy, .h5, ...) is a
-        ValueError.
+      path: a directory (Orbax), or a file that ends in .safetensors, .npz, .msgpack, .pt or .pth;
+        or a URL (s3://, gs://) of one. An extension of another program's files (.npy, .h5, ...) is
+        a ValueError.
       tree: a tree. A file of safetensors or npz holds its arrays under names like "a.b.c".
-      format: "orbax", "safetensors", "npz" or "msgpack"; None: by the end of the path. "orbax"
-        makes a folder of any name.
+      format: "orbax", "safetensors", "npz", "msgpack", "torch" (a file that torch.load reads) or
+        "dcp" (a folder that torch.distributed.checkpoint loads; its option chunk_bytes cuts larger
+        tensors); None: by the end of the path. "orbax" and "dcp" make a folder of any name.
       overwrite: replace an older checkpoint, once the new one is complete.
       metadata: a dict about the checkpoint: of values for JSON, which Orbax's
         metadata().custom_metadata returns, or of text (safetensors).
@@ -91,16 +93,11 @@ def save(
             native = _options(overwrite, metadata, item_metadata, {**options}, coordinator, timeout)
             _cairn.save(path, tree, native, callback)
             return
-        if chosen in ("dcp", "torch"):
-            raise NotImplementedError(
-                "Cairn does not write PyTorch's distributed checkpoints (DCP) yet; save as Orbax, "
-                "which PyTorch's DTensors are restored from, too, or use "
-                "torch.distributed.checkpoint.save"
-            )
         if coordinator not in (None, "none"):
-            raise ValueError(f"{chosen} has no option coordinator; one process writes the file")
+            raise ValueError(f"{chosen} has no option coordinator; one process writes it")
         given: dict[str, Any] = {**options}
         storage_options = given.pop("storage_options", None)
+        chunk_bytes = given.pop("chunk_bytes", None) if chosen == "dcp" else None
         if given:
             raise ValueError(f"{chosen} has no option {', '.join(sorted(given))}")
         if item_metadata is not None:
@@ -111,7 +108,9 @@ def save(
             raise ValueError(f"metadata: expected a dict, not {metadata!r}")
         texts = {str(key): str(value) for key, value in (metadata or {}).items()}
         text = json_text("metadata", texts or None)
-        _cairn.save_file(path, tree, chosen, overwrite, text, callback, storage_options)
+        _cairn.save_file(
+            path, tree, chosen, overwrite, text, callback, storage_options, chunk_bytes
+        )
 
 
 def save_async(
@@ -156,7 +155,7 @@ def save_async(
 def _format(path: str, given: str | None) -> str:
     """The format to write: the given one, or that of the path's extension."""
     if given is not None:
-        if given not in (*_FORMATS, "dcp", "torch"):
+        if given not in _FORMATS:
             raise ValueError(f"unknown format '{given}'; known are {', '.join(_FORMATS)}")
         return given
     found = _cairn.save_format(path)

@@ -200,6 +200,12 @@ void complete(Conversion& o, const std::string& target) {
   o.transform_memory = memory.transforming;
   o.convert.resources = {.threads = o.open.resources.threads, .memory = memory.writing};
   o.convert.store = o.target_store.value_or(o.open.store);
+  if (o.convert.format == TargetFormat::kDcp && o.convert.orbax.chunk_bytes) {
+    if (*o.convert.orbax.chunk_bytes <= 0)
+      throw Error(Code::kInvalidArgument, "chunk_bytes: expected a positive number");
+    o.convert.dcp.chunk_bytes = static_cast<std::uint64_t>(*o.convert.orbax.chunk_bytes);
+    o.convert.orbax.chunk_bytes.reset();
+  }
   if (!o.shard_bytes) return;
   const TargetFormat format = o.convert.format ? *o.convert.format : target_format_of(target);
   (format == TargetFormat::kTensorFlow ? o.convert.tensorflow.max_shard_bytes

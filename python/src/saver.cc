@@ -89,7 +89,7 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
 
 // ---- files of other formats ----
 
-// The files hold names, as Orbax does, and no more.
+// These formats hold names, as Orbax does, and no more.
 void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes>& key_types) {
   const auto is_lost = [](const DictKeyTypes& entry) { return entry.type != "str"; };
   const auto first = std::find_if(key_types.begin(), key_types.end(), is_lost);
@@ -107,14 +107,19 @@ void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes
 }
 
 void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
-               const std::string& metadata, nb::handle progress, nb::handle storage_options) {
+               const std::string& metadata, nb::handle progress, nb::handle storage_options,
+               std::optional<std::int64_t> chunk_bytes) {
   const StoreOptions store = store_options(storage_options);
   std::vector<DictKeyTypes> key_types;
   const Tree read = tree_from(tree, &key_types);
-  warn_of_lost_keys(format, key_types);
+  const TargetFormat target = parse_target_format(format);
+  const bool keeps_keys = target == TargetFormat::kTorch;
+  if (!keeps_keys) warn_of_lost_keys(format, key_types);
   const auto work = [&](const CallControl& call) {
-    save_as(parse_target_format(format), path.text, read,
-            {.custom_metadata = metadata,
+    save_as(target, path.text, read,
+            {.chunk_bytes = chunk_bytes,
+             .key_types = keeps_keys ? key_types : std::vector<DictKeyTypes>(),
+             .custom_metadata = metadata,
              .if_exists = replace ? IfExists::kReplace : IfExists::kFail,
              .store = store,
              .progress = call.progress,
@@ -192,7 +197,8 @@ void define_saver(nb::module_& module) {
       nb::arg("path"));
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
              nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none(),
-             nb::arg("storage_options").none() = nb::none());
+             nb::arg("storage_options").none() = nb::none(),
+             nb::arg("chunk_bytes").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
       .def(nb::init<const PathText&, nb::handle, nb::dict, nb::handle>(), nb::arg("path"),
            nb::arg("tree").none(), nb::arg("options"), nb::arg("progress").none() = nb::none())

@@ -6,6 +6,7 @@
 //                           array_metadatas. Of a handler that is not Orbax's own: any files
 //   database                manifest.ocdbt, manifest.<hex>, data folders with files named by 32 hex
 //                           digits
+//   of PyTorch              .metadata or __<rank>.metadata, __<rank>_<number>.distcp
 //   parameter               .zarray or zarr.json, chunks (0.1, c/0/1), and folders: a name may
 //                           contain '/'
 #include <cairn/orbax/layout/contents.h>
@@ -77,6 +78,23 @@ bool is_step_file(std::string_view name) {
   return is_one_of(kStepFiles, name) || name.starts_with(kDeletionTemporaryPrefix);
 }
 
+// Returns true for the names of the files of a Distributed Checkpoint of PyTorch.
+bool is_distributed_file(std::string_view name) {
+  if (name.ends_with(".tmp")) name.remove_suffix(4);
+  if (name == ".metadata") return true;
+  if (!name.starts_with("__")) return false;
+  name.remove_prefix(2);
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return false;
+  const std::string_view ending = name.substr(dot);
+  std::string_view number = name.substr(0, dot);
+  const std::size_t line = number.find('_');
+  if (ending == ".metadata") return consists_of(number, kDecimalDigits);
+  return ending == ".distcp" && line != std::string_view::npos &&
+         consists_of(number.substr(0, line), kDecimalDigits) &&
+         consists_of(number.substr(line + 1), kDecimalDigits);
+}
+
 bool is_temporary_mark_in(std::string_view name) {
   return name.find(kTemporaryMark) != std::string_view::npos;
 }
@@ -131,6 +149,8 @@ class Contents {
       return check_direct(directory, entries, handler);
     const bool step = is_step(entries);
     const bool item = is_item(directory, entries);
+    if (!step && !item && is_distributed(entries))
+      return check_files(directory, is_distributed_file);
     if (!temporary_ && !step && !item) refuse_without_identity(directory);
     // An unfinished save may have created only a few folders so far, of parameters or of items.
     if (temporary_ || item || has_parameters(directory, entries))
@@ -154,6 +174,7 @@ class Contents {
       return is_item(child, child.list());
     };
     if (!entries.empty() && !is_step(entries) && !is_item(directory, entries) &&
+        !is_distributed(entries) &&
         std::ranges::none_of(entries, is_item_folder))
       refuse_without_identity(directory);
   }
@@ -170,6 +191,12 @@ class Contents {
 
   static bool is_step(const std::vector<DirectoryEntry>& entries) {
     return has(entries, kCheckpointMetadataFile) || has(entries, kV1Marker);
+  }
+
+  static bool is_distributed(const std::vector<DirectoryEntry>& entries) {
+    return std::ranges::any_of(entries, [](const DirectoryEntry& e) {
+      return e.kind == EntryKind::kFile && is_distributed_file(final_name(e.name));
+    });
   }
 
   static bool has(const std::vector<DirectoryEntry>& entries, std::string_view name) {

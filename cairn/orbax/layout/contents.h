@@ -14,13 +14,14 @@ namespace cairn::inline v0::orbax {
 
 // kTarget: a finished or unfinished checkpoint, or an empty directory. The top level of a
 // checkpoint must identify it: it must contain one of `_METADATA`, `_CHECKPOINT_METADATA`,
-// `orbax.checkpoint`, `manifest.ocdbt`, `ocdbt.process_*`, or the msgpack file `checkpoint`.
+// `orbax.checkpoint`, `manifest.ocdbt`, `ocdbt.process_*`, the msgpack file `checkpoint`, or a file
+// of a Distributed Checkpoint of PyTorch.
 // kTemporary: a directory whose name marks it as unfinished; any part of the checkpoint may be
 // missing.
 enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 
 // Throws already_exists if the directory contains anything else than a checkpoint in one of Orbax's
-// layouts (one pytree item, or a step of items). The message names the first entry that does not
+// layouts (one pytree item, or a step of items), or a Distributed Checkpoint of PyTorch. The message names the first entry that does not
 // belong to the checkpoint, or says why the directory is not a checkpoint. The check uses the names
 // and the metadata that lists items and parameters. Symbolic links, devices, pipes and sockets are
 // never part of a checkpoint. Throws io if a directory cannot be listed.

@@ -17,6 +17,7 @@
 #include <cairn/tools/convert/to_orbax.h>
 #include <cairn/tools/convert/to_tensorflow.h>
 #include <cairn/tools/convert/to_torch.h>
+#include <cairn/tools/convert/write_plan.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/source_files.h>
@@ -123,6 +124,7 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
   add("plain_names", options.tensorflow.plain_names);
   add("name_latest", options.tensorflow.name_latest);
   add("tensorflow.max_shard_bytes", options.tensorflow.max_shard_bytes);
+  add("dcp.chunk_bytes", options.dcp.chunk_bytes);
   add_orbax_options(options.orbax, check);
 }
 
@@ -211,6 +213,9 @@ std::vector<std::string> write_files(const PlannedSource& from, const std::strin
     case TargetFormat::kTorch:
       write_as_torch(from, target, fetch, options);
       return {target};
+    case TargetFormat::kDcp:
+      write_as_dcp(from, target, fetch, options);
+      return {target};
     default:
       write_as_npz(from.plan, target, fetch, options);
       return {target};
@@ -218,6 +223,19 @@ std::vector<std::string> write_files(const PlannedSource& from, const std::strin
 }
 
 }  // namespace
+
+void write_plan(const Checkpoint& source, ConvertPlan& plan, const std::string& target,
+                const ConvertOptions& options) {
+  if (is_orbax_format(plan.report.format)) {
+    plan.report.compression = write_orbax(source, plan, target, options);
+    plan.report.files = {target};
+    return;
+  }
+  const Workers workers(options.resources.threads);
+  Fetcher fetcher(source, plan, workers.executor());
+  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
+  plan.report.files = write_files({source, plan}, target, fetch, options);
+}
 
 MemoryShares divide_memory(std::uint64_t total, bool transforms) {
   constexpr std::uint64_t kLeast = std::uint64_t{64} << 20U;
@@ -240,16 +258,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
         if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
       [&](ToolConsistencyCheck& check) { add_values(source, target, plan, options, check); });
-  if (options.dry_run) return std::move(plan.report);
-  if (is_orbax_format(plan.report.format)) {
-    plan.report.compression = write_orbax(source, plan, target, options);
-    plan.report.files = {target};
-    return std::move(plan.report);
-  }
-  const Workers workers(options.resources.threads);
-  Fetcher fetcher(source, plan, workers.executor());
-  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
-  plan.report.files = write_files({source, plan}, target, fetch, options);
+  if (!options.dry_run) write_plan(source, plan, target, options);
   return std::move(plan.report);
 }
 

@@ -17,6 +17,7 @@
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace cairn::inline v0 {
 namespace {
@@ -111,7 +112,7 @@ bool is_scalar(const TensorInfo& t) {
 
 // Whether the format has a scalar for it, and not only an array of rank 0.
 bool holds_scalar(TargetFormat format, const TensorInfo& t) {
-  return holds_trees(format) && !(format == TargetFormat::kTorch && t.typestr == "np.generic");
+  return holds_trees(format) && !(is_torch_format(format) && t.typestr == "np.generic");
 }
 
 DType target_dtype(const TensorInfo& t, const ConvertOptions& options) {
@@ -169,6 +170,7 @@ class Planner {
     check_leaves();
     ConvertReport& report = plan_.report;
     report.skipped = std::move(unsupported_);
+    std::ranges::move(dropped_, std::back_inserter(report.skipped));
     check_kept(source_, left_out_, plan_);
     report.tensors = plan_.targets.size();
     if (plan_.items) finish_items(source_, options_, *plan_.items, report);
@@ -194,6 +196,11 @@ class Planner {
     if (!t.is_described()) check_readable(t.full_name(), t);
     // it is not a leaf, but describes which objects the leaves belong to
     if (t.typestr == "object_graph") return;
+    // PyTorch leaves it out of Distributed Checkpoints, too: a load needs no entry for it.
+    if (plan_.report.format == TargetFormat::kDcp && t.typestr == "Dict") {
+      dropped_.emplace_back(t.full_name(), "an empty dict, which has no entry");
+      return;
+    }
     const DType dtype = target_dtype(t, options_);
     if (std::string why = obstacle(t, dtype, plan_.report.format);
         !why.empty() && !(keeps_keys_ && t.error.empty()))
@@ -253,6 +260,7 @@ class Planner {
   ConvertPlan plan_;
   std::vector<std::pair<std::string, std::string>> unsupported_;  // (leaf, reason)
   std::vector<std::size_t> left_out_;                             // indices of the same leaves
+  std::vector<std::pair<std::string, std::string>> dropped_;      // as unsupported_; nothing is lost
 };
 
 }  // namespace
@@ -276,7 +284,7 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
   if (is_store_url(target)) check_can_write(target);
   const Written written = has_files_beside                                  ? Written::kFilesBeside
-                          : is_store_url(target) && is_orbax_format(format) ? Written::kFolder
+                          : is_store_url(target) && is_folder_format(format) ? Written::kFolder
                                                                             : Written::kPath;
   if (is_store_url(target))
     check_apart_in_store(

@@ -19,8 +19,9 @@ struct NamedFormat {
 constexpr NamedFormat kFormats[] = {
     {TargetFormat::kSafetensors, "safetensors"}, {TargetFormat::kNpz, "npz"},
     {TargetFormat::kMsgpack, "msgpack"},         {TargetFormat::kTorch, "torch"},
-    {TargetFormat::kTensorFlow, "tensorflow"},   {TargetFormat::kOrbax, "orbax"},
-    {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},  {TargetFormat::kOrbaxFiles, "orbax-files"}};
+    {TargetFormat::kDcp, "dcp"},                 {TargetFormat::kTensorFlow, "tensorflow"},
+    {TargetFormat::kOrbax, "orbax"},             {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},
+    {TargetFormat::kOrbaxFiles, "orbax-files"}};
 
 }  // namespace
 
@@ -51,9 +52,16 @@ bool is_orbax_format(TargetFormat format) {
          format == TargetFormat::kOrbaxFiles;
 }
 
+bool is_folder_format(TargetFormat format) {
+  return is_orbax_format(format) || format == TargetFormat::kDcp;
+}
+
+bool is_torch_format(TargetFormat format) {
+  return format == TargetFormat::kTorch || format == TargetFormat::kDcp;
+}
+
 bool holds_trees(TargetFormat format) {
-  return is_orbax_format(format) || format == TargetFormat::kMsgpack ||
-         format == TargetFormat::kTorch;
+  return is_orbax_format(format) || format == TargetFormat::kMsgpack || is_torch_format(format);
 }
 
 bool keeps_key_types(TargetFormat format) {
@@ -88,6 +96,10 @@ void check_options(const ConvertOptions& options, TargetFormat format) {
                      " has no nested dicts: nesting (--nest) is for Orbax, msgpack and PyTorch");
   if (options.msgpack != MsgpackTarget() && format != TargetFormat::kMsgpack)
     invalid_argument("a dialect is an option of msgpack files, not of " + name);
+  if (options.dcp != DcpTarget() && format != TargetFormat::kDcp)
+    invalid_argument("dcp.chunk_bytes is an option of dcp, not of " + name);
+  if (options.dcp.chunk_bytes == 0U)
+    invalid_argument("the largest size of a chunk is 0 bytes; it must be positive");
   if (options.orbax != OrbaxTarget() && !is_orbax_format(format))
     invalid_argument(
         "compression, chunks, data files, items, durability and the commit protocol are options of "
@@ -107,7 +119,7 @@ std::string obstacle(const TensorInfo& t, DType dtype, TargetFormat format) {
   if (t.typestr == "placeholder") return "a placeholder without data";
   if (format == TargetFormat::kMsgpack)
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
-  if (format == TargetFormat::kTorch) {
+  if (is_torch_format(format)) {
     if (!t.is_array()) return "";
     return dtype == DType::kOpaque ? "elements of type " + t.dtype_name
                                    : pytorch::tensor_obstacle(dtype, t.shape);

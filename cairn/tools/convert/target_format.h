@@ -9,6 +9,10 @@ namespace cairn::inline v0 {
 
 // Whether the target is an Orbax checkpoint.
 bool is_orbax_format(TargetFormat format);
+// Whether the target is a folder.
+bool is_folder_format(TargetFormat format);
+// Whether PyTorch loads it.
+bool is_torch_format(TargetFormat format);
 // Whether the format holds nested trees; the others hold a flat list of names.
 bool holds_trees(TargetFormat format);
 // Whether the format records the types of keys that are not str.

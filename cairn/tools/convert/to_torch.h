@@ -1,4 +1,5 @@
-// to_torch.h -- writes the leaves of a conversion as a file of PyTorch.
+// to_torch.h -- writes the leaves of a conversion for PyTorch: as a file of torch.save, or as a
+// Distributed Checkpoint.
 #pragma once
 
 #include <cairn/tools/convert/planned_source.h>
@@ -11,5 +12,8 @@ namespace cairn::inline v0 {
 // bytes objects are read before.
 void write_as_torch(const PlannedSource& from, const std::string& target, const FetchFn& fetch,
                     const ConvertOptions& options);
+// The plan's relayouts, if it has any, are the shapes of the chunks.
+void write_as_dcp(const PlannedSource& from, const std::string& target, const FetchFn& fetch,
+                  const ConvertOptions& options);
 
 }  // namespace cairn::inline v0

@@ -9,6 +9,7 @@
 #include <cairn/tools/convert/plan.h>
 #include <cairn/tools/convert/target_format.h>
 #include <cairn/tools/convert/to_orbax.h>
+#include <cairn/tools/convert/write_plan.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/consistency.h>
 #include <cairn/tools/source/name_match.h>
@@ -22,11 +23,13 @@ void check_options(const ReshardOptions& options) {
   const auto refuse = [](const std::string& what) { throw Error(Code::kInvalidArgument, what); };
   if (!options.mesh && !options.specs.empty())
     refuse("specs need a mesh: give the devices that will read the arrays");
-  if (!options.mesh && !options.orbax.chunk_bytes)
+  if (!options.mesh && !options.orbax.chunk_bytes && !options.dcp.chunk_bytes)
     refuse("nothing to do: give a mesh, a size of chunks, or both");
-  if (options.format && !is_orbax_format(*options.format))
+  if (options.format && !is_folder_format(*options.format))
     refuse("'" + format_text(*options.format) +
-           "' has no chunks; only Orbax checkpoints can be resharded");
+           "' has no chunks; only Orbax and dcp checkpoints can be resharded");
+  if (options.mesh && options.dcp.chunk_bytes)
+    refuse("give a mesh or a size of chunks for dcp, not both: each device's box is one chunk");
   if (!options.mesh) return;
   check_sharding({*options.mesh, {}});
   for (const auto& [glob, spec] : options.specs)
@@ -148,6 +151,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
   const distributed::ProcessGroup group(options.multiprocessing);
   ConvertOptions convert;
   convert.orbax = options.orbax;
+  convert.dcp = options.dcp;
   convert.if_exists = options.if_exists;
   convert.store = options.store;
   convert.resources = options.resources;
@@ -163,6 +167,8 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         plan = plan_conversion(source, target, convert);
         if (plan.items) plan.items->as_stored = !options.format;
         report = place_all(source, options, plan);
+        // Without a mesh, the size of the chunks decides.
+        if (convert.format == TargetFormat::kDcp && !options.mesh) plan.relayouts.clear();
         if (!options.dry_run) check_capacity(source, target, plan, options.orbax.compression);
       },
       [&](ToolConsistencyCheck& check) {
@@ -173,10 +179,7 @@ ReshardReport reshard(const Checkpoint& source, const std::string& target,
         add_orbax_options(options.orbax, check.options);
         add_opened(source, "", check.opened);
       });
-  if (!options.dry_run) {
-    plan.report.compression = write_orbax(source, plan, target, convert);
-    plan.report.files = {target};
-  }
+  if (!options.dry_run) write_plan(source, plan, target, convert);
   report.written = std::move(plan.report);
   return report;
 }

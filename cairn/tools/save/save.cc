@@ -10,6 +10,7 @@
 #include <cairn/orbax/open.h>
 #include <cairn/pytorch.h>
 #include <cairn/safetensors.h>
+#include <cairn/tools/dcp/dcp_folder.h>
 #include <cairn/tools/save/named_arrays.h>
 
 #include <string>
@@ -33,12 +34,16 @@ void check_options_of_file(TargetFormat format, const SaveOptions& given) {
   refuse_if(given.item != none.item, "item");
   refuse_if(given.v1 != none.v1, "v1");
   refuse_if(!(given.compression == none.compression), "compression");
-  refuse_if(given.chunk_bytes != none.chunk_bytes, "chunk_bytes");
+  const bool is_dcp = format == TargetFormat::kDcp;
+  if (is_dcp && given.chunk_bytes && *given.chunk_bytes <= 0)
+    invalid_argument("the largest size of a chunk is not positive");
+  refuse_if(!is_dcp && given.chunk_bytes != none.chunk_bytes, "chunk_bytes");
   refuse_if(given.target_file_bytes != none.target_file_bytes, "target_file_bytes");
   refuse_if(given.support_rich_types != none.support_rich_types, "support_rich_types");
-  refuse_if(format != TargetFormat::kTorch && !given.key_types.empty(), "key_types");
+  const bool is_torch = is_dcp || format == TargetFormat::kTorch;
+  refuse_if(!is_torch && !given.key_types.empty(), "key_types");
   refuse_if(!given.item_metadata.empty(), "item_metadata");
-  refuse_if(given.durability != none.durability, "durability");
+  refuse_if(!is_dcp && given.durability != none.durability, "durability");
   refuse_if(given.commit_protocol != none.commit_protocol, "commit_protocol");
   refuse_if(given.reuse != none.reuse || !given.reuse_from.empty(), "reuse");
   refuse_if(format != TargetFormat::kSafetensors && !given.custom_metadata.empty(),
@@ -54,6 +59,18 @@ std::vector<std::pair<std::string, std::string>> entries(const std::string& cust
     found.emplace_back(name, value.as_string() != nullptr ? *value.as_string()
                                                           : to_text(value, JsonStyle::kPython));
   return found;
+}
+
+void save_dcp(const std::string& path, const Tree& tree, const SaveOptions& options) {
+  DcpOptions write{.key_types = options.key_types,
+                   .if_exists = options.if_exists,
+                   .durability = options.durability,
+                   .store = options.store,
+                   .resources = options.resources,
+                   .progress = options.progress};
+  if (options.chunk_bytes)
+    write.chunks.chunk_bytes = static_cast<std::uint64_t>(*options.chunk_bytes);
+  write_dcp(path, tree, {}, {}, write);
 }
 
 void save_file(TargetFormat format, const std::string& path, const Tree& tree,
@@ -72,6 +89,7 @@ void save_file(TargetFormat format, const std::string& path, const Tree& tree,
                         .store = options.store,
                         .resources = options.resources,
                         .progress = options.progress});
+  if (format == TargetFormat::kDcp) return save_dcp(path, tree, options);
   const NamedArrays named(tree);
   if (format == TargetFormat::kNpz)
     return write_npz(path, named.sources, named.fetch(),
@@ -115,6 +133,7 @@ void save_as(TargetFormat format, const std::string& path, const Tree& tree,
     case TargetFormat::kNpz:
     case TargetFormat::kMsgpack:
     case TargetFormat::kTorch:
+    case TargetFormat::kDcp:
       check_options_of_file(format, options);
       return with_cancellation(Cancellation(options.cancel, options.save_timeout), where,
                                [&] { save_file(format, where, tree, options); });

@@ -12,7 +12,7 @@
 namespace cairn::inline v0::pytorch {
 namespace {
 
-constexpr std::size_t kMostNested = 500;  // levels
+constexpr std::size_t kMostSteps = 500;  // levels
 // Lists may lack items, as PyTorch does not store empty dicts; but not any number.
 constexpr std::uint64_t kMostMissing = 10'000;
 
@@ -32,7 +32,7 @@ struct Node {
 
 // Returns false if the path is taken, or leads through a value.
 bool insert(Node& root, const StatePath& path, std::size_t value) {
-  if (path.size() > kMostNested) return false;
+  if (path.size() > kMostSteps) return false;
   Node* node = &root;
   for (const PathStep& step : path) {
     if (node->value) return false;

@@ -5,6 +5,7 @@
 #include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
 #include <cairn/formats/pytorch/tensors/element.h>
+#include <cairn/formats/pytorch/write/state_entries.h>
 #include <cairn/orbax/sharding.h>
 #include <cairn/tree/leaf_value.h>
 #include <cairn/tree/names.h>
@@ -18,8 +19,6 @@
 
 namespace cairn::inline v0::pytorch {
 namespace {
-
-constexpr std::size_t kMaxDepth = 1000;  // as in the rest of Cairn
 
 // The shape as PyTorch has it: two elements of 4 bits are one element of its type.
 Shape torch_shape(const TorchElement& element, std::span<const std::int64_t> shape) {
@@ -187,8 +186,8 @@ class StatePickler {
 
   template <class Write>
   void nested(Write write) {
-    if (path_.size() >= kMaxDepth)
-      invalid_argument(fmt::format("the tree has more than {} levels", kMaxDepth));
+    if (path_.size() >= kMostLevels)
+      invalid_argument(fmt::format("the tree has more than {} levels", kMostLevels));
     write();
   }
 

@@ -1,0 +1,168 @@
+// distributed_metadata.cc -- Source of the rules: what torch 2.13 writes, and what its
+// dataclasses in torch.distributed.checkpoint.metadata take.
+#include <cairn/formats/pytorch/write/distributed_metadata.h>
+
+#include <cairn/formats/pytorch/pickle/pickle_writer.h>
+#include <cairn/formats/pytorch/tensors/element.h>
+
+#include <functional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cairn::inline v0::pytorch {
+namespace {
+
+constexpr std::string_view kModule = "torch.distributed.checkpoint.metadata";
+constexpr std::string_view kVersion = "1.0.0";
+
+class MetadataPickler {
+ public:
+  MetadataPickler(std::span<const StateEntry> entries, const DistributedFile& file,
+                  const std::string& file_name)
+      : entries_(entries), file_(file), file_name_(file_name), parts_(entries.size()) {
+    for (std::size_t i = 0; i < file.parts().size(); ++i)
+      parts_[file.parts()[i].entry].push_back(i);
+  }
+
+  Bytes run() {
+    object("Metadata");
+    members({{"state_dict_metadata", [&] { values(); }},
+             {"planner_data", [&] { paths(); }},
+             {"storage_data", [&] { places(); }},
+             {"version", [&] { out_.text(kVersion); }}});
+    return std::move(out_).take();
+  }
+
+ private:
+  using Write = std::function<void()>;
+
+  void object(std::string_view name, std::string_view module = kModule) {
+    out_.global(module, name);
+    out_.empty_tuple();
+    out_.make_object();
+  }
+  // The attributes of the last object.
+  void members(const std::vector<std::pair<std::string_view, Write>>& all) {
+    out_.dict(all.size(), [&](std::size_t i) {
+      out_.text(all[i].first);
+      all[i].second();
+    });
+    out_.build();
+  }
+
+  // torch.Size
+  void size(DType dtype, std::span<const std::int64_t> values) {
+    out_.global("torch", "Size");
+    if (values.size() > 3) out_.open();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      // Two elements of 4 bits are one element of PyTorch.
+      const bool is_halved = is_packed(dtype) && i + 1 == values.size();
+      out_.integer(is_halved ? values[i] / 2 : values[i]);
+    }
+    out_.close_tuple(values.size());
+    out_.close_tuple(1);
+    out_.call();
+  }
+
+  void values() {
+    out_.dict(entries_.size(), [&](std::size_t i) {
+      out_.text(entries_[i].name);
+      if (entries_[i].is_tensor)
+        tensor(i);
+      else
+        object("BytesStorageMetadata");
+    });
+  }
+
+  void tensor(std::size_t entry) {
+    const DType dtype = file_.dtype_of(entry);
+    object("TensorStorageMetadata");
+    members({{"properties", [&] { properties(dtype); }},
+             {"size", [&] { size(dtype, file_.shape_of(entry)); }},
+             {"chunks", [&] { chunks(entry); }}});
+  }
+
+  void properties(DType dtype) {
+    object("TensorProperties");
+    out_.open();
+    out_.global("torch", element_of(dtype)->name);
+    out_.global("torch.serialization", "_get_layout");
+    out_.text("torch.strided");
+    out_.close_tuple(1);
+    out_.call();
+    out_.boolean(false);  // requires_grad
+    out_.global(kModule, "_MEM_FORMAT_ENCODING");
+    out_.integer(std::uint64_t{0});  // torch.contiguous_format
+    out_.close_tuple(1);
+    out_.call();
+    out_.boolean(false);  // pin_memory
+    out_.close_tuple(5);
+    out_.build();
+  }
+
+  void chunks(std::size_t entry) {
+    const DType dtype = file_.dtype_of(entry);
+    out_.list(parts_[entry].size(), [&](std::size_t i) {
+      const Box& box = *file_.parts()[parts_[entry][i]].box;
+      object("ChunkStorageMetadata");
+      members({{"offsets", [&] { size(dtype, box.origin); }},
+               {"sizes", [&] { size(dtype, box.shape); }}});
+    });
+  }
+
+  void paths() {
+    out_.dict(entries_.size(), [&](std::size_t i) {
+      const KeyPath& path = entries_[i].path;
+      out_.text(entries_[i].name);
+      if (path.size() > 3) out_.open();
+      for (const Key& key : path) {
+        if (key.type == KeyType::kSequence)
+          out_.integer(static_cast<std::uint64_t>(std::stoull(key.text)));
+        else
+          out_.text(key.text);
+      }
+      out_.close_tuple(path.size());
+    });
+  }
+
+  void places() {
+    const std::span<const WrittenPart> parts = file_.parts();
+    std::vector<std::size_t> chunks(entries_.size(), 0);  // so far
+    out_.dict(parts.size(), [&](std::size_t i) {
+      const WrittenPart& part = parts[i];
+      object("MetadataIndex");
+      std::vector<std::pair<std::string_view, Write>> index = {
+          {"fqn", [&] { out_.text(entries_[part.entry].name); }}};
+      if (part.box) {
+        index.emplace_back("index", [&] {
+          out_.integer(static_cast<std::uint64_t>(chunks[part.entry]++));
+        });
+        index.emplace_back(
+            "offset", [&] { size(file_.dtype_of(part.entry), part.box->origin); });
+      } else {
+        index.emplace_back("index", [&] { out_.none(); });
+      }
+      members(index);
+      object("_StorageInfo", "torch.distributed.checkpoint.filesystem");
+      members({{"relative_path", [&] { out_.text(file_name_); }},
+               {"offset", [&] { out_.integer(part.offset); }},
+               {"length", [&] { out_.integer(part.length); }}});
+    });
+  }
+
+  std::span<const StateEntry> entries_;
+  const DistributedFile& file_;
+  const std::string& file_name_;
+  std::vector<std::vector<std::size_t>> parts_;  // by entry: its parts
+  pickle::PickleWriter out_;
+};
+
+}  // namespace
+
+Bytes distributed_metadata(std::span<const StateEntry> entries, const DistributedFile& file,
+                           const std::string& file_name) {
+  return MetadataPickler(entries, file, file_name).run();
+}
+
+}  // namespace cairn::inline v0::pytorch
