@@ -193,6 +193,37 @@ class Dcp:
         self.dcp.load(state, storage_reader=reader)
         return state
 
+    def export(self, path):
+        import safetensors.torch
+        import torch
+        from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+        dcp_to_torch_save(path, f"{path}.pt")
+        safetensors.torch.save_file(torch.load(f"{path}.pt"), f"{path}.safetensors")
+
+
+class CairnTorch(Cairn):
+    """A file of PyTorch, with the bytes that torch.save writes."""
+
+    options = {"format": "torch"}
+
+    def load(self, path):
+        return self.cairn.load(path, framework="torch")
+
+
+class TorchMapped(Torch):
+    def load(self, path):
+        return {name: tensor.clone() for name, tensor in self.torch.load(path, mmap=True).items()}
+
+
+class CairnDcp(CairnTorch):
+    """A Distributed Checkpoint of PyTorch."""
+
+    options = {"format": "dcp"}
+
+    def export(self, path):
+        self.cairn.convert(path, f"{path}.safetensors", overwrite=True)
+
 
 class Npz:
     def __init__(self):
@@ -212,8 +243,9 @@ class Npz:
 CONTENDERS = {
     "Cairn": Cairn, "Cairn, unsynced": CairnUnsynced, "Cairn, unsynced, uncompressed": CairnPlain, "Orbax": Orbax,
     "cairn.orbax": CairnOrbax, "Orbax through Cairn": OrbaxThroughCairn, "safetensors": Safetensors, "torch.save": Torch, "DCP": Dcp, "np.savez": Npz,
+    "Cairn, .pt": CairnTorch, "torch.load(mmap=True)": TorchMapped, "Cairn, DCP": CairnDcp,
 }
-WRITERS = list(CONTENDERS)
+WRITERS = [name for name in CONTENDERS if name not in ("Cairn, .pt", "torch.load(mmap=True)", "Cairn, DCP")]
 READERS = ["Cairn", "cairn.orbax", "Orbax", "Orbax through Cairn", "safetensors", "torch.save", "DCP", "np.savez"]
 CASES = {  # case: (what, data, contenders)
     "save 1 GiB": ("save", "large", WRITERS),
@@ -223,6 +255,15 @@ CASES = {  # case: (what, data, contenders)
     "load 1 GiB of float32 as bfloat16": ("convert", "large", ["Cairn", "Orbax", "Orbax through Cairn", "safetensors", "torch.save"]),
     "1/8 of an array of 128 MiB": ("part", "large", ["Cairn", "Cairn, unsynced, uncompressed", "safetensors", "torch.save"]),
     "save_async, until it returns": ("begin", "large", ["Cairn", "cairn.orbax", "Orbax", "Orbax through Cairn"]),
+    "PyTorch file: save 1 GiB": ("save", "large", ["Cairn, .pt", "torch.save", "safetensors"]),
+    "PyTorch file: load 1 GiB": ("load", "large", ["Cairn, .pt", "torch.save", "torch.load(mmap=True)", "safetensors"]),
+    "PyTorch file: save 10,000 arrays": ("save", "small", ["Cairn, .pt", "torch.save", "safetensors"]),
+    "PyTorch file: load 10,000 arrays": ("load", "small", ["Cairn, .pt", "torch.save", "torch.load(mmap=True)", "safetensors"]),
+    "Distributed Checkpoint: save 1 GiB": ("save", "large", ["Cairn, DCP", "DCP"]),
+    "Distributed Checkpoint: load 1 GiB": ("load", "large", ["Cairn, DCP", "DCP"]),
+    "Distributed Checkpoint: save 10,000 arrays": ("save", "small", ["Cairn, DCP", "DCP"]),
+    "Distributed Checkpoint: load 10,000 arrays": ("load", "small", ["Cairn, DCP", "DCP"]),
+    "Distributed Checkpoint to safetensors, 1 GiB": ("export", "large", ["Cairn, DCP", "DCP"]),
     "import": ("import", "", ["import cairn", "import orbax.checkpoint", "import torch", "import safetensors.numpy", "import numpy"]),
 }
 
@@ -287,7 +328,7 @@ def run_once(what, name, kind, folder, scale):
         command = [sys.executable, "-c", f"import time; s = time.perf_counter(); {name}; print(time.perf_counter() - s)"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         return {"seconds": float(done.stdout.splitlines()[-1]), "extra_mib": 0}
-    if what in ("load", "convert", "part"):
+    if what in ("load", "convert", "part", "export"):
         path = folder / f"{kind}-{name.replace(' ', '_')}"
         if not path.exists():
             run_in_process("save", name, kind, path, scale)

@@ -3,6 +3,7 @@
 
 #include <cairn/checkpoint.h>
 #include <cairn/compression.h>
+#include <cairn/distributed.h>
 #include <cairn/observer.h>
 #include <cairn/tree.h>
 
@@ -73,6 +74,12 @@ struct SaveOptions {
   StoreOptions store = {};   // how to reach the store, if the path is a URL
   Observer observer = {};    // told about warnings and durations; null: nobody
   ProgressFn progress = {};  // null: none
+  // For save_as() of a Distributed Checkpoint (kDcp): several processes save together. All make the
+  // call with trees of the same structure, and each writes the shards on its devices and one data
+  // file; arrays that are not sharded, and other leaves, are those of the primary. Orbax
+  // checkpoints of several processes are saved with a Checkpointer; other formats have no such
+  // option.
+  MultiprocessingOptions multiprocessing = {};
   // A save that takes longer ends soon after this time, with the error deadline_exceeded, as if the
   // caller had asked it to stop. With several processes, each measures its own time, and one late
   // process fails all. None: no limit. Throws invalid_argument if it is not positive.

@@ -235,6 +235,7 @@ def save_file(
     progress: _Progress = None,
     storage_options: _StoreOptions | None = None,
     chunk_bytes: int | None = None,
+    processes: Any = None,
 ) -> None: ...
 
 _Event = tuple[str, str, float | None, dict[str, Any]]  # level, name, seconds, attributes

@@ -66,7 +66,7 @@ def save(
         torch.distributed, where one of them has several processes; "jax", "torch"; "none": this
         process saves alone; or an object of your own (docs/python.md). All processes of the job
         then save together: they make the same calls, in the same order, with trees of the same
-        structure. Orbax checkpoints only.
+        structure. Orbax checkpoints and "dcp" only.
       timeout: seconds to wait for the other processes; four times that while they write.
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"
         as in the steps of a manager), v1 (True: with the marker that version 1 of Orbax's API looks
@@ -93,11 +93,12 @@ def save(
             native = _options(overwrite, metadata, item_metadata, {**options}, coordinator, timeout)
             _cairn.save(path, tree, native, callback)
             return
-        if coordinator not in (None, "none"):
+        is_dcp = chosen == "dcp"
+        if not is_dcp and coordinator not in (None, "none"):
             raise ValueError(f"{chosen} has no option coordinator; one process writes it")
         given: dict[str, Any] = {**options}
         storage_options = given.pop("storage_options", None)
-        chunk_bytes = given.pop("chunk_bytes", None) if chosen == "dcp" else None
+        chunk_bytes = given.pop("chunk_bytes", None) if is_dcp else None
         if given:
             raise ValueError(f"{chosen} has no option {', '.join(sorted(given))}")
         if item_metadata is not None:
@@ -108,8 +109,9 @@ def save(
             raise ValueError(f"metadata: expected a dict, not {metadata!r}")
         texts = {str(key): str(value) for key, value in (metadata or {}).items()}
         text = json_text("metadata", texts or None)
+        job = processes(coordinator, timeout) if is_dcp else None
         _cairn.save_file(
-            path, tree, chosen, overwrite, text, callback, storage_options, chunk_bytes
+            path, tree, chosen, overwrite, text, callback, storage_options, chunk_bytes, job
         )
 
 

@@ -108,24 +108,27 @@ void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes
 
 void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
                const std::string& metadata, nb::handle progress, nb::handle storage_options,
-               std::optional<std::int64_t> chunk_bytes) {
-  const StoreOptions store = store_options(storage_options);
-  std::vector<DictKeyTypes> key_types;
-  const Tree read = tree_from(tree, &key_types);
+               std::optional<std::int64_t> chunk_bytes, nb::handle processes) {
   const TargetFormat target = parse_target_format(format);
-  const bool keeps_keys = target == TargetFormat::kTorch;
-  if (!keeps_keys) warn_of_lost_keys(format, key_types);
-  const auto work = [&](const CallControl& call) {
-    save_as(target, path.text, read,
-            {.chunk_bytes = chunk_bytes,
-             .key_types = keeps_keys ? key_types : std::vector<DictKeyTypes>(),
-             .custom_metadata = metadata,
-             .if_exists = replace ? IfExists::kReplace : IfExists::kFail,
-             .store = store,
-             .progress = call.progress,
-             .cancel = call.cancel});
+  const std::optional<Job> job = Job::of(nb::borrow(processes));
+  Tree read;
+  SaveOptions chosen{.chunk_bytes = chunk_bytes,
+                     .custom_metadata = metadata,
+                     .if_exists = replace ? IfExists::kReplace : IfExists::kFail};
+  const auto prepare = [&] {
+    chosen.store = store_options(storage_options);
+    read = tree_from(tree, &chosen.key_types);
+    if (target != TargetFormat::kTorch) warn_of_lost_keys(format, chosen.key_types);
+    // In a Distributed Checkpoint, dicts in tuples keep theirs.
+    if (target != TargetFormat::kTorch && target != TargetFormat::kDcp) chosen.key_types.clear();
+    if (job) chosen.multiprocessing = job->options();
   };
-  run_long(progress, work, Outcome::kCommit);
+  const auto work = [&](const CallControl& call) {
+    chosen.progress = call.progress;
+    chosen.cancel = call.cancel;
+    save_as(target, path.text, read, chosen);
+  };
+  run_prepared(job, prepare, work, progress, Outcome::kCommit);
 }
 
 // ---- saves in the background ----
@@ -198,7 +201,8 @@ void define_saver(nb::module_& module) {
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
              nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none(),
              nb::arg("storage_options").none() = nb::none(),
-             nb::arg("chunk_bytes").none() = nb::none());
+             nb::arg("chunk_bytes").none() = nb::none(),
+             nb::arg("processes").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
       .def(nb::init<const PathText&, nb::handle, nb::dict, nb::handle>(), nb::arg("path"),
            nb::arg("tree").none(), nb::arg("options"), nb::arg("progress").none() = nb::none())

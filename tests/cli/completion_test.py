@@ -12,7 +12,7 @@ import safetensors.numpy
 from command import CAIRN, COMMANDS, ROOT, USAGE, good, run
 
 GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
-FORMATS = ["safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"]
+FORMATS = ["safetensors", "npz", "msgpack", "torch", "dcp", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"]
 # words of a command line after "cairn" -> what a shell must offer for the last one
 VALUES = [
     (["convert", "a.safetensors", "x", "--to", ""], FORMATS),

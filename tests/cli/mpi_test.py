@@ -79,7 +79,7 @@ def source(tmp_path_factory):
 def test_files_are_those_of_one_process(source, tmp_path, processes):
     (tmp_path / "alone").mkdir()
     (tmp_path / "together").mkdir()
-    for name, options in [("x.safetensors", ["--dtype", "bfloat16"]), ("s.safetensors", ["--shard-bytes", "1MB"]), ("x.npz", []), ("x.msgpack", [])]:
+    for name, options in [("x.safetensors", ["--dtype", "bfloat16"]), ("s.safetensors", ["--shard-bytes", "1MB"]), ("x.npz", []), ("x.msgpack", []), ("x.pt", [])]:
         alone = json.loads(good("convert", source, tmp_path / "alone" / name, "--json", *options))
         shared = json.loads(good_together(processes, "convert", source, tmp_path / "together" / name, "--json", *options))
         assert [file.replace("/together/", "/alone/") for file in shared.pop("files")] == alone.pop("files")
@@ -88,6 +88,13 @@ def test_files_are_those_of_one_process(source, tmp_path, processes):
     assert sorted(os.listdir(tmp_path / "together")) == names and len(names) > 5
     for name in names:
         assert (tmp_path / "together" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), name
+
+
+def test_distributed_checkpoints_hold_the_same(source, tmp_path):
+    good_together(3, "convert", source, tmp_path / "ckpt", "--to", "dcp", "--chunk-bytes", "1MB")
+    assert sorted(os.listdir(tmp_path / "ckpt")) == [".metadata", "__0_0.distcp", "__1_0.distcp", "__2_0.distcp"]
+    assert json.loads(good("verify", tmp_path / "ckpt", "--json"))["ok"]
+    assert json.loads(good("diff", source, tmp_path / "ckpt", "--json"))["equal"]
 
 
 @pytest.mark.parametrize("format", ["orbax", "orbax-zarr3", "orbax-files"])

@@ -7,6 +7,7 @@ import cairn
 import numpy as np
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint
 from processes import raised
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
@@ -71,6 +72,27 @@ def save(path):
         host = {"array": np.full(3, 5 if dist.get_rank() == 0 else 6), "step": 4 + dist.get_rank(), "plain": torch.ones(2, dtype=torch.bfloat16)}
         cairn.save(f"{path}/{name}", {**placed(mesh, placements), "host": host})
     return sorted(layouts())
+
+
+def save_dcp(path):
+    """As PyTorch's own Distributed Checkpoints, which PyTorch loads; and over them once more, cut into chunks."""
+    for name, (mesh, placements) in layouts().items():
+        host = {"array": np.full(3, 5 if dist.get_rank() == 0 else 6), "step": 4 + dist.get_rank(), "plain": torch.ones(2, dtype=torch.bfloat16)}
+        for options in ({}, {"overwrite": True, "chunk_bytes": 24}):
+            cairn.save(f"{path}/{name}", {**placed(mesh, placements), "host": host}, format="dcp", **options)
+    return sorted(layouts())
+
+
+def load_dcp(path, names):
+    """With torch.distributed.checkpoint, the first checkpoint into every layout of these processes, the others into one."""
+    for i, name in enumerate(names.split(",")):
+        for mesh, placements in list(layouts().values())[: None if i == 0 else 1]:
+            out = {key: torch.zeros_like(tensor) for key, tensor in placed(mesh, placements).items()}
+            host = {"array": torch.zeros(3, dtype=torch.int64), "step": 0, "plain": torch.zeros(2, dtype=torch.bfloat16)}
+            state = {**out, "host": host}
+            torch.distributed.checkpoint.load(state, checkpoint_id=f"{path}/{name}")
+            check(out)
+            assert host["array"].tolist() == [5, 5, 5] and host["step"] == 4 and host["plain"].tolist() == [1, 1]
 
 
 def restore(path, names):
@@ -164,7 +186,7 @@ def refused(path):
     cairn.save(path, {"a": distribute_tensor(torch.zeros(4, 6), mesh, [Shard(0)])})
     return [raised(cairn.save, path + ".partial", {"a": partial}), raised(cairn.save, path + ".nested", {"a": nested}),
             raised(cairn.load, path, out={"a": wrong}), raised(cairn.load, path, {"a": wrong}),
-            raised(cairn.save, path + ".dcp", {"a": wrong}, format="dcp"), raised(cairn.save, f"{path}.{dist.get_rank()}", {"a": wrong}, coordinator="none")]
+            raised(cairn.save, path + ".dcp", {"a": wrong, f"of {dist.get_rank()}": 1}, format="dcp"), raised(cairn.save, f"{path}.{dist.get_rank()}", {"a": wrong}, coordinator="none")]
 
 
 def on_some_ranks(path):

@@ -25,6 +25,7 @@ NAMES = {
         "cancel": None,  # Ctrl-C, and PendingSave.cancel
         "if_exists": "overwrite",
         "custom_metadata": "metadata",
+        "multiprocessing": "coordinator",
     },
     # aggregate_filename is for the old checkpoints of cairn.orbax.
     "OpenOptions": {"version": "generation", "resources": "threads", "aggregate_filename": None, "store": "storage_options",
@@ -42,6 +43,7 @@ NAMES = {
         "safetensors": "metadata",
         "msgpack": "dialect",
         "tensorflow": "object_graph",
+        "dcp": "chunk_bytes",
         "orbax": "compression",
         "resources": "threads",
         "multiprocessing": None,  # the command, in a job of several processes
@@ -52,6 +54,7 @@ NAMES = {
     "TensorFlowTarget": {"plain_names": "object_graph", "name_latest": "latest", "max_shard_bytes": "shard_bytes"},
     "ReshardOptions": {
         "format": "to",
+        "dcp": "chunk_bytes",
         "if_exists": "overwrite",
         "orbax": "compression",
         "resources": "threads",

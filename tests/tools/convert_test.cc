@@ -200,7 +200,7 @@ TEST_F(Convert, RefusesCollisionsAndBadOptions) {
   EXPECT_THAT([] { parse_target_format("hdf5"); },
               FailsWith(Code::kInvalidArgument,
                         "unknown target format 'hdf5': expected one of safetensors, npz, msgpack, "
-                        "tensorflow, orbax, orbax-zarr3, orbax-files"));
+                        "torch, dcp, tensorflow, orbax, orbax-zarr3, orbax-files"));
   convert(checkpoint_, target(), options);
   EXPECT_THAT([&] { convert(checkpoint_, target(), options); },
               FailsWith(Code::kAlreadyExists, target()));
@@ -315,10 +315,12 @@ TEST(SaveFormat, OneTableOfExtensions) {
   EXPECT_EQ(save_format_of("model.index"), TargetFormat::kTensorFlow);
   for (const char* path : {"", "a", "a.npz.d", "pt", "step_12", "a.ckpt"})
     EXPECT_EQ(save_format_of(path), TargetFormat::kOrbax) << path;
-  for (const char* path : {"a.pt", "a.PTH", "a.npy", "a.h5", "a.gguf", "a.bin", "a.pkl", "a.onnx",
-                           "a.safetensor", "a.pt//"})
+  for (const char* path : {"a.pt", "a.PTH", "a.pt//"})
+    EXPECT_EQ(save_format_of(path), TargetFormat::kTorch) << path;
+  for (const char* path : {"a.npy", "a.h5", "a.gguf", "a.bin", "a.pkl", "a.onnx",
+                           "a.safetensor"})
     EXPECT_THAT([&] { save_format_of(path); },
-                FailsWith(Code::kInvalidArgument, "expected .safetensors, .npz, .msgpack, or"))
+                FailsWith(Code::kInvalidArgument, "expected .safetensors, .npz, .msgpack, .pt, .pth, or"))
         << path;
   const testing::TempDir dir;
   for (const char* name : {"a.pt", "a.npz", "a.index", "a.msgpack"}) {

@@ -174,6 +174,18 @@ class FrameFetcher {
   std::vector<std::size_t> ends_;
 };
 
+// Writes the tensors and the frames, front to back.
+void write_all(std::span<const FramedFile* const> layouts, std::span<ByteTarget* const> targets,
+               const FetchFn& fetch, const FramedWriterOptions& options) {
+  FrameFetcher fetcher(layouts, targets, fetch, *options.executor);
+  const FetchFn fetch_all = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
+  write_pieces(fetcher.placements(), fetch_all,
+               {.executor = options.executor,
+                .memory = options.memory,
+                .progress = options.progress,
+                .observe = {}});
+}
+
 // The part of the progress of two passes over the same bytes: the first pass is number 0.
 ProgressFn progress_of_pass(const ProgressFn& progress, std::uint64_t pass) {
   if (!progress) return {};
@@ -206,13 +218,7 @@ void FramedWriter::finish(const std::vector<Bytes>& messages) {
 }
 
 void FramedWriter::write_in_one_pass() {
-  FrameFetcher fetcher(layouts_, targets_, fetch_, *options_.executor);
-  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
-  write_pieces(fetcher.placements(), fetch,
-               {.executor = options_.executor,
-                .memory = options_.memory,
-                .progress = options_.progress,
-                .observe = {}});
+  write_all(layouts_, targets_, fetch_, options_);
   has_frames_ = true;
 }
 
@@ -270,6 +276,13 @@ void FramedWriter::write_frames(const std::vector<Bytes>& messages) {
     left = left.subspan(count);
   }
   has_frames_ = true;
+}
+
+void write_framed(ByteTarget& target, const FramedFile& layout, const FetchFn& fetch,
+                  const FramedWriterOptions& options) {
+  const std::vector<const FramedFile*> layouts = {&layout};
+  const std::vector<ByteTarget*> targets = {&target};
+  write_all(layouts, targets, fetch, options);
 }
 
 void write_framed_file(const distributed::ProcessGroup& group, const OutputPlace& place,

@@ -76,6 +76,11 @@ class FramedWriter {
   bool has_frames_ = false;           // they are written
 };
 
+// Writes the whole file alone, from front to back. Its frames need no checksum of a tensor behind
+// them.
+void write_framed(ByteTarget& target, const FramedFile& layout, const FetchFn& fetch,
+                  const FramedWriterOptions& options);
+
 // Options of write_framed_file.
 struct FramedFileOptions {
   IfExists if_exists = IfExists::kFail;

@@ -72,6 +72,9 @@ CompressionReport save_items(const std::string& path, ItemsSave save, const Save
 }  // namespace orbax
 
 void save_orbax(const std::string& path, const Tree& tree, const SaveOptions& options) {
+  if (options.multiprocessing.coordinator != nullptr)
+    throw Error(Code::kInvalidArgument,
+                "multiprocessing: a Checkpointer saves Orbax checkpoints of several processes");
   if (!options.reuse_from.empty() && options.reuse == Reuse::kNone)
     throw Error(Code::kInvalidArgument,
                 "reuse_from is set, but the option reuse is not kUnchanged");

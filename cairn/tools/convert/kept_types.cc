@@ -69,7 +69,12 @@ void lose_key_types(const std::vector<DictKeyTypes>& types, ConvertPlan& plan) {
 // For a target that is one tree.
 void keep_key_types_of_tree(std::vector<DictKeyTypes> types, ConvertPlan& plan) {
   if (types.empty()) return;
-  if (!keeps_key_types(plan.report.format)) return lose_key_types(types, plan);
+  if (!keeps_key_types(plan.report.format)) {
+    lose_key_types(types, plan);
+    // Only dicts that are pickled with their keys, such as those in tuples, keep them.
+    if (plan.report.format == TargetFormat::kDcp) plan.key_types[""] = std::move(types);
+    return;
+  }
   std::vector<std::size_t> all(plan.indices.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
   keep_key_types("", std::move(types), all, plan);

@@ -24,17 +24,18 @@ namespace {
 // Throws for an option of Orbax checkpoints, which the files of other formats lack.
 void check_options_of_file(TargetFormat format, const SaveOptions& given) {
   const SaveOptions none;
+  const bool is_dcp = format == TargetFormat::kDcp;
   const auto refuse_if = [&](bool differs, std::string_view name) {
     if (differs)
       invalid_argument(std::string(target_format_name(format)) + " has no option " +
                        std::string(name) + "; Orbax checkpoints do");
   };
+  refuse_if(!is_dcp && given.multiprocessing.coordinator != nullptr, "multiprocessing");
   refuse_if(given.use_ocdbt != none.use_ocdbt, "use_ocdbt");
   refuse_if(given.use_zarr3 != none.use_zarr3, "use_zarr3");
   refuse_if(given.item != none.item, "item");
   refuse_if(given.v1 != none.v1, "v1");
   refuse_if(!(given.compression == none.compression), "compression");
-  const bool is_dcp = format == TargetFormat::kDcp;
   if (is_dcp && given.chunk_bytes && *given.chunk_bytes <= 0)
     invalid_argument("the largest size of a chunk is not positive");
   refuse_if(!is_dcp && given.chunk_bytes != none.chunk_bytes, "chunk_bytes");
@@ -67,7 +68,8 @@ void save_dcp(const std::string& path, const Tree& tree, const SaveOptions& opti
                    .durability = options.durability,
                    .store = options.store,
                    .resources = options.resources,
-                   .progress = options.progress};
+                   .progress = options.progress,
+                   .multiprocessing = options.multiprocessing};
   if (options.chunk_bytes)
     write.chunks.chunk_bytes = static_cast<std::uint64_t>(*options.chunk_bytes);
   write_dcp(path, tree, {}, {}, write);

@@ -53,6 +53,7 @@ UNCHECKED = {
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
     ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",
     ("docs/formats/orbax.md", "+----"): "a drawing",
+    ("docs/formats/pytorch.md", "local header"): "a drawing",
     ("docs/formats/tensorbundle.md", "mask(c)"): "a formula",
     ("docs/formats/tensorbundle.md", "+----"): "a drawing",
     ("docs/formats/tensorbundle.md", "num(0)"): "a grammar",
@@ -63,6 +64,7 @@ UNCHECKED = {
 READERS_PYTHON = {
     ("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
     ("docs/pytorch.md", "import cairn\n\nstate = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
+    ("docs/pytorch.md", 'cairn.save("checkpoint.pt"'): "a model and an optimizer; tests/interop/pytorch/test_writing.py has them",
     ("docs/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
 }
 # Names in a page's C++ that the reader supplies.

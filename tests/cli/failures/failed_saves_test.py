@@ -1,4 +1,4 @@
-"""Orbax saves that cannot finish: the disk is full, a file reaches its size limit, or the process is killed."""
+"""Saves of folders that cannot finish: the disk is full, a file reaches its size limit, or the process is killed."""
 
 import shutil
 import subprocess
@@ -8,11 +8,12 @@ import pytest
 
 from failed_writes_test import CAIRN, FAILURE, WAYS, big  # noqa: F401 -- a fixture
 
-FORMATS = ["orbax", "orbax-zarr3", "orbax-files"]
+FORMATS = ["orbax", "orbax-zarr3", "orbax-files", "dcp"]
 
 
 def convert(source, target, form, *options):
-    return ["convert", source, target, "--to", form, "--compression", "none", *options]
+    plain = [] if form == "dcp" else ["--compression", "none"]
+    return ["convert", source, target, "--to", form, *plain, *options]
 
 
 # With a folder per parameter each value has its own files, and these stay below the size limit.

@@ -17,10 +17,12 @@ KINDS = {
     "set": ("ckpt.safetensors", ["--max-shard-bytes", "4000"]),
     "npz": ("ckpt.npz", []),
     "msgpack": ("ckpt.msgpack", []),
+    "torch": ("ckpt.pt", []),
+    "dcp": ("ckpt", ["--to", "dcp"]),
     "tensorflow": ("ckpt", ["--to", "tensorflow"]),
     "tensorflow-sharded": ("ckpt", ["--to", "tensorflow", "--max-shard-bytes", "4000"]),
 }
-DIRECTORIES = ["orbax", "orbax-zarr3", "orbax-files", "item"]
+DIRECTORIES = ["orbax", "orbax-zarr3", "orbax-files", "item", "dcp"]
 
 
 def write_source(path, number):

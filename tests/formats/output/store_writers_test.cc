@@ -45,6 +45,7 @@ void PrintTo(const StoredCase& c, std::ostream* out) { *out << c.name; }
 const StoredCase kStoredCases[] = {
     {"npz", "m.npz", 1, 1},
     {"msgpack", "m.msgpack", 1, 1},
+    {"torch", "m.pt", 1, 1},
     {"safetensors", "m.safetensors", 1, 1},
     {"safetensors_set", "m.safetensors", 3, 3},
     {"safetensors_fewer", "m.safetensors", 3, 2},
@@ -90,6 +91,9 @@ void write(const StoredCase& c, const OutputPlace& place, const StoredSave& save
     dict.emplace_back(tensors.back().name, Tree(SourceLeaf{.index = i}));
   }
   if (ends(c, ".npz")) return write_npz(place, tensors, fetch, {.if_exists = save.if_exists});
+  if (ends(c, ".pt"))
+    return write_torch(place, Tree(std::move(dict)), tensors, fetch,
+                       {.if_exists = save.if_exists});
   if (ends(c, ".msgpack"))
     return write_msgpack(place, Tree(std::move(dict)), tensors, fetch,
                          {.if_exists = save.if_exists});

@@ -151,7 +151,7 @@ def odd_bundle(scratch):
     return scratch / "odd"
 
 
-FORMATS = ["safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"]
+FORMATS = ["safetensors", "npz", "msgpack", "torch", "dcp", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"]
 
 
 @pytest.mark.parametrize("format", FORMATS)

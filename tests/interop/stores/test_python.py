@@ -113,16 +113,17 @@ def test_an_unknown_option_is_named(seaweedfs):
         cairn.load(seaweedfs.url, storage_options=given)
 
 
-@pytest.mark.parametrize("name", ["m.safetensors", "m.npz", "m.msgpack"])
+@pytest.mark.parametrize("name", ["m.safetensors", "m.npz", "m.msgpack", "m.pt", "dcp"])
 def test_saves_and_conversions_write_files(store, tmp_path, name):
+    form = {"format": "dcp"} if name == "dcp" else {}
     tree = {"a": np.arange(6, dtype=np.float32), "b": np.array([1, 2], dtype=np.int64)}
     options = {"storage_options": options_of(store)}
     url = f"{store.url}/{name}"
-    cairn.save(url, tree, **options)
+    cairn.save(url, tree, **form, **options)
     assert comparable(cairn.load(url, **options)) == comparable(tree)
     with pytest.raises(FileExistsError, match="already exists"):
-        cairn.save(url, tree, **options)
-    cairn.save(url, {"a": tree["b"]}, overwrite=True, **options)
+        cairn.save(url, tree, **form, **options)
+    cairn.save(url, {"a": tree["b"]}, overwrite=True, **form, **options)
     assert comparable(cairn.load(url, **options)) == comparable({"a": tree["b"]})
     cairn.convert(url, f"{store.url}/copy.npz", **options)
     cairn.convert(f"{store.url}/copy.npz", tmp_path / "copy.npz", **options)

@@ -95,6 +95,39 @@ def test_a_msgpack_file(store, source):
     expect_equal(msgpack_restore(get(store, "m.msgpack")))
 
 
+def test_a_file_of_pytorch(store, source, tmp_path):
+    torch = pytest.importorskip("torch")
+    convert(store, source, "m.pt")
+    download(store, tmp_path, ["m.pt"])
+    expect_equal(torch.load(tmp_path / "m.pt", weights_only=True))
+    (tmp_path / "local").mkdir()
+    cairn_cli.run("convert", source, tmp_path / "local" / "m.pt")
+    assert (tmp_path / "local" / "m.pt").read_bytes() == get(store, "m.pt")
+    assert "already exists" in convert(store, source, "m.pt", status=cairn_cli.IO)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_distributed_checkpoint(store, source, tmp_path):
+    torch = pytest.importorskip("torch")
+    from torch.distributed import checkpoint as dcp
+
+    convert(store, source, "m", "--to", "dcp", "--chunk-bytes", "20")
+    (tmp_path / "m").mkdir()
+    download(store, tmp_path, ["m/.metadata", "m/__0_0.distcp"])
+    target = {name: torch.zeros(value.shape, dtype=torch.from_numpy(value).dtype) for name, value in VALUES.items()}
+    dcp.load(target, checkpoint_id=tmp_path / "m", no_dist=True)
+    expect_equal(target)
+    cairn_cli.run("convert", source, tmp_path / "local", "--to", "dcp", "--chunk-bytes", "20")
+    for name in (".metadata", "__0_0.distcp"):
+        assert (tmp_path / "local" / name).read_bytes() == get(store, f"m/{name}")
+    assert "already exists" in convert(store, source, "m", "--to", "dcp", status=cairn_cli.IO)
+    convert(store, source, "m/__3_0.distcp", "--to", "msgpack")  # of an older save
+    convert(store, source, "m", "--to", "dcp", "--force", "--include", "w")
+    assert get(store, "m/__3_0.distcp") is None
+    convert(store, source, "m/mine.npz")
+    assert "mine.npz" in convert(store, source, "m", "--to", "dcp", "--force", status=cairn_cli.IO)
+
+
 def test_a_tensorflow_checkpoint(store, source, tmp_path):
     convert(store, source, "ckpt", "--to", "tensorflow", "--shard-bytes", "80")
     counts = [n for n in range(1, 9) if get(store, f"ckpt.data-00000-of-{n:05}") is not None]
@@ -108,7 +141,7 @@ def test_a_tensorflow_checkpoint(store, source, tmp_path):
     expect_equal({name: reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE") for name in VALUES})
 
 
-@pytest.mark.parametrize("name", ["m.safetensors", "m.npz", "m.msgpack", "m.index"])
+@pytest.mark.parametrize("name", ["m.safetensors", "m.npz", "m.msgpack", "m.pt", "m.index"])
 def test_cairn_reads_what_it_wrote(store, source, tmp_path, name):
     options = ["--names"] if name == "m.index" else []
     if name == "m.index":

@@ -63,14 +63,14 @@ void PickleWriter::real(double value) {
   out_.u64(__builtin_bswap64(std::bit_cast<std::uint64_t>(value)));
 }
 
-void PickleWriter::text(std::string_view utf8) {
-  if (const auto known = texts_.find(utf8); known != texts_.end()) return get(known->second);
+void PickleWriter::text(std::string_view utf8, Numbers& known) {
+  if (const auto found = known.find(utf8); found != known.end()) return get(found->second);
   if (utf8.size() > std::numeric_limits<std::uint32_t>::max())
     invalid_argument("a text of " + std::to_string(utf8.size()) +
                      " bytes: PyTorch reads at most 4294967295");
   op(Opcode::kBinUnicode);
   out_.u32(static_cast<std::uint32_t>(utf8.size())).text(utf8);
-  texts_.emplace(utf8, put());
+  known.emplace(utf8, put());
 }
 
 void PickleWriter::bytes(ByteView value) {

@@ -27,7 +27,9 @@ class PickleWriter {
   void integer(std::uint64_t value);
   void real(double value);
   // Equal texts are one str. Throws invalid_argument for more than 2^32 - 1 bytes.
-  void text(std::string_view utf8);
+  void text(std::string_view utf8) { text(utf8, texts_); }
+  // As text(), for keys of storages, which are not the same str as equal texts elsewhere.
+  void storage_key(std::string_view key) { text(key, storage_keys_); }
   // A bytes object, as protocol 2 has to write it: _codecs.encode(text, 'latin1').
   void bytes(ByteView value);
   // The class or function `name` of a module, by its name in Python 2.
@@ -54,6 +56,9 @@ class PickleWriter {
   [[nodiscard]] Bytes take() &&;
 
  private:
+  using Numbers = std::map<std::string, std::uint32_t, std::less<>>;  // in the memo
+
+  void text(std::string_view utf8, Numbers& known);
   void op(Opcode code) { out_.u8(static_cast<std::uint8_t>(code)); }
   // Gives the last value the next number.
   std::uint32_t put();
@@ -65,8 +70,8 @@ class PickleWriter {
 
   ByteWriter out_;
   std::uint32_t next_ = 0;
-  std::map<std::string, std::uint32_t, std::less<>> texts_;
-  std::map<std::string, std::uint32_t, std::less<>> globals_;  // "module\nname\n"
+  Numbers texts_, storage_keys_;
+  Numbers globals_;  // "module\nname\n"
 };
 
 }  // namespace cairn::inline v0::pickle

@@ -1,10 +1,10 @@
 // distributed_file.cc -- cuts tensors into chunks and lays the archives out.
 #include <cairn/formats/pytorch/write/distributed_file.h>
 
+#include <cairn/array/box.h>
 #include <cairn/array/byte_count.h>
 #include <cairn/base/errors.h>
 #include <cairn/formats/pytorch/pickle/pickle_writer.h>
-#include <cairn/orbax/sharding.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <algorithm>
@@ -17,33 +17,63 @@ namespace {
 // The folder of the members of an archive that is saved to a stream.
 constexpr const char* kTop = "archive";
 
-// The boxes of the grid, in C order. Chunks at the end of a dimension are smaller.
+// The chunks of a box, in C order. Those at the end of a dimension are smaller.
 class ChunkGrid {
  public:
-  ChunkGrid(const Shape& shape, const Shape& chunk)
-      : shape_(shape), chunk_(chunk), origin_(shape.size(), 0) {}
+  ChunkGrid(const Box& whole, const Shape& chunk)
+      : whole_(whole), chunk_(chunk), offset_(chunk.size(), 0) {}
 
   [[nodiscard]] Box box() const {
-    Box box{.origin = origin_, .shape = shape_};
-    for (std::size_t i = 0; i < shape_.size(); ++i)
-      box.shape[i] = std::min(chunk_[i], shape_[i] - origin_[i]);
+    Box box = whole_;
+    for (std::size_t i = 0; i < chunk_.size(); ++i) {
+      box.origin[i] += offset_[i];
+      box.shape[i] = std::min(chunk_[i], whole_.shape[i] - offset_[i]);
+    }
     return box;
   }
-  // Goes to the next box; false at the end.
+  // Goes to the next chunk; false at the end.
   bool next() {
-    for (std::size_t i = shape_.size(); i-- > 0;) {
-      origin_[i] += chunk_[i];
-      if (origin_[i] < shape_[i]) return true;
-      origin_[i] = 0;
+    for (std::size_t i = chunk_.size(); i-- > 0;) {
+      offset_[i] += chunk_[i];
+      if (offset_[i] < whole_.shape[i]) return true;
+      offset_[i] = 0;
     }
     return false;
   }
 
  private:
-  const Shape& shape_;
+  const Box& whole_;
   const Shape& chunk_;
-  std::vector<std::int64_t> origin_;
+  std::vector<std::int64_t> offset_;
 };
+
+// The weight of all tensors of sources, in the line that processes share.
+std::uint64_t weight_of_sources(std::span<const StateEntry> entries,
+                                std::span<const TensorSource> sources) {
+  std::uint64_t total = 0;
+  for (const StateEntry& entry : entries) {
+    const auto* leaf = entry.value->custom<SourceLeaf>();
+    if (entry.is_tensor && leaf != nullptr && leaf->index < sources.size())
+      total += WorkPartition::weight(
+          byte_count(sources[leaf->index].shape, sources[leaf->index].dtype));
+  }
+  return total;
+}
+
+// Copies a run of the elements of a box from the shards of this process.
+void copy_run(const ShardedArray& array, const Box& box, const TensorPiece& piece) {
+  const std::size_t size = dtype_size(array.dtype);
+  MutableByteView out = piece.out;
+  const auto begin = static_cast<std::int64_t>(piece.offset / size);
+  for (Box part :
+       boxes_of_run(box.shape, begin, begin + static_cast<std::int64_t>(out.size() / size))) {
+    const std::size_t bytes = static_cast<std::size_t>(element_count(part.shape)) * size;
+    const MutableArrayView view = make_view(out.first(bytes), array.dtype, part.shape);
+    for (std::size_t i = 0; i < part.origin.size(); ++i) part.origin[i] += box.origin[i];
+    copy_box(array, part, view);
+    out = out.subspan(bytes);
+  }
+}
 
 // Those of dicts inside the value at the path.
 std::vector<DictKeyTypes> key_types_below(const std::vector<DictKeyTypes>& all,
@@ -68,11 +98,13 @@ std::vector<DictKeyTypes> key_types_below(const std::vector<DictKeyTypes>& all,
 DistributedFile::DistributedFile(std::span<const StateEntry> entries,
                                  std::span<const TensorSource> sources,
                                  const std::vector<DictKeyTypes>& key_types,
-                                 const ChunkRules& rules)
+                                 const ChunkRules& rules, WriterShare share)
     : entries_(entries),
       sources_(sources),
       key_types_(key_types),
       rules_(rules),
+      share_(share),
+      sources_line_(share.sources, weight_of_sources(entries, sources)),
       tensors_(entries.size()) {
   const auto add_all = [&](bool is_tensor, auto add) {
     for (std::size_t i = 0; i < entries.size(); ++i)
@@ -80,28 +112,30 @@ DistributedFile::DistributedFile(std::span<const StateEntry> entries,
         with_context([&] { return entries[i].name; }, [&] { add(i); });
   };
   add_all(false, [&](std::size_t i) { add_object(i); });
-  add_all(true, [&](std::size_t i) { add_chunks(i); });
+  add_all(true, [&](std::size_t i) { add_shards(i); });
   first_storage_.push_back(placements_.size());
 }
 
 DistributedFile::Elements DistributedFile::elements_of(const Tree& value) {
   if (const auto* leaf = value.custom<SourceLeaf>()) {
+    if (leaf->index >= sources_.size()) invalid_argument("the source is out of range");
     const TensorSource& source = sources_[leaf->index];
-    return {leaf->index, source.dtype, source.shape, source.cut};
+    return {leaf->index, source.dtype, source.shape, source.cut, nullptr};
   }
-  Array array;
-  if (const auto* scalar = std::get_if<NumpyScalar>(&value.value()))
-    array = array_of(*scalar);
-  else if (const auto* sharded = value.custom<ShardedArray>())
-    array = gather_shards(*sharded);
-  else
-    array = *value.array();
-  Elements elements{sources_.size() + arrays_.size(), array.dtype(), array.shape(), 0};
+  if (const auto* sharded = value.custom<ShardedArray>()) {
+    if (!sharded->random_key_impl.empty())
+      invalid_argument("a typed PRNG key cannot be written; write its key data");
+    return {0, sharded->dtype, sharded->shape, 0, sharded};
+  }
+  const auto* scalar = std::get_if<NumpyScalar>(&value.value());
+  Array array = scalar != nullptr ? array_of(*scalar) : *value.array();
+  Elements elements{sources_.size() + arrays_.size(), array.dtype(), array.shape(), 0, nullptr};
   arrays_.push_back(std::move(array));
   return elements;
 }
 
 void DistributedFile::add_object(std::size_t entry) {
+  if (!share_.has_values) return;
   PickledState state = pickle_object(entry);
   const std::vector<Storage> storages = state.storages;
   const std::size_t arrays = arrays_.size();
@@ -113,24 +147,41 @@ void DistributedFile::add_object(std::size_t entry) {
     if (source >= sources_.size()) source += arrays;
     const DType dtype = source < sources_.size() ? sources_[source].dtype
                                                  : arrays_[source - sources_.size()].dtype();
-    add_storage({source, std::nullopt}, dtype, storages[i].nbytes, 0, made.begins[i]);
+    add_storage({source, std::nullopt, nullptr}, dtype, storages[i].nbytes, 0, made.begins[i]);
   }
 }
 
-void DistributedFile::add_chunks(std::size_t entry) {
+void DistributedFile::add_shards(std::size_t entry) {
   const Elements elements = elements_of(*entries_[entry].value);
   if (const std::string why = tensor_obstacle(elements.dtype, elements.shape); !why.empty())
     invalid_argument(why + " cannot be written: PyTorch has no such tensors");
   tensors_[entry] = elements;
-  const Shape chunk = chunk_shape(elements);
-  ChunkGrid grid(elements.shape, chunk);
+  if (elements.sharded == nullptr) return add_chunks(entry, Box::whole(elements.shape));
+  const WritePlan plan =
+      plan_pieces(*elements.sharded, {.replica_id = 0, .use_replica_parallel = false});
+  for (const std::optional<Box>& piece : plan.pieces)
+    if (piece) add_chunks(entry, *piece);
+}
+
+bool DistributedFile::is_mine(const Elements& elements, std::uint64_t nbytes) {
+  if (elements.sharded != nullptr) return true;
+  if (elements.source >= sources_.size()) return share_.has_values;
+  return !sources_line_.next(WorkPartition::weight(nbytes), 1).empty();
+}
+
+void DistributedFile::add_chunks(std::size_t entry, const Box& whole) {
+  const Elements& elements = tensors_[entry];
+  const Shape chunk = chunk_shape(elements, whole.shape);
+  ChunkGrid grid(whole, chunk);
   do {
     const Box box = grid.box();
+    if (!is_mine(elements, byte_count(box.shape, elements.dtype))) continue;
     const bool is_whole = box.shape == elements.shape;
     const PartArchive made = archive_of_chunk(entry, box);
     add_part(entry, box, made);
-    add_storage({elements.source, is_whole ? std::nullopt : std::optional(box)}, elements.dtype,
-                stored_bytes(elements.dtype, box.shape), is_whole ? elements.cut : 0,
+    const bool takes_all = is_whole && elements.sharded == nullptr;
+    add_storage({elements.source, takes_all ? std::nullopt : std::optional(box), elements.sharded},
+                elements.dtype, stored_bytes(elements.dtype, box.shape), is_whole ? elements.cut : 0,
                 made.begins.front());
   } while (grid.next());
 }
@@ -157,9 +208,10 @@ void DistributedFile::add_storage(const Stored& stored, DType dtype, std::uint64
   stored_.push_back(stored);
 }
 
-Shape DistributedFile::chunk_shape(const Elements& elements) const {
-  Shape chunk = elements.shape;
-  if (elements.source < rules_.shapes.size() && !rules_.shapes[elements.source].empty())
+Shape DistributedFile::chunk_shape(const Elements& elements, const Shape& whole) const {
+  Shape chunk = whole;
+  if (elements.sharded == nullptr && elements.source < rules_.shapes.size() &&
+      !rules_.shapes[elements.source].empty())
     chunk = rules_.shapes[elements.source];
   else if (const std::uint64_t bytes = byte_count(chunk, elements.dtype);
            !chunk.empty() && bytes > rules_.chunk_bytes) {
@@ -229,6 +281,10 @@ void DistributedFile::fetch(std::span<const TensorPiece> pieces, const FetchFn& 
   std::vector<ArrayView> views;
   for (const TensorPiece& piece : pieces) {
     const Stored& stored = stored_[piece.tensor];
+    if (stored.sharded != nullptr) {
+      copy_run(*stored.sharded, *stored.box, piece);
+      continue;
+    }
     const bool is_source = stored.source < sources_.size();
     TensorPiece& one = (is_source ? of_sources : of_arrays).emplace_back(piece);
     one.part = stored.box ? &*stored.box : nullptr;

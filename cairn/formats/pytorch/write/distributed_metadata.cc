@@ -2,6 +2,7 @@
 // dataclasses in torch.distributed.checkpoint.metadata take.
 #include <cairn/formats/pytorch/write/distributed_metadata.h>
 
+#include <cairn/base/byte_io.h>
 #include <cairn/formats/pytorch/pickle/pickle_writer.h>
 #include <cairn/formats/pytorch/tensors/element.h>
 
@@ -18,11 +19,14 @@ constexpr std::string_view kVersion = "1.0.0";
 
 class MetadataPickler {
  public:
-  MetadataPickler(std::span<const StateEntry> entries, const DistributedFile& file,
-                  const std::string& file_name)
-      : entries_(entries), file_(file), file_name_(file_name), parts_(entries.size()) {
-    for (std::size_t i = 0; i < file.parts().size(); ++i)
-      parts_[file.parts()[i].entry].push_back(i);
+  MetadataPickler(std::span<const StateEntry> entries, const DistributedFile& any,
+                  std::span<const WrittenFile> files)
+      : entries_(entries), file_(any), parts_(entries.size()) {
+    for (const WrittenFile& file : files)
+      for (const WrittenPart& part : file.parts) {
+        parts_[part.entry].push_back(all_.size());
+        all_.push_back({&part, &file.name});
+      }
   }
 
   Bytes run() {
@@ -104,7 +108,7 @@ class MetadataPickler {
   void chunks(std::size_t entry) {
     const DType dtype = file_.dtype_of(entry);
     out_.list(parts_[entry].size(), [&](std::size_t i) {
-      const Box& box = *file_.parts()[parts_[entry][i]].box;
+      const Box& box = *all_[parts_[entry][i]].part->box;
       object("ChunkStorageMetadata");
       members({{"offsets", [&] { size(dtype, box.origin); }},
                {"sizes", [&] { size(dtype, box.shape); }}});
@@ -127,10 +131,9 @@ class MetadataPickler {
   }
 
   void places() {
-    const std::span<const WrittenPart> parts = file_.parts();
     std::vector<std::size_t> chunks(entries_.size(), 0);  // so far
-    out_.dict(parts.size(), [&](std::size_t i) {
-      const WrittenPart& part = parts[i];
+    out_.dict(all_.size(), [&](std::size_t i) {
+      const WrittenPart& part = *all_[i].part;
       object("MetadataIndex");
       std::vector<std::pair<std::string_view, Write>> index = {
           {"fqn", [&] { out_.text(entries_[part.entry].name); }}};
@@ -145,7 +148,7 @@ class MetadataPickler {
       }
       members(index);
       object("_StorageInfo", "torch.distributed.checkpoint.filesystem");
-      members({{"relative_path", [&] { out_.text(file_name_); }},
+      members({{"relative_path", [&] { out_.text(*all_[i].file); }},
                {"offset", [&] { out_.integer(part.offset); }},
                {"length", [&] { out_.integer(part.length); }}});
     });
@@ -153,16 +156,49 @@ class MetadataPickler {
 
   std::span<const StateEntry> entries_;
   const DistributedFile& file_;
-  const std::string& file_name_;
+  struct Place {
+    const WrittenPart* part;
+    const std::string* file;
+  };
+  std::vector<Place> all_;                       // the parts of all files
   std::vector<std::vector<std::size_t>> parts_;  // by entry: its parts
   pickle::PickleWriter out_;
 };
 
 }  // namespace
 
-Bytes distributed_metadata(std::span<const StateEntry> entries, const DistributedFile& file,
-                           const std::string& file_name) {
-  return MetadataPickler(entries, file, file_name).run();
+Bytes parts_message(std::span<const WrittenPart> parts) {
+  ByteWriter out;
+  for (const WrittenPart& part : parts) {
+    const std::size_t rank = part.box ? part.box->shape.size() : 0;
+    out.u64(part.entry).u8(part.box ? 1 : 0).u64(rank).u64(part.offset).u64(part.length);
+    for (std::size_t i = 0; i < rank; ++i)
+      out.u64(static_cast<std::uint64_t>(part.box->origin[i]))
+          .u64(static_cast<std::uint64_t>(part.box->shape[i]));
+  }
+  return std::move(out).take();
+}
+
+std::vector<WrittenPart> parts_of_message(ByteView message) {
+  std::vector<WrittenPart> parts;
+  for (ByteReader in(message); !in.at_end();) {
+    WrittenPart& part = parts.emplace_back();
+    part.entry = in.u64();
+    if (in.u8() != 0) part.box.emplace();
+    const std::uint64_t rank = in.u64();
+    part.offset = in.u64();
+    part.length = in.u64();
+    for (std::uint64_t i = 0; i < rank; ++i) {
+      part.box->origin.push_back(static_cast<std::int64_t>(in.u64()));
+      part.box->shape.push_back(static_cast<std::int64_t>(in.u64()));
+    }
+  }
+  return parts;
+}
+
+Bytes distributed_metadata(std::span<const StateEntry> entries, const DistributedFile& any,
+                           std::span<const WrittenFile> files) {
+  return MetadataPickler(entries, any, files).run();
 }
 
 }  // namespace cairn::inline v0::pytorch

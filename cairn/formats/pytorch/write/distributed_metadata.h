@@ -8,12 +8,23 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace cairn::inline v0::pytorch {
 
-// The pickle for a checkpoint with one data file of this name. It states no folder and no random
-// id: a copy of the folder is the same checkpoint, and equal contents give equal files.
-Bytes distributed_metadata(std::span<const StateEntry> entries, const DistributedFile& file,
-                           const std::string& file_name);
+// The parts in one data file.
+struct WrittenFile {
+  std::string name;  // in the folder
+  std::vector<WrittenPart> parts;
+};
+
+// Packs the parts, for the process that writes the metadata, and unpacks them.
+Bytes parts_message(std::span<const WrittenPart> parts);
+std::vector<WrittenPart> parts_of_message(ByteView message);
+
+// The pickle for a checkpoint of these data files; `any` knows the tensors. It states no folder and
+// no random id: a copy of the folder is the same checkpoint, and equal contents give equal files.
+Bytes distributed_metadata(std::span<const StateEntry> entries, const DistributedFile& any,
+                           std::span<const WrittenFile> files);
 
 }  // namespace cairn::inline v0::pytorch

@@ -262,7 +262,7 @@ void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::i
     out.global("torch.storage", "UntypedStorage");
   else
     out.global("torch", storage_class);
-  out.text(key);
+  out.storage_key(key);
   out.text("cpu");
   out.integer(storage_class.empty() ? count * element.size : count);
   out.close_tuple(5);
