@@ -83,9 +83,9 @@ void setup_clean(CLI::App& app, int& status) {
       "Example:\n"
       "  cairn clean checkpoints --dry-run");
   command->callback([options, &status] {
-    const auto cleaned =
-        clean_leftovers(options->path, options->dry_run ? CleanMode::kShow : CleanMode::kRemove,
-                        ForeignFiles::kRefuse, options->store);
+    const auto cleaned = clean_leftovers(
+        options->path, {.mode = options->dry_run ? CleanMode::kShow : CleanMode::kRemove,
+                        .store = options->store});
     show(cleaned, *options);
     const auto refused = [](const CleanedPath& c) { return c.outcome == CleanOutcome::kRefused; };
     status = std::any_of(cleaned.begin(), cleaned.end(), refused) ? kFailure : kGood;

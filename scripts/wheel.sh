@@ -24,7 +24,7 @@ pythons=$(awk '{ split($1, version, ".") } version[2] < 12 || !stable++' <<<"$py
 
 cmake --install build/release --prefix "$prefix" >/dev/null
 sources=$(git ls-files --cached --others --exclude-standard \
-  cairn cli cmake include python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh scripts/wheel-licences.py "$requirements")
+  cairn cli cmake include python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh scripts/stable-abi.sh scripts/wheel-licences.py "$requirements")
 # shellcheck disable=SC2086  # a list of words
 state=$({ cat $sources "$(find "$prefix" -name libcairn.a)"; echo "$pythons"; } | sha256sum)
 stamp=$dist/.${state:0:16}.stamp
@@ -45,6 +45,8 @@ while read -r version python; do
     --config-settings build-dir="build/python/wheel-$version" \
     --config-settings build.targets=cairn_python
 done <<<"$pythons"
+# Sources that are changed must compile for the stable ABI, also where its wheel is not built.
+[[ ${venv##*.} -ge 12 ]] || scripts/stable-abi.sh "$venv/bin/python"
 
 # The last environment has the tools for all wheels.
 PATH=$PWD/$venv/bin:$PATH

@@ -19,6 +19,18 @@ namespace cairn::inline v0 {
 
 // Whether clean_leftovers() only reports, or also removes and restores.
 enum class CleanMode : std::uint8_t { kShow, kRemove };
+// Options of clean_leftovers().
+struct CleanOptions {
+  CleanMode mode = CleanMode::kRemove;
+  // What to do with a temporary directory that holds files of others, e.g. of a handler of items
+  // whose save was killed.
+  ForeignFiles foreign = ForeignFiles::kRefuse;
+  StoreOptions store = {};  // how to reach the store, if the path is a URL
+  // A request to stop ends the call soon, with the error cancelled. Each leftover is then as it
+  // was, removed or restored. In a store, one may have lost some of its objects: it is still a
+  // leftover.
+  std::stop_token cancel = {};
+};
 // How clean_leftovers() treated a path, or would treat it with kShow.
 enum class CleanOutcome : std::uint8_t {
   kRemoved,  // the leftover was removed
@@ -43,17 +55,13 @@ struct CleanedPath {
 // that is committed, verifies and lacks only its name: a checkpoint that was set aside while it was
 // being replaced, a temporary directory, or the index of a set of files. Symbolic links are not
 // followed. Cairn's saves and deletions in progress are detected, Orbax's are not. Throws not_found
-// if neither the directory nor a leftover of it exists. `foreign`: what to do with a temporary
-// directory that holds files of others, e.g. of a handler of items whose save was killed.
+// if neither the directory nor a leftover of it exists.
 //
 // In a store (`path` is a URL) the leftovers are checkpoints whose save or removal has not ended,
 // at the URL or directly below it, and on S3 uploads below it that were begun and not ended. A
 // store has no locks: a save that is in progress looks the same, so clean only while nobody saves
 // there. A checkpoint that lacks nothing but its marker is refused.
-std::vector<CleanedPath> clean_leftovers(const std::string& path,
-                                         CleanMode mode = CleanMode::kRemove,
-                                         ForeignFiles foreign = ForeignFiles::kRefuse,
-                                         const StoreOptions& store = {});
+std::vector<CleanedPath> clean_leftovers(const std::string& path, const CleanOptions& options = {});
 // The result as JSON text (docs/cli.md).
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 

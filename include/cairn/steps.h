@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,9 @@ struct PruneOptions {
   BestMode best_mode = BestMode::kMax;          // what "best" means
   bool dry_run = false;                         // remove nothing
   StoreOptions store = {};                      // how to reach the store, if the path is a URL
+  // A request to stop ends the call soon, with the error cancelled. Each step is then whole or
+  // gone. Objects of the last one may be left in a store: clean_leftovers() removes them.
+  std::stop_token cancel = {};
 };
 // The outcome for a step.
 enum class PruneOutcome : std::uint8_t {

@@ -25,10 +25,18 @@ T cast_option(const std::string& name, nanobind::handle value, const char* expec
                                             nanobind::cast<std::string>(nanobind::repr(value)));
   return result;
 }
-// NumPy's bool_ counts as a bool, as in check_flag() of the package.
+// Whether it is a numpy.bool, which NumPy before 2.0 calls numpy.bool_. The stable ABI of CPython
+// has no tp_name.
+inline bool is_numpy_bool(nanobind::handle value) {
+  const nanobind::handle type = value.type();
+  const auto has = [&](const char* attribute, const char* text) {
+    return type.attr(attribute).equal(nanobind::str(text));
+  };
+  return has("__module__", "numpy") && (has("__name__", "bool") || has("__name__", "bool_"));
+}
+// A NumPy bool counts as a bool, as in check_flag() of the package.
 inline bool bool_option(const std::string& name, nanobind::handle value) {
-  const std::string_view type = Py_TYPE(value.ptr())->tp_name;
-  if (type == "numpy.bool" || type == "numpy.bool_") return PyObject_IsTrue(value.ptr()) == 1;
+  if (is_numpy_bool(value)) return PyObject_IsTrue(value.ptr()) == 1;
   return cast_option<bool>(name, value, "True or False");
 }
 inline std::string text_option(const std::string& name, nanobind::handle value) {

@@ -59,7 +59,7 @@ std::string_view kind_name(LeafKind kind) {
 }
 
 // The keys from the root: str for dicts and fields, int for sequences.
-nb::tuple path_of(const TensorInfo& tensor) {
+nb::tuple path_tuple(const TensorInfo& tensor) {
   nb::list keys;
   if (tensor.item) keys.append(to_str(*tensor.item));
   for (const Key& key : tensor.path) {
@@ -374,7 +374,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
 void define_tensor_info(nb::module_& module) {
   nb::class_<TensorInfo>(module, "TensorInfo", "Description of one leaf of a checkpoint.")
       .def_prop_ro("name", [](const TensorInfo& t) { return to_str(t.full_name()); })
-      .def_prop_ro("path", path_of)
+      .def_prop_ro("path", path_tuple)
       .def_prop_ro("kind", [](const TensorInfo& t) { return std::string(kind_name(t.kind)); })
       .def_prop_ro("typestr", [](const TensorInfo& t) { return to_str(t.typestr); })
       .def_prop_ro("dtype", [](const TensorInfo& t) { return to_str(t.dtype_name); })

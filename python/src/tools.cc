@@ -82,16 +82,26 @@ std::string prune(const PathText& path, nb::dict options, nb::handle storage_opt
   PruneOptions chosen;
   set_options(options, {&kSetters}, chosen);
   chosen.store = store_options(storage_options);
-  const WithoutGil unlocked;
-  return prune_json(prune_steps(path.place(), chosen));
+  const std::string place = path.place();
+  std::string json;
+  run_long(nb::none(), [&](const CallControl& call) {
+    chosen.cancel = call.cancel;
+    json = prune_json(prune_steps(place, chosen));
+  });
+  return json;
 }
 
 std::string clean(const PathText& path, bool dry_run, bool foreign, nb::handle storage_options) {
-  const StoreOptions store = store_options(storage_options);
-  const WithoutGil unlocked;
-  return clean_json(clean_leftovers(path.place(), dry_run ? CleanMode::kShow : CleanMode::kRemove,
-                                    foreign ? ForeignFiles::kRemove : ForeignFiles::kRefuse,
-                                    store));
+  CleanOptions options{.mode = dry_run ? CleanMode::kShow : CleanMode::kRemove,
+                       .foreign = foreign ? ForeignFiles::kRemove : ForeignFiles::kRefuse,
+                       .store = store_options(storage_options)};
+  const std::string place = path.place();
+  std::string json;
+  run_long(nb::none(), [&](const CallControl& call) {
+    options.cancel = call.cancel;
+    json = clean_json(clean_leftovers(place, options));
+  });
+  return json;
 }
 
 std::string compact(const PathText& path, nb::dict options, nb::handle storage_options,

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/support/tar.h"
+
 namespace cairn {
 namespace {
 
@@ -46,6 +48,8 @@ TEST(Foreign, NamesTheFormats) {
       {std::string("\x08\x0a:\x80\x01\x0a", 6), "an ONNX model"},
       {"\x1f\x8b", "compressed with gzip"},
       {std::string(257, 'x') + "ustar", "a tar archive"},
+      {testing::tar_header("tensors", 0).substr(0, 262), "a PyTorch checkpoint (tar form)"},
+      {testing::tar_member("x", "9 size=3\n", 'x') + "sys_info", "a PyTorch checkpoint (tar form)"},
   };
   for (const auto& file : kFiles) {
     EXPECT_EQ(format_of(file.content), file.words);

@@ -433,7 +433,7 @@ TEST(PendingDirectory, IsLeftAloneByCleanWhateverItsName) {
        {"ckpt", "x.safetensors", "x-00001-of-00002.safetensors", "x.data-00000-of-00001"}) {
     const PendingDirectory pending(dir / name, IfExists::kFail);
     for (const CleanMode mode : {CleanMode::kShow, CleanMode::kRemove})
-      for (const CleanedPath& cleaned : clean_leftovers(dir.path(), mode))
+      for (const CleanedPath& cleaned : clean_leftovers(dir.path(), {.mode = mode}))
         EXPECT_TRUE(cleaned.outcome == CleanOutcome::kInUse || !fs::is_directory(cleaned.path))
             << cleaned.path;
     EXPECT_TRUE(fs::exists(pending.path())) << name;
@@ -449,12 +449,12 @@ TEST(Clean, RemovesTheFilesOfADeletion) {
   testing::put_file(dir / "run/.orbax-delete-mine", "somebody's");  // not in a checkpoint
   for (const char* path : {"run", "run/1"}) {
     testing::put_file(left, "{");
-    const auto shown = clean_leftovers(dir / path, CleanMode::kShow);
+    const auto shown = clean_leftovers(dir / path, {.mode = CleanMode::kShow});
     ASSERT_EQ(shown.size(), 1U);
     EXPECT_EQ(shown.front().path, left);
     EXPECT_EQ(shown.front().bytes, 1U);
     EXPECT_TRUE(fs::exists(left));
-    ASSERT_EQ(clean_leftovers(dir / path, CleanMode::kRemove).size(), 1U);
+    ASSERT_EQ(clean_leftovers(dir / path).size(), 1U);
     EXPECT_FALSE(fs::exists(left));
   }
   EXPECT_TRUE(fs::exists(dir / "run/.orbax-delete-mine"));
@@ -475,10 +475,10 @@ TEST(Clean, LeavesTheFileOfADeletionInProgress) {
   const int fd = ::open(left.c_str(), O_RDONLY | O_CLOEXEC);
   ASSERT_EQ(flock(fd, LOCK_EX), 0);
   for (const CleanMode mode : {CleanMode::kShow, CleanMode::kRemove})
-    EXPECT_EQ(clean_leftovers(dir / "run", mode).at(0).outcome, CleanOutcome::kInUse);
+    EXPECT_EQ(clean_leftovers(dir / "run", {.mode = mode}).at(0).outcome, CleanOutcome::kInUse);
   EXPECT_TRUE(fs::exists(left));
   ::close(fd);
-  EXPECT_EQ(clean_leftovers(dir / "run", CleanMode::kRemove).at(0).outcome, CleanOutcome::kRemoved);
+  EXPECT_EQ(clean_leftovers(dir / "run").at(0).outcome, CleanOutcome::kRemoved);
 }
 
 // A temporary folder is one, whatever its name begins with.
@@ -488,12 +488,12 @@ TEST(Clean, RefusesAForeignFileInASaveNamedLikeADeletion) {
   const std::string left = dir / "run/1/.orbax-delete-x.orbax-checkpoint-tmp";
   fs::create_directories(left);
   testing::put_file(left + "/notes.txt", "somebody's");
-  const auto cleaned = clean_leftovers(dir / "run", CleanMode::kRemove);
+  const auto cleaned = clean_leftovers(dir / "run");
   ASSERT_EQ(cleaned.size(), 1U);
   EXPECT_EQ(cleaned.front().outcome, CleanOutcome::kRefused);
   EXPECT_TRUE(fs::exists(left + "/notes.txt"));
   fs::remove(left + "/notes.txt");
-  ASSERT_EQ(clean_leftovers(dir / "run", CleanMode::kRemove).size(), 1U);
+  ASSERT_EQ(clean_leftovers(dir / "run").size(), 1U);
   EXPECT_FALSE(fs::exists(left));
 }
 

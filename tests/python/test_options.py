@@ -61,15 +61,19 @@ NAMES = {
         "multiprocessing": None,  # the command, in a job of several processes
         "store": "target_storage_options",
     },
-    "PruneOptions": {"store": "storage_options"},
+    "PruneOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
+    # foreign is for handlers of items; Ctrl-C
+    "CleanOptions": {"mode": "dry_run", "foreign": None, "store": "storage_options", "cancel": None},
     "CompactOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
-           "ReshardOptions": "convert.h", "PruneOptions": "steps.h", "CompactOptions": "maintain.h"}
+           "ReshardOptions": "convert.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
+           "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
              "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
-             "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard, "PruneOptions": cairn.prune, "CompactOptions": cairn.compact}
+             "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
+             "CompactOptions": cairn.compact}
 
 
 @pytest.mark.parametrize("struct", HEADERS)

@@ -82,7 +82,7 @@ TEST(StoreRuns, AreCleaned) {
   store->write("3/notes.txt", as_bytes("mine"));
   store->remove("4/commit_success.txt");  // counts on this store
   store->write("notes/7", as_bytes("mine"));
-  const auto shown = clean_leftovers(url, CleanMode::kShow);
+  const auto shown = clean_leftovers(url, {.mode = CleanMode::kShow});
   ASSERT_THAT(shown, SizeIs(3));
   EXPECT_EQ(shown[0].path, url + "/2");
   EXPECT_GT(shown[0].bytes, 0U);
@@ -97,7 +97,7 @@ TEST(StoreRuns, AreCleaned) {
   EXPECT_FALSE(store->list("3/").empty());
   EXPECT_FALSE(store->list("notes/").empty());
   EXPECT_THAT(complete_steps(url), ElementsAre(1, 4));
-  EXPECT_THAT(clean_leftovers(url, CleanMode::kRemove, ForeignFiles::kRemove), SizeIs(1));
+  EXPECT_THAT(clean_leftovers(url, {.foreign = ForeignFiles::kRemove}), SizeIs(1));
   EXPECT_THAT(store->list("3/"), IsEmpty());
   EXPECT_THAT([&] { (void)clean_leftovers("memory://tools/none"); },
               FailsWith(Code::kNotFound, "memory://tools/none"));

@@ -19,6 +19,7 @@ constexpr std::size_t kShownText = 60;  // bytes that a message quotes
 constexpr std::string_view kZip = "PK\x03\x04"sv;
 constexpr std::string_view kHdf5 = "\x89HDF\r\n\x1a\n"sv;
 constexpr std::string_view kUtf8Mark = "\xef\xbb\xbf"sv;
+constexpr std::size_t kTarMark = 257;
 constexpr std::string_view kSpace = " \t\r\n\f\v"sv;
 
 constexpr std::string_view kOpenAsPytorch = "cairn::open reads it";
@@ -62,7 +63,6 @@ constexpr Magic kMagic[] = {
      "decompress it with unlz4"},
     {0, "7z\xbc\xaf\x27\x1c"sv, ForeignKind::kArchive, "a 7z archive", kUnpack},
     {0, "Rar!\x1a\x07"sv, ForeignKind::kArchive, "a RAR archive", kUnpack},
-    {257, "ustar"sv, ForeignKind::kArchive, "a tar archive", kUnpack},
 };
 
 ForeignContent make_content(ForeignKind kind, std::string_view what, std::string_view advice) {
@@ -95,6 +95,22 @@ std::optional<ForeignContent> zip_content(ByteView first) {
     return make_content(ForeignKind::kProgram, "a Keras model", kSaveFromKeras);
   if (name.empty() || name.ends_with(".npy")) return std::nullopt;
   return make_content(ForeignKind::kZip, "a zip archive without arrays", kUnpack);
+}
+
+// The name of the first file in a tar archive, behind the records about it; "" if it is not there.
+std::string_view first_in_tar(std::string_view text) {
+  constexpr std::size_t kBlock = 512, kType = 156;
+  if (text.size() <= kType || text[kType] != 'x') return text.substr(0, text.find('\0'));
+  // One block of records, as tarfile writes them.
+  text.remove_prefix(std::min(2 * kBlock, text.size()));
+  return text.substr(0, text.find('\0'));
+}
+
+ForeignContent tar_content(std::string_view text) {
+  const std::string_view name = first_in_tar(text);
+  if (name == "sys_info" || name == "pickle" || name == "tensors" || name == "storages")
+    return make_content(ForeignKind::kPytorch, "a PyTorch checkpoint (tar form)", kOpenAsPytorch);
+  return make_content(ForeignKind::kArchive, "a tar archive", kUnpack);
 }
 
 // HDF5 may begin behind a user block of 512, 1024, 2048, ... bytes.
@@ -198,6 +214,8 @@ std::optional<ForeignContent> foreign_content(ByteView first, std::uint64_t size
   if (is_lfs_pointer(text))
     return ForeignContent{ForeignKind::kDownload, "", std::string(kIsLfsPointer)};
   if (text.starts_with(kZip)) return zip_content(first);
+  if (text.size() > kTarMark && text.substr(kTarMark).starts_with("ustar"))
+    return tar_content(text);
   for (const Magic& magic : kMagic)
     if (text.size() > magic.offset && text.substr(magic.offset).starts_with(magic.bytes))
       return make_content(magic.kind, magic.what, magic.advice);

@@ -7,6 +7,7 @@
 #include <cairn/base/json/json.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/pytorch/file/pickled_file.h>
+#include <cairn/formats/pytorch/file/tar_members.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 #include <cairn/io/file.h>
@@ -22,7 +23,7 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::uint64_t kMaxDumped = std::uint64_t{1} << 30U;  // bytes of one structure
-constexpr std::size_t kSniffed = 16;
+constexpr std::size_t kSniffed = pytorch::kTarBlock;           // first bytes that tell formats
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 // A part of a file.
@@ -163,7 +164,9 @@ std::string dump_pickles(const Section& section) {
       entry.emplace_back("member", text_json(found.member));
       entry.emplace_back("has_checksum", found.has_checksum);
     }
-    if (file.form == PickledForm::kLegacy) entry.emplace_back("offset", found.begin);
+    if (file.form == PickledForm::kTar) entry.emplace_back("member", text_json(found.member));
+    if (file.form == PickledForm::kLegacy || file.form == PickledForm::kTar)
+      entry.emplace_back("offset", found.begin);
     const Json values = pickle_json(found.pickle);
     for (const auto& member : *values.as_object()) entry.push_back(member);
     pickles.emplace_back(std::move(entry));
@@ -185,7 +188,8 @@ std::string dump_section(const Section& section, const DumpRange& range, const F
   const std::string& path = section.file.path();
   const bool is_whole = range.offset == 0 && !range.length;
   if (is_whole && is_sstable(section.file)) return dump_bundle_index(section);
-  if (looks_like_pickle(first) || looks_like_zip(first)) return dump_pickles(section);
+  if (looks_like_pickle(first) || looks_like_zip(first) || pytorch::looks_like_tar(first))
+    return dump_pickles(section);
   if (looks_like_json(first)) return pretty(parse_json(as_text(section.read_text())));
   if (is_whole && detect_file(tree, path) == Format::kMsgpack) {
     const auto checkpoint = open_msgpack(tree, path, {});

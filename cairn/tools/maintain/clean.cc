@@ -4,6 +4,7 @@
 #include <cairn/io/temporary_name.h>
 #include <cairn/maintain.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/json/json.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/safetensors/header.h>
@@ -85,6 +86,7 @@ bool is_begun_in_place(const Directory& folder, const std::string& name) {
 
 // Finds leftovers in `folder` and in its subfolders down to `depth`: steps contain items.
 void find_inside(const Directory& folder, int depth, std::vector<Leftover>& found) {
+  throw_if_cancelled();
   for (const DirectoryEntry& entry : folder.list()) {
     const bool is_folder = entry.kind == EntryKind::kDirectory;
     if (is_folder ? is_leftover(entry.name) || is_begun_in_place(folder, entry.name)
@@ -115,7 +117,8 @@ void find_beside(const Directory& folder, const std::string& name, std::vector<L
 }
 
 // Whether the temporary directory is complete and only lacks its final name: its save had reached
-// the last step, and no crash of the machine has lost any data.
+// the last step, and no crash of the machine has lost any data. Throws cancelled after a request to
+// stop: a verification that was stopped does not make it less whole.
 bool is_whole(const std::string& path) {
   if (!file_exists(orbax::join(path, orbax::kCommitFile))) return false;
   const auto metadata = try_call([&] {
@@ -123,7 +126,9 @@ bool is_whole(const std::string& path) {
   });
   if (!metadata || !metadata.value().commit_time_ns) return false;
   const auto report = try_call([&] { return verify(path, {.open = {.allow_uncommitted = true}}); });
-  return report && !report.value().damaged();
+  if (report && !report.value().damaged()) return true;
+  throw_if_cancelled();
+  return false;
 }
 
 class Cleaner {
@@ -158,6 +163,7 @@ class Cleaner {
       else
         remove_unless_written(done.path);
     } catch (const Error& e) {
+      throw_if_cancelled();
       done.outcome = e.code() == Code::kUnavailable ? CleanOutcome::kInUse : CleanOutcome::kRefused;
       done.why = e.message();
     }
@@ -229,6 +235,7 @@ class Cleaner {
       leftover.parent.rename(leftover.name, target);
       if (whole()) return leftover.parent.sync();
       leftover.parent.rename(target, leftover.name);
+      throw_if_cancelled();  // a verification that was stopped proves nothing
       done.outcome = CleanOutcome::kRemoved;
     }
     remove_unless_written(done.path);
@@ -238,11 +245,9 @@ class Cleaner {
   ForeignFiles foreign_;
 };
 
-}  // namespace
-
-std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode,
-                                         ForeignFiles foreign, const StoreOptions& store) {
-  if (is_store_url(path)) return clean_store(path, mode, foreign, store);
+// Finds what clean_leftovers() treats, in the order in which it does. Throws not_found if there is
+// neither a folder nor a leftover.
+std::vector<Leftover> find_leftovers(const std::string& path) {
   constexpr int kDepth = 2;  // the steps of a root, and their items
   const std::string full = absolute_path(path);
   const std::string parent = parent_of(full), name(name_of(full));
@@ -258,11 +263,24 @@ std::vector<CleanedPath> clean_leftovers(const std::string& path, CleanMode mode
   (void)std::stable_partition(found.begin(), found.end(), [](const Leftover& l) {
     return l.name != SaveLock::file_for(l.target());
   });
-  Cleaner cleaner(mode, foreign);
+  return found;
+}
+
+}  // namespace
+
+std::vector<CleanedPath> clean_leftovers(const std::string& path, const CleanOptions& options) {
+  if (is_store_url(path)) return clean_store(path, options);
+  const std::vector<Leftover> found =
+      stoppable_by(options.cancel, [&] { return find_leftovers(path); });
+  // From here on a request counts only while there is something left to do.
+  const CancellationScope scope{Cancellation(options.cancel)};
+  Cleaner cleaner(options.mode, options.foreign);
   std::vector<CleanedPath> cleaned;
-  for (const Leftover& leftover : found)
+  for (const Leftover& leftover : found) {
+    throw_if_cancelled();
     if (leftover.parent.kind(leftover.name) != EntryKind::kAbsent)
       cleaned.push_back(cleaner.run(leftover));
+  }
   return cleaned;
 }
 

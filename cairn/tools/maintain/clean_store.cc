@@ -1,6 +1,7 @@
 // clean_store.cc -- removes the checkpoints that are not finished, and discards uploads.
 #include <cairn/tools/maintain/clean_store.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/text.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/kvstore/folders/store_folder.h>
@@ -52,20 +53,40 @@ std::vector<std::string> find_unfinished_folders(const std::string& url, const R
   return found;
 }
 
+struct Leftovers {
+  StorePtr store;
+  std::vector<std::string> folders;  // URLs
+  std::vector<UnfinishedUpload> uploads;
+};
+
+// Throws not_found if there is nothing at the URL.
+Leftovers find_leftovers_in_store(const std::string& url, const StoreOptions& options) {
+  Leftovers found{.store = orbax::open_run_store(url, options), .folders = {}, .uploads = {}};
+  const auto root = orbax::make_store_root(found.store, normal_path(url));
+  found.folders = find_unfinished_folders(root->path(), *root, options);
+  if (auto* const uploads = dynamic_cast<UploadKeeper*>(found.store.get()))
+    found.uploads = uploads->unfinished_uploads("");
+  if (found.folders.empty() && found.uploads.empty() && !root->exists())
+    throw Error(Code::kNotFound, url + ": no object has this prefix, and no upload is open there");
+  return found;
+}
+
+// Throws cancelled if `why` came from a request to stop.
 void set_refused(CleanedPath& done, const Error& why) {
+  throw_if_cancelled();
   done.outcome = CleanOutcome::kRefused;
   done.why = why.message();
 }
 
-CleanedPath clean_folder(const std::string& url, CleanMode mode, ForeignFiles foreign,
-                         const StoreOptions& options) {
+CleanedPath clean_folder(const std::string& url, const CleanOptions& options) {
   CleanedPath done{.path = url};
-  const StorePtr store = open_store(url, options);
+  const StorePtr store = open_store(url, options.store);
   for (const ListEntry& entry : store->list("")) done.bytes += entry.size;
   const auto removed = try_call([&] {
     const FolderPtr folder = StoreFolder::open(store, url);
-    orbax::check_leftover_in_store(folder, foreign);
-    if (mode == CleanMode::kShow) return true;
+    orbax::check_leftover_in_store(folder, options.foreign);
+    throw_if_cancelled();  // a check that was stopped does not make it less whole
+    if (options.mode == CleanMode::kShow) return true;
     // Its save may end only now.
     orbax::remove_claimed_in_store(*store, "", orbax::claim_in_store(*store, "", *folder));
     return true;
@@ -74,11 +95,11 @@ CleanedPath clean_folder(const std::string& url, CleanMode mode, ForeignFiles fo
   return done;
 }
 
-CleanedPath clean_upload(KvStore& store, UploadKeeper& uploads, const UnfinishedUpload& upload,
-                         CleanMode mode) {
+CleanedPath clean_upload(KvStore& store, const UnfinishedUpload& upload, CleanMode mode) {
   CleanedPath done{.path = store.describe(upload.key)};
   done.why = "parts of an upload that has not ended";
   if (mode == CleanMode::kShow) return done;
+  auto& uploads = dynamic_cast<UploadKeeper&>(store);
   const auto discarded = try_call([&] { return uploads.discard_upload(upload), true; });
   if (!discarded) set_refused(done, discarded.error());
   return done;
@@ -86,18 +107,20 @@ CleanedPath clean_upload(KvStore& store, UploadKeeper& uploads, const Unfinished
 
 }  // namespace
 
-std::vector<CleanedPath> clean_store(const std::string& url, CleanMode mode, ForeignFiles foreign,
-                                     const StoreOptions& options) {
-  const StorePtr store = orbax::open_run_store(url, options);
-  const auto root = orbax::make_store_root(store, normal_path(url));
+std::vector<CleanedPath> clean_store(const std::string& url, const CleanOptions& options) {
+  const Leftovers found =
+      stoppable_by(options.cancel, [&] { return find_leftovers_in_store(url, options.store); });
+  // From here on a request counts only while there is something left to do.
+  const CancellationScope scope{Cancellation(options.cancel)};
   std::vector<CleanedPath> cleaned;
-  for (const std::string& found : find_unfinished_folders(root->path(), *root, options))
-    cleaned.push_back(clean_folder(found, mode, foreign, options));
-  if (auto* const uploads = dynamic_cast<UploadKeeper*>(store.get()))
-    for (const UnfinishedUpload& upload : uploads->unfinished_uploads(""))
-      cleaned.push_back(clean_upload(*store, *uploads, upload, mode));
-  if (cleaned.empty() && !root->exists())
-    throw Error(Code::kNotFound, url + ": no object has this prefix, and no upload is open there");
+  for (const std::string& folder : found.folders) {
+    throw_if_cancelled();
+    cleaned.push_back(clean_folder(folder, options));
+  }
+  for (const UnfinishedUpload& upload : found.uploads) {
+    throw_if_cancelled();
+    cleaned.push_back(clean_upload(*found.store, upload, options.mode));
+  }
   return cleaned;
 }
 

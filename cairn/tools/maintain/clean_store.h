@@ -9,7 +9,6 @@
 namespace cairn::inline v0 {
 
 // clean_leftovers() for the URL of a store.
-std::vector<CleanedPath> clean_store(const std::string& url, CleanMode mode, ForeignFiles foreign,
-                                     const StoreOptions& options);
+std::vector<CleanedPath> clean_store(const std::string& url, const CleanOptions& options);
 
 }  // namespace cairn::inline v0

@@ -1,6 +1,7 @@
 // prune.cc -- removes the steps of a directory that are no longer wanted.
 #include <cairn/steps.h>
 
+#include <cairn/base/cancellation.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
 #include <cairn/formats/files/bundle_files.h>
@@ -11,6 +12,7 @@
 #include <cairn/orbax/manager/run_root.h>
 #include <cairn/tools/report/json_text.h>
 
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -83,12 +85,16 @@ void refuse(PrunedStep& step, std::string why) {
   step.why = std::move(why);
 }
 
-// Sets the outcome of `remove`: kRemoved, or kRefused if it throws.
+// Sets the outcome of `remove`: kRemoved, or kRefused if it throws. Throws cancelled after a request
+// to stop.
 template <class Remove>
 void attempt(PrunedStep& step, Remove remove) {
+  throw_if_cancelled();
   const auto removed = try_call([&] { return remove(std::string(name_of(step.path))), true; });
   step.outcome = PruneOutcome::kRemoved;
-  if (!removed) refuse(step, removed.error().message());
+  if (removed) return;
+  throw_if_cancelled();
+  refuse(step, removed.error().message());
 }
 
 // Keeps the steps that links lead to which stay.
@@ -108,6 +114,41 @@ void keep_linked(const orbax::RunRoot& root, std::vector<PrunedStep>& steps) {
   }
 }
 
+// A directory of steps, and the expected outcome for each of them.
+struct Plan {
+  std::unique_ptr<orbax::RunRoot> root;
+  std::vector<PrunedStep> steps;
+};
+
+Plan plan_of(const std::string& path, const PruneOptions& options) {
+  const std::vector<StepRecord> steps = read_steps(path, options.store);
+  const StorePtr store = orbax::open_run_store(path, options.store);
+  if (!steps.empty() && store == nullptr && file_exists(bundle_index_path(steps.front().path)))
+    invalid_argument(path +
+                     ": is a folder of TensorFlow checkpoints, which Cairn does not prune; its "
+                     "CheckpointManager removes old ones (max_to_keep)");
+  const std::vector<std::string> why = reasons(infos_of(steps), options);
+  Plan plan{.root = store ? orbax::make_store_root(store, normal_path(path))
+                          : orbax::make_local_root(Directory::open(path)),
+            .steps = {}};
+  std::size_t next = 0;
+  for (const StepRecord& record : steps) {
+    PrunedStep& step = plan.steps.emplace_back(
+        PrunedStep{.step = record.step, .path = record.path, .nbytes = record.unique_nbytes});
+    step.why = record.complete ? why[next++] : "not complete";
+    if (!step.why.empty()) continue;
+    if (has_two_folders(steps, record))
+      refuse(step,
+             record.path + ": the step is in another folder, too; remove one of them yourself");
+    else
+      attempt(step, [&](const std::string& name) {
+        plan.root->check_removable(name, ForeignFiles::kRefuse);
+      });
+  }
+  keep_linked(*plan.root, plan.steps);
+  return plan;
+}
+
 Json outcome_json(PruneOutcome outcome) {
   switch (outcome) {
     case PruneOutcome::kKept:
@@ -123,36 +164,15 @@ Json outcome_json(PruneOutcome outcome) {
 }  // namespace
 
 std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options) {
-  const std::vector<StepRecord> steps = read_steps(path, options.store);
-  const StorePtr store = orbax::open_run_store(path, options.store);
-  if (!steps.empty() && store == nullptr && file_exists(bundle_index_path(steps.front().path)))
-    invalid_argument(path +
-                     ": is a folder of TensorFlow checkpoints, which Cairn does not prune; its "
-                     "CheckpointManager removes old ones (max_to_keep)");
-  const std::vector<std::string> why = reasons(infos_of(steps), options);
-  const auto root = store ? orbax::make_store_root(store, normal_path(path))
-                          : orbax::make_local_root(Directory::open(path));
-  std::vector<PrunedStep> pruned;
-  std::size_t next = 0;
-  for (const StepRecord& record : steps) {
-    PrunedStep& step = pruned.emplace_back(
-        PrunedStep{.step = record.step, .path = record.path, .nbytes = record.unique_nbytes});
-    step.why = record.complete ? why[next++] : "not complete";
-    if (!step.why.empty()) continue;
-    if (has_two_folders(steps, record))
-      refuse(step,
-             record.path + ": the step is in another folder, too; remove one of them yourself");
-    else
-      attempt(step,
-              [&](const std::string& name) { root->check_removable(name, ForeignFiles::kRefuse); });
-  }
-  keep_linked(*root, pruned);
-  for (PrunedStep& step : pruned)
+  Plan plan = stoppable_by(options.cancel, [&] { return plan_of(path, options); });
+  // From here on a request counts only while there is something left to do.
+  const CancellationScope scope{Cancellation(options.cancel)};
+  for (PrunedStep& step : plan.steps)
     if (step.outcome == PruneOutcome::kRemoved && !options.dry_run)
       attempt(step, [&](const std::string& name) {
-        root->remove_step(name, CommitProtocol::kAtomicRename, ForeignFiles::kRefuse);
+        plan.root->remove_step(name, CommitProtocol::kAtomicRename, ForeignFiles::kRefuse);
       });
-  return pruned;
+  return std::move(plan.steps);
 }
 
 std::string prune_json(const std::vector<PrunedStep>& steps) {

@@ -1,8 +1,9 @@
-"""Ctrl-C while a store accepts connections and never answers, and in the middle of a compaction."""
+"""Ctrl-C while a store accepts connections and never answers, and in the middle of the work."""
 
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -60,12 +61,14 @@ def test_the_command_ends(silent, url, command):
     assert seconds < SOON
 
 
-READS = [(call, url) for call in ("open", "load", "verify", "stats") for url in URLS]
+READS = [(f"{call}({{!r}})", url) for call in ("open", "load", "verify", "stats") for url in URLS]
+CHANGES = ["compact({!r})", "prune({!r}, keep_last=1)", "clean({!r})"]
 
 
-@pytest.mark.parametrize(("call", "url"), [*READS, ("compact", URLS[-1])])
+@pytest.mark.parametrize(("call", "url"), [*READS, *((call, URLS[-1]) for call in CHANGES)])
 def test_python_raises_keyboard_interrupt(silent, url, call):
-    program = f"import cairn; print('ready', flush=True); cairn.{call}({url.format(silent)!r})"
+    called = call.format(url.format(silent))
+    program = f"import cairn; print('ready', flush=True); cairn.{called}"
     status, message, seconds = interrupted([sys.executable, "-c", program], account(silent))
     assert message.rstrip().endswith("KeyboardInterrupt"), message
     assert status != 0
@@ -82,6 +85,50 @@ def test_a_source_that_never_answers(silent, tmp_path, call):
     assert message.rstrip().endswith("KeyboardInterrupt"), message
     assert seconds < SOON
     assert not (tmp_path / "out").exists()
+
+
+# ---- in the middle of a removal ----
+
+# Prunes or cleans, and gets Ctrl-C as soon as a folder has gone.
+REMOVE = """
+import cairn, os, signal, sys, threading, time
+call, folder, first = sys.argv[1:]
+def interrupt():
+    while os.path.exists(first):
+        time.sleep(0.0005)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    cairn.prune(folder, keep_last=1) if call == "prune" else cairn.clean(folder)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("call", ["prune", "clean"])
+def test_python_stops_a_removal(tmp_path, call):
+    run = tmp_path / "run"
+    count = 600 if call == "prune" else 3000
+    cairn.save(tmp_path / "0", {"w": np.arange(3.0)})
+    for step in range(1, count + 1):
+        if call == "prune":
+            shutil.copytree(tmp_path / "0", run / f"{step}")
+        else:
+            (run / f"{step}.orbax-checkpoint-tmp").mkdir(parents=True)
+    # The first to go is the lowest step, or the leftover that comes first in a listing.
+    first = run / "1" if call == "prune" else next(os.scandir(run)).path
+    arguments = [call, run, first]
+    done = subprocess.run([sys.executable, "-c", REMOVE, *arguments], capture_output=True, text=True,
+                          timeout=120)  # fmt: skip
+    assert done.stdout == "interrupted\n", done.stderr
+    left = sorted(run.iterdir())
+    assert 1 < len(left) < count
+    if call == "prune":
+        assert cairn.clean(run) == []
+        assert all(cairn.verify(step) for step in left)
+        assert cairn.load(run, step=count)["w"].tolist() == [0, 1, 2]
+    else:
+        assert {one["outcome"] for one in cairn.clean(run)} == {"removed"}
 
 
 # ---- in the middle of a compaction ----

@@ -179,7 +179,7 @@ TEST(CommitMarker, CleanRemovesWhatASaveHasLeft) {
   for (const std::int64_t step : {1, 2}) save_step(writer, step);
   interrupt(root + "/2");
   fs::create_directory(root + "/3");
-  EXPECT_THAT(clean_leftovers(root, CleanMode::kShow), ::testing::SizeIs(1));
+  EXPECT_THAT(clean_leftovers(root, {.mode = CleanMode::kShow}), ::testing::SizeIs(1));
   EXPECT_TRUE(file_exists(root + "/2"));
   const auto cleaned = clean_leftovers(root + "/2");
   EXPECT_EQ(cleaned.at(0).outcome, CleanOutcome::kRemoved);
@@ -460,7 +460,7 @@ TEST(ForeignFiles, OfAKilledSave) {
   const std::string left = dir / "run/3.orbax-checkpoint-tmp";
   put_file(left + "/mine/part.bin", "x");
   EXPECT_EQ(clean_leftovers(dir / "run").at(0).outcome, CleanOutcome::kRefused);
-  const auto cleaned = clean_leftovers(dir / "run", CleanMode::kRemove, ForeignFiles::kRemove);
+  const auto cleaned = clean_leftovers(dir / "run", {.foreign = ForeignFiles::kRemove});
   EXPECT_EQ(cleaned.at(0).outcome, CleanOutcome::kRemoved);
   put_file(left + "/mine/part.bin", "x");
   EXPECT_THAT([&] { const CheckpointDirectory directory(dir / "run/3"); },

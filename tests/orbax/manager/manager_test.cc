@@ -402,7 +402,7 @@ TEST(CheckpointManager, CleanEndsAnInterruptedRemoval) {
   manager.save(1, PyTreeSaveArgs{tree_of(1)});
   manager.close();
   std::filesystem::rename(dir / "run/1", dir / "run/1.orbax-checkpoint-tmp-removed");
-  const auto cleaned = clean_leftovers(dir / "run", CleanMode::kRemove);
+  const auto cleaned = clean_leftovers(dir / "run");
   ASSERT_EQ(cleaned.size(), 1U);
   EXPECT_EQ(cleaned.front().outcome, CleanOutcome::kRemoved);
   EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());

@@ -2,6 +2,8 @@
 
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
+#include <cairn/formats/pytorch/file/tar_file.h>
+#include <cairn/formats/pytorch/file/tar_members.h>
 #include <cairn/formats/zip/deflated_bytes.h>
 
 #include <fmt/format.h>
@@ -47,9 +49,9 @@ bool looks_like_legacy(ByteView first) {
                             std::as_bytes(std::span(kLegacyBeginning)));
 }
 
-// Its length is not stored, so reads more as long as it goes on behind what was read.
-pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read) {
-  for (std::uint64_t length = kFirstRead;; length *= 4) {
+pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read,
+                         std::uint64_t first) {
+  for (std::uint64_t length = first;; length *= 4) {
     const std::uint64_t left = std::min(size - begin, kMostOfPickle);
     Bytes bytes(std::min(length, left));
     read(begin, bytes);
@@ -150,9 +152,11 @@ bool looks_like_pickle(ByteView first) {
 bool looks_like_zip(ByteView first) { return as_text(first).starts_with("PK\3\4"); }
 
 PickledFile read_pickles(std::uint64_t size, const ReadAtFn& read) {
-  Bytes first(std::min<std::uint64_t>(size, kLegacyBeginning.size()));
+  Bytes first(std::min<std::uint64_t>(size, pytorch::kTarBlock));
   read(0, first);
   if (looks_like_zip(first)) return read_zip(size, read);
+  if (pytorch::looks_like_tar(first))
+    return {.form = PickledForm::kTar, .pickles = pytorch::read_tar_pickles(size, read)};
   const bool legacy = looks_like_legacy(first);
   PickledFile file{.form = legacy ? PickledForm::kLegacy : PickledForm::kPlain, .pickles = {}};
   std::uint64_t at = 0;

@@ -2,6 +2,7 @@
 //
 //   zip (torch.save since 1.6)   members `<stem>/data.pkl`, and in TorchScript others
 //   legacy (torch.save before)   five pickles one behind the other, then the bytes of the storages
+//   tar (before 0.1.10)          members with one or several pickles, see tar_file.h
 //   plain                        one pickle: `.pkl`, `.metadata` of a Distributed Checkpoint
 #pragma once
 
@@ -14,10 +15,10 @@
 
 namespace cairn::inline v0 {
 
-enum class PickledForm : std::uint8_t { kZip, kLegacy, kPlain };
+enum class PickledForm : std::uint8_t { kZip, kLegacy, kTar, kPlain };
 
 struct FoundPickle {
-  std::string member;         // of a zip archive; otherwise ""
+  std::string member;         // of an archive; otherwise ""
   std::uint64_t begin = 0;    // byte in the file or in the member
   bool has_checksum = false;  // a CRC-32 was stored, and matched
   pickle::Pickle pickle;
@@ -45,8 +46,10 @@ Bytes member_content(const ZipMember& member, const ReadAtFn& read);
 // The pickle that a member has. Throws as member_content() and parse_pickle(). Of a damaged one no
 // more is in memory than is needed to notice that.
 pickle::Pickle member_pickle(const ZipMember& member, const ReadAtFn& read);
-// The pickle that begins at byte `begin` of a file of `size` bytes.
-pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read);
+// The pickle that begins at byte `begin` of a file of `size` bytes. Reads `first` bytes, and more as
+// long as it goes on behind them.
+pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read,
+                         std::uint64_t first = std::uint64_t{1} << 20U);
 
 // Reads the pickles of a file of `size` bytes. Throws data_loss for a damaged archive, a checksum
 // that does not match and damaged pickles, invalid_argument for an archive without a pickle.

@@ -4,6 +4,8 @@
 #include <cairn/base/hash.h>
 #include <cairn/formats/pytorch/file/legacy_file.h>
 #include <cairn/formats/pytorch/file/pickled_file.h>
+#include <cairn/formats/pytorch/file/tar_file.h>
+#include <cairn/formats/pytorch/file/tar_members.h>
 #include <cairn/formats/zip/deflated_bytes.h>
 #include <cairn/formats/zip/zip_directory.h>
 
@@ -169,12 +171,14 @@ class TorchZip {
 }  // namespace
 
 TorchFile read_torch_file(const File& file, Executor& executor) {
-  Bytes first(std::min<std::uint64_t>(file.size(), kLegacyProbe));
+  Bytes first(std::min<std::uint64_t>(file.size(), kTarBlock));
   file.read_into(0, first);
   if (looks_like_legacy(first)) return read_legacy_file(file);
-  return read_torch_archive(
-      file.size(), [&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); },
-      executor);
+  const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
+    file.read_into(offset, out);
+  };
+  if (looks_like_tar(first)) return read_tar_file(file.size(), read);
+  return read_torch_archive(file.size(), read, executor);
 }
 
 TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor) {

@@ -4,6 +4,7 @@
 //   export   <top>/archive_format, and no pickle: see exported_program.h
 //   legacy   a magic number, a version, facts about the machine, the object, the keys: five
 //            pickles; then for each key the number of elements (8 bytes) and the elements
+//   tar      see tar_file.h
 #pragma once
 
 #include <cairn/base/executor.h>

@@ -26,6 +26,12 @@ PickleBuilder::PickleBuilder(Bytes input, const PickleLimits& limits)
   add({.kind = Kind::kTuple});
 }
 
+PickleBuilder::PickleBuilder(Pickle made, const PickleLimits& limits)
+    : made_(std::move(made)), left_(limits.memory) {
+  for (const Value global : made_.globals_)
+    globals_.emplace(key_of(made_.items(global)[0], made_.items(global)[1]), global);
+}
+
 void PickleBuilder::charge(std::uint64_t bytes) {
   if (bytes > left_) data_loss("its values take more memory than the size of the pickle allows");
   left_ -= bytes;
@@ -85,13 +91,18 @@ Value PickleBuilder::object(Kind kind, Value callee, Value arguments, Value keyw
   return collection(kind, parts);
 }
 
+std::string PickleBuilder::key_of(Value module, Value name) const {
+  std::string key = std::to_string(made_.text(module).size()) + ':';
+  key.append(made_.text(module)).append(made_.text(name));
+  return key;
+}
+
 Value PickleBuilder::global(Value module, Value name) {
   const std::string_view parts[] = {made_.text(module), made_.text(name)};
   for (const std::string_view part : parts)
     if (part.size() > kMostOfName)
       data_loss("the name of a global has " + std::to_string(part.size()) + " bytes");
-  std::string key = std::to_string(parts[0].size()) + ':';
-  key.append(parts[0]).append(parts[1]);
+  std::string key = key_of(module, name);
   const auto known = globals_.find(key);
   if (known != globals_.end()) return known->second;
   charge(2 * key.size());

@@ -16,6 +16,8 @@ inline constexpr Value kNoneValue = 0, kTrueValue = 1, kFalseValue = 2, kEmptyTu
 class PickleBuilder {
  public:
   PickleBuilder(Bytes input, const PickleLimits& limits);
+  // Adds values to a pickle. `limits` is for what is added.
+  PickleBuilder(Pickle made, const PickleLimits& limits);
 
   [[nodiscard]] ByteView input() const { return made_.input_; }
   [[nodiscard]] const Pickle& made() const { return made_; }
@@ -36,6 +38,9 @@ class PickleBuilder {
   // The same for one that is a part of an object, and is made if the object has none.
   void extend_part(Value object, Part part, Kind kind, std::span<const Value> items);
 
+  // From now on `value` is what `other` is, with the same items.
+  void replace(Value value, Value other) { made_.nodes_[value] = made_.nodes_[other]; }
+
   // Counts memory that the caller uses.
   void charge(std::uint64_t bytes);
   Pickle finish(Value root, std::uint64_t end, int protocol) &&;
@@ -45,6 +50,8 @@ class PickleBuilder {
   Value add(const Node& node);
   // Adds links, and returns the index of the first one.
   std::uint32_t add_links(std::span<const Value> links, std::size_t room);
+  // What tells a global from others.
+  [[nodiscard]] std::string key_of(Value module, Value name) const;
 
   Pickle made_;
   std::uint64_t left_;  // bytes that values may still take

@@ -103,8 +103,10 @@ StorageName storage_field(const Pickle& p, Value value) {
   if (!storage.element && !is_untyped_storage(type))
     throw Error(Code::kUnimplemented, type + " is not a storage that Cairn knows");
   // (key of the view, offset, count), in files of PyTorch before 1.6
-  if (items.size() > 5 && p.kind(items[5]) == Kind::kTuple && p.items(items[5]).size() == 3)
+  if (items.size() > 5 && p.kind(items[5]) == Kind::kTuple && p.items(items[5]).size() == 3) {
     storage.first = count_field(p, p.items(items[5])[1]);
+    storage.length = count_field(p, p.items(items[5])[2]);
+  }
   return storage;
 }
 

@@ -124,8 +124,9 @@ Made quantised(const Call& call) {
     data_loss("a quantised tensor has no parameters");
   const auto items = call.p.items(parameters);
   const bool is_one = items.size() == 3;
+  TorchTensor integers = strided(call, storage, element_of(storage));
   Members parts;
-  parts.members.push_back({{"int_repr"}, strided(call, storage, element_of(storage))});
+  parts.members.push_back({{"int_repr"}, std::move(integers)});
   parts.members.push_back({{is_one ? "scale" : "scales"}, items[1]});
   parts.members.push_back({{is_one ? "zero_point" : "zero_points"}, items[2]});
   if (!is_one) parts.members.push_back({{"axis"}, items[3]});
@@ -393,7 +394,7 @@ Meaning whole_storage(const Pickle& p, Value value) {
   return TorchTensor{.storage = storage,
                      .element = storage.element.value_or(kByte),
                      .offset = 0,
-                     .shape = {static_cast<std::int64_t>(storage.count)},
+                     .shape = {static_cast<std::int64_t>(storage.length.value_or(storage.count))},
                      .strides = {1}};
 }
 

@@ -22,10 +22,11 @@ inline constexpr std::size_t kMostDimensions = 64;
 
 // The bytes of one or several tensors, as a persistent id names them.
 struct StorageName {
-  std::string key;                      // "0": the member data/0
-  std::optional<TorchElement> element;  // nullopt: a storage without a type
-  std::uint64_t count = 0;              // elements; bytes of a storage without a type
-  std::uint64_t first = 0;              // the element at which a view of it begins
+  std::string key;                           // "0": the member data/0
+  std::optional<TorchElement> element;       // nullopt: a storage without a type
+  std::uint64_t count = 0;                   // elements; bytes of a storage without a type
+  std::uint64_t first = 0;                   // the element at which a view of it begins
+  std::optional<std::uint64_t> length = {};  // elements of the view; nullopt: not a view
 };
 
 // A tensor with a storage.

@@ -123,6 +123,10 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
     data_loss(fmt::format("it ends at element {} of its storage \"{}\", which has {}",
                           end_of(tensor), tensor.storage.key,
                           stored / tensor.element.size * in_byte));
+  if (const auto length = tensor.storage.length;
+      count > 0 && length && end_of(tensor) - tensor.storage.first > *length)
+    data_loss(fmt::format("it ends at element {} of a view of its storage \"{}\", which has {}",
+                          end_of(tensor) - tensor.storage.first, tensor.storage.key, *length));
   std::vector<std::uint8_t> axes = count == 0 ? std::vector<std::uint8_t>() : order_of(tensor);
   if (tensor.element.packed && count > 0) return packed_array(tensor, storage, axes);
 
