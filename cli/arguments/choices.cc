@@ -30,7 +30,8 @@ std::string listed(const Choices& words) {
 Choices choices_of(const std::string& command, const std::string& option) {
   if (option == "to" && command == "reshard") return {"orbax", "orbax-zarr3", "orbax-files"};
   if (option == "to")
-    return {"safetensors", "npz", "msgpack", "tensorflow", "orbax", "orbax-zarr3", "orbax-files"};
+    return {"safetensors", "npz",   "msgpack",     "torch",      "dcp",
+            "tensorflow",  "orbax", "orbax-zarr3", "orbax-files"};
   if (option == "compression") return {"auto", "reproducible", "smallest", "none", "zstd", "blosc"};
   if (option == "dialect") return {"flax", "orbax"};
   if (option == "dtype")

@@ -54,7 +54,7 @@ TEST(Save, RefusesWhatAFileCannotHold) {
                 FailsWith(Code::kInvalidArgument, text));
     EXPECT_FALSE(file_exists(dir / name)) << name;
   };
-  for (const char* name : {"a.safetensors", "a.npz", "a.msgpack"}) {
+  for (const char* name : {"a.safetensors", "a.npz", "a.msgpack", "a.pt"}) {
     refused(name, {.use_ocdbt = false}, "has no option use_ocdbt");
     refused(name, {.use_zarr3 = true}, "has no option use_zarr3");
     refused(name, {.item = "state"}, "has no option item");
@@ -68,7 +68,7 @@ TEST(Save, RefusesWhatAFileCannotHold) {
   }
   refused("a.npz", {.custom_metadata = R"({"a": 1})"}, "npz has no option custom_metadata");
   refused("a.safetensors", {.custom_metadata = "[1]"}, "custom metadata");
-  refused("a.pt", {}, "does not write .pt files");
+  refused("a.h5", {}, "does not write .h5 files");
   EXPECT_THAT([&] { save(dir / "model.index", small_tree()); },
               FailsWith(Code::kUnimplemented, "convert() makes one"));
   EXPECT_THAT(

@@ -45,7 +45,6 @@ void PrintTo(const StoredCase& c, std::ostream* out) { *out << c.name; }
 const StoredCase kStoredCases[] = {
     {"npz", "m.npz", 1, 1},
     {"msgpack", "m.msgpack", 1, 1},
-    {"torch", "m.pt", 1, 1},
     {"safetensors", "m.safetensors", 1, 1},
     {"safetensors_set", "m.safetensors", 3, 3},
     {"safetensors_fewer", "m.safetensors", 3, 2},
@@ -54,6 +53,7 @@ const StoredCase kStoredCases[] = {
     {"tensorflow", "m", 1, 1},
     {"tensorflow_set", "m", 3, 3},
     {"tensorflow_fewer", "m", 3, 2},
+    {"torch", "m.pt", 1, 1},
 };
 
 bool ends(const StoredCase& c, const char* ending) {

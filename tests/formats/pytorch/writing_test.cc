@@ -128,8 +128,8 @@ TEST(TorchArchive, ConsistsOfItsFrames) {
   const ReadAtFn read = [&](std::uint64_t at, MutableByteView out) {
     std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(at), out.size(), out.begin());
   };
-  std::vector<ZipMember> members = read_zip_directory(whole.size(), read);
-  for (ZipMember& member : members) {
+  auto members = read_zip_directory(whole.size(), read);
+  for (auto& member : members) {
     locate_zip_member(member, read);
     Bytes content(member.size);
     read(member.offset, content);
