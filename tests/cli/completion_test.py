@@ -17,7 +17,7 @@ FORMATS = ["safetensors", "npz", "msgpack", "torch", "dcp", "tensorflow", "orbax
 VALUES = [
     (["convert", "a.safetensors", "x", "--to", ""], FORMATS),
     (["convert", "--to", "orbax-"], ["orbax-zarr3", "orbax-files"]),
-    (["reshard", "--to", ""], ["orbax", "orbax-zarr3", "orbax-files"]),
+    (["reshard", "--to", ""], ["orbax", "orbax-zarr3", "orbax-files", "dcp"]),
     (["convert", "--compression", ""], ["auto", "reproducible", "smallest", "none", "zstd", "blosc"]),
     (["convert", "--dialect", ""], ["flax", "orbax"]),
     (["convert", "--dtype", "b"], ["bfloat16"]),

@@ -11,6 +11,7 @@
 #include <charconv>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace cairn::inline v0::pytorch {
