@@ -50,6 +50,7 @@ INSIDE = {
                 "pytorch/pickle": [], "pytorch/tensors": ["pytorch/pickle", "raw"],
                 "pytorch/file": ["pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "pytorch/distributed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
+                "pytorch/deepspeed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "source": ["report", "web"], "inspect": ["report", "source"], "diff": ["report", "source"],
