@@ -32,6 +32,11 @@ bool is_unfinished_distributed(const FileTree& tree, const std::string& folder);
 // not ended.
 std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,
                                              const OpenOptions& options);
+// The folder of a DeepSpeed checkpoint: this one, or the one that its file `latest` names. nullopt:
+// neither. Throws failed_precondition if `latest` names a folder that is not there.
+std::optional<std::string> find_deepspeed(const FileTree& tree, const std::string& folder);
+std::unique_ptr<Checkpoint> open_deepspeed(const FileTree& tree, const std::string& folder,
+                                           const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 bool is_tensorflow(const FileTree& tree, const std::string& path);

@@ -8,6 +8,7 @@
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/files/weight_map.h>
 #include <cairn/formats/pytorch/file/opening_notes.h>
+#include <cairn/formats/pytorch/file/state_checkpoint.h>
 #include <cairn/formats/pytorch/file/state_file.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/tree/read_ahead.h>
@@ -29,48 +30,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-class PytorchCheckpoint final : public RawCheckpoint {
- public:
-  PytorchCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents,
-                    std::vector<DictKeyTypes> key_types, std::vector<pytorch::UnusedStorage> unused)
-      : RawCheckpoint(options, std::move(info), std::move(contents)),
-        key_types_(std::move(key_types)),
-        unused_(std::move(unused)) {}
-  [[nodiscard]] std::vector<DictKeyTypes> key_types() const override { return key_types_; }
-
-  // Checks the storages that no leaf shows, too.
-  [[nodiscard]] VerifyPart verify_part(WorkShare share, const ProgressFn& progress) const override {
-    VerifyPart part = RawCheckpoint::verify_part(share, progress);
-    if (share.index != 0) return part;
-    for (const pytorch::UnusedStorage& storage : unused_) check(storage, part.around);
-    return part;
-  }
-
- private:
-  void check(const pytorch::UnusedStorage& storage, VerifyReport& report) const {
-    const RawArray& all = storage.bytes->all();
-    report.bytes += all.stored_bytes();
-    const auto checked = try_call([&] {
-      if (all.stream) all.stream->check_whole(files());
-      if (all.checksum) check_checksum(all, checksum_of(executor(), files(), all, memory()));
-      return true;
-    });
-    if (checked) return;
-    const Error& e = checked.error();
-    if (e.code() == Code::kUnavailable) throw Error(e);
-    const RawRun run = all.runs.empty() ? RawRun{} : all.runs.front();
-    report.findings.push_back(
-        {.severity = severity_of(e.code()),
-         .file = files()[run.file].path(),
-         .offset = run.offset,
-         .message = fmt::format("storage \"{}\", of which no tensor is read: {}", storage.key,
-                                e.message())});
-  }
-
-  std::vector<DictKeyTypes> key_types_;
-  std::vector<pytorch::UnusedStorage> unused_;
-};
 
 pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_t number) {
   return explain_foreign(
@@ -106,9 +65,9 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
   contents.reserve(read.state.leaves.size());
   for (pytorch::StateLeaf& leaf : read.state.leaves) contents.add(std::move(leaf.leaf));
   contents.structure = std::move(read.state.structure);
-  return std::make_unique<PytorchCheckpoint>(options, std::move(info), std::move(contents),
-                                             std::move(read.state.key_types),
-                                             std::move(read.unused));
+  return std::make_unique<pytorch::StateCheckpoint>(options, std::move(info), std::move(contents),
+                                                    std::move(read.state.key_types),
+                                                    std::move(read.unused));
 }
 
 // The files of a set, and the tensors that the index lists.
@@ -134,8 +93,9 @@ class FilesOfModel {
     info_.allow_missing = options_.allow_missing;
     if (contents_.tensors().empty() && !map_.files.empty())
       data_loss(path_ + ": none of its files is there");
-    return std::make_unique<PytorchCheckpoint>(options_, std::move(info_), std::move(contents_),
-                                               std::vector<DictKeyTypes>(), std::move(unused_));
+    return std::make_unique<pytorch::StateCheckpoint>(
+        options_, std::move(info_), std::move(contents_), std::vector<DictKeyTypes>(),
+        std::move(unused_));
   }
 
  private:
