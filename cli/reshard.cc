@@ -171,10 +171,11 @@ void setup_reshard(CLI::App& app, int& status) {
       ->type_name("GLOB=SPEC")
       ->allow_extra_args(false);
   command
-      ->add_option("--to", arguments->format,
-                   "orbax (OCDBT, Zarr v2), orbax-zarr3, orbax-files (a folder\nper parameter), or dcp "
-                   "(PyTorch's Distributed Checkpoint;\neach device's box is a chunk; default: as "
-                   "CKPT, or orbax)")
+      ->add_option(
+          "--to", arguments->format,
+          "orbax (OCDBT, Zarr v2), orbax-zarr3, orbax-files (a folder\nper parameter), or dcp "
+          "(PyTorch's Distributed Checkpoint;\neach device's box is a chunk; default: as "
+          "CKPT, or orbax)")
       ->type_name("FORMAT");
   command->add_flag("--dry-run", options.dry_run,
                     "Show which box of each array a device will read; write nothing");

@@ -28,8 +28,7 @@ std::string listed(const Choices& words) {
 
 // The words of options that are parsed by the library or by a function of their own.
 Choices choices_of(const std::string& command, const std::string& option) {
-  if (option == "to" && command == "reshard")
-    return {"orbax", "orbax-zarr3", "orbax-files", "dcp"};
+  if (option == "to" && command == "reshard") return {"orbax", "orbax-zarr3", "orbax-files", "dcp"};
   if (option == "to")
     return {"safetensors", "npz",   "msgpack",     "torch",      "dcp",
             "tensorflow",  "orbax", "orbax-zarr3", "orbax-files"};

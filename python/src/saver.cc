@@ -201,8 +201,7 @@ void define_saver(nb::module_& module) {
   module.def("save_file", save_file, nb::arg("path"), nb::arg("tree").none(), nb::arg("format"),
              nb::arg("replace"), nb::arg("metadata"), nb::arg("progress").none() = nb::none(),
              nb::arg("storage_options").none() = nb::none(),
-             nb::arg("chunk_bytes").none() = nb::none(),
-             nb::arg("processes").none() = nb::none());
+             nb::arg("chunk_bytes").none() = nb::none(), nb::arg("processes").none() = nb::none());
   nb::class_<BackgroundSave>(module, "BackgroundSave", "A save that goes on in the background.")
       .def(nb::init<const PathText&, nb::handle, nb::dict, nb::handle>(), nb::arg("path"),
            nb::arg("tree").none(), nb::arg("options"), nb::arg("progress").none() = nb::none())

@@ -317,10 +317,10 @@ TEST(SaveFormat, OneTableOfExtensions) {
     EXPECT_EQ(save_format_of(path), TargetFormat::kOrbax) << path;
   for (const char* path : {"a.pt", "a.PTH", "a.pt//"})
     EXPECT_EQ(save_format_of(path), TargetFormat::kTorch) << path;
-  for (const char* path : {"a.npy", "a.h5", "a.gguf", "a.bin", "a.pkl", "a.onnx",
-                           "a.safetensor"})
-    EXPECT_THAT([&] { save_format_of(path); },
-                FailsWith(Code::kInvalidArgument, "expected .safetensors, .npz, .msgpack, .pt, .pth, or"))
+  for (const char* path : {"a.npy", "a.h5", "a.gguf", "a.bin", "a.pkl", "a.onnx", "a.safetensor"})
+    EXPECT_THAT(
+        [&] { save_format_of(path); },
+        FailsWith(Code::kInvalidArgument, "expected .safetensors, .npz, .msgpack, .pt, .pth, or"))
         << path;
   const testing::TempDir dir;
   for (const char* name : {"a.pt", "a.npz", "a.index", "a.msgpack"}) {

@@ -1,8 +1,8 @@
 // trainer_folder_test.cc -- which files of a training run's folder are items, and where it opens.
 #include <cairn/convert.h>
+#include <cairn/formats/trainer_folder.h>
 #include <cairn/io/file.h>
 #include <cairn/open.h>
-#include <cairn/tools/source/trainer_folder.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>

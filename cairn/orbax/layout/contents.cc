@@ -174,8 +174,7 @@ class Contents {
       return is_item(child, child.list());
     };
     if (!entries.empty() && !is_step(entries) && !is_item(directory, entries) &&
-        !is_distributed(entries) &&
-        std::ranges::none_of(entries, is_item_folder))
+        !is_distributed(entries) && std::ranges::none_of(entries, is_item_folder))
       refuse_without_identity(directory);
   }
 

@@ -260,7 +260,7 @@ class Planner {
   ConvertPlan plan_;
   std::vector<std::pair<std::string, std::string>> unsupported_;  // (leaf, reason)
   std::vector<std::size_t> left_out_;                             // indices of the same leaves
-  std::vector<std::pair<std::string, std::string>> dropped_;      // as unsupported_; nothing is lost
+  std::vector<std::pair<std::string, std::string>> dropped_;  // as unsupported_; nothing is lost
 };
 
 }  // namespace
@@ -283,9 +283,9 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
       format == TargetFormat::kTensorFlow ||
       (format == TargetFormat::kSafetensors && options.safetensors.max_shard_bytes.has_value());
   if (is_store_url(target)) check_can_write(target);
-  const Written written = has_files_beside                                  ? Written::kFilesBeside
+  const Written written = has_files_beside                                   ? Written::kFilesBeside
                           : is_store_url(target) && is_folder_format(format) ? Written::kFolder
-                                                                            : Written::kPath;
+                                                                             : Written::kPath;
   if (is_store_url(target))
     check_apart_in_store(
         source,

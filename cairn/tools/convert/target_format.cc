@@ -16,12 +16,15 @@ struct NamedFormat {
   std::string_view name;
 };
 
-constexpr NamedFormat kFormats[] = {
-    {TargetFormat::kSafetensors, "safetensors"}, {TargetFormat::kNpz, "npz"},
-    {TargetFormat::kMsgpack, "msgpack"},         {TargetFormat::kTorch, "torch"},
-    {TargetFormat::kDcp, "dcp"},                 {TargetFormat::kTensorFlow, "tensorflow"},
-    {TargetFormat::kOrbax, "orbax"},             {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},
-    {TargetFormat::kOrbaxFiles, "orbax-files"}};
+constexpr NamedFormat kFormats[] = {{TargetFormat::kSafetensors, "safetensors"},
+                                    {TargetFormat::kNpz, "npz"},
+                                    {TargetFormat::kMsgpack, "msgpack"},
+                                    {TargetFormat::kTorch, "torch"},
+                                    {TargetFormat::kDcp, "dcp"},
+                                    {TargetFormat::kTensorFlow, "tensorflow"},
+                                    {TargetFormat::kOrbax, "orbax"},
+                                    {TargetFormat::kOrbaxZarr3, "orbax-zarr3"},
+                                    {TargetFormat::kOrbaxFiles, "orbax-files"}};
 
 }  // namespace
 

@@ -18,9 +18,8 @@ void write_as_msgpack(const PlannedSource& from, const std::string& target, cons
   write.multiprocessing = options.multiprocessing;
   Tree tree;
   distributed::ProcessGroup(options.multiprocessing)
-      .step("convert: leaves", distributed::StepKind::kControl, [&] {
-        tree = planned_tree(from, {.timestamps = true});
-      });
+      .step("convert: leaves", distributed::StepKind::kControl,
+            [&] { tree = planned_tree(from, {.timestamps = true}); });
   write_msgpack(target, tree, from.plan.targets, fetch, write);
 }
 

@@ -107,9 +107,8 @@ void write_local(const ProcessGroup& group, const std::string& target, const Pla
   const std::string folder = PendingDirectory::path_for(target, CommitProtocol::kAtomicRename);
   std::vector<std::string> paths;
   for (const pytorch::WrittenFile& file : plan.files) paths.push_back(folder + "/" + file.name);
-  SharedFiles files(group, paths, [&] {
-    pending.emplace(target, options.if_exists, options.durability);
-  });
+  SharedFiles files(group, paths,
+                    [&] { pending.emplace(target, options.if_exists, options.durability); });
   write_data(files, plan, fetch, options, [&] {
     for (AtomicFile& file : files.temporaries()) file.commit(Durability::kDeferredSync);
     orbax::write_pending_file(folder, kMetadataFile, as_text(plan.metadata()));

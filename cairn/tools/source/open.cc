@@ -12,6 +12,7 @@
 #include <cairn/formats/safetensors/model_folder.h>
 #include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
+#include <cairn/formats/trainer_folder.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
 #include <cairn/io/temporary_name.h>
@@ -22,7 +23,6 @@
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
-#include <cairn/tools/source/trainer_folder.h>
 #include <cairn/tools/web/web_folder.h>
 
 #include <fmt/format.h>

@@ -92,8 +92,7 @@ void write(const StoredCase& c, const OutputPlace& place, const StoredSave& save
   }
   if (ends(c, ".npz")) return write_npz(place, tensors, fetch, {.if_exists = save.if_exists});
   if (ends(c, ".pt"))
-    return write_torch(place, Tree(std::move(dict)), tensors, fetch,
-                       {.if_exists = save.if_exists});
+    return write_torch(place, Tree(std::move(dict)), tensors, fetch, {.if_exists = save.if_exists});
   if (ends(c, ".msgpack"))
     return write_msgpack(place, Tree(std::move(dict)), tensors, fetch,
                          {.if_exists = save.if_exists});

@@ -63,10 +63,9 @@ TEST(PickleWriter, WritesIntegersAsPythonDoes) {
       {std::numeric_limits<std::int64_t>::max(), "80028a08ffffffffffffff7f2e"}};
   for (const auto& [value, want] : signed_values)
     EXPECT_EQ(pickled([&](PickleWriter& out) { out.integer(value); }), want) << value;
-  EXPECT_EQ(pickled([](PickleWriter& out) {
-              out.integer(std::numeric_limits<std::uint64_t>::max());
-            }),
-            "80028a09ffffffffffffffff002e");
+  EXPECT_EQ(
+      pickled([](PickleWriter& out) { out.integer(std::numeric_limits<std::uint64_t>::max()); }),
+      "80028a09ffffffffffffffff002e");
 }
 
 TEST(PickleWriter, IsReadBack) {
@@ -88,22 +87,25 @@ TEST(TorchArchive, HasThePlacesOfTorchSaveBeyond4GiB) {
   std::vector<std::uint64_t> begins;
   for (const std::uint64_t size : sizes) begins.push_back(archive.add_storage(size));
   archive.finish();
-  EXPECT_THAT(begins, ::testing::ElementsAre(1024, 1216, 4294968640, 4294968768, 4294968896,
-                                             8589936320));
+  EXPECT_THAT(begins,
+              ::testing::ElementsAre(1024, 1216, 4294968640, 4294968768, 4294968896, 8589936320));
   EXPECT_EQ(archive.size(), 12884904857U);
   const std::vector<std::uint32_t> checksums(sizes.size(), 0);
   // The local header of the second storage, behind the descriptor of the first.
   const std::string second = hex(archive.between(1, checksums));
   EXPECT_EQ(second.substr(0, 32), "504b0708000000006400000064000000");
-  EXPECT_NE(second.find("010010000c000000010000000000000000000000" "46420c005a"), std::string::npos);
+  EXPECT_NE(second.find("010010000c000000010000000000000000000000"
+                        "46420c005a"),
+            std::string::npos);
   // The descriptor of a small storage beyond 4 GiB has 64 bits.
   EXPECT_EQ(hex(archive.between(3, checksums)).substr(0, 48),
             "504b0708000000000c000000000000000c00000000000000");
   // The central directory begins at 12884903936, behind the last descriptor.
   const std::string end = hex(archive.between(6, checksums));
-  EXPECT_TRUE(end.ends_with("504b06062c000000000000001e032d0000000000000000000c000000000000000c00"
-                            "00000000000037030000000000000008000003000000504b060700000000370b0000"
-                            "0300000001000000504b0506000000000c000c0037030000ffffffff0000"));
+  EXPECT_TRUE(
+      end.ends_with("504b06062c000000000000001e032d0000000000000000000c000000000000000c00"
+                    "00000000000037030000000000000008000003000000504b060700000000370b0000"
+                    "0300000001000000504b0506000000000c000c0037030000ffffffff0000"));
   EXPECT_NE(end.find("0100180000000000010000000000000001000000c005000001000000"),
             std::string::npos);
 }
@@ -152,8 +154,11 @@ TEST(FlattenState, OpensDictsAndListsWithTensors) {
     names.push_back(entry.name + (entry.is_tensor ? ":tensor" : ":object"));
   EXPECT_THAT(names, ::testing::ElementsAre("m.w:tensor", "l.0:object", "l.1:tensor", "n:object",
                                             "t:object", "o:object"));
-  EXPECT_THAT([] { pytorch::flatten_state(Tree{{"a.b", 1}, {"a", {{"b", 2}}}}); },
-              FailsWith(Code::kInvalidArgument, "named \"a.b\""));
+  EXPECT_THAT(
+      [] {
+        pytorch::flatten_state(Tree{{"a.b", 1}, {"a", {{"b", 2}}}});
+      },
+      FailsWith(Code::kInvalidArgument, "named \"a.b\""));
   EXPECT_THAT([] { pytorch::flatten_state(Tree(3)); },
               FailsWith(Code::kInvalidArgument, "holds a dict"));
   Tree deep(1);

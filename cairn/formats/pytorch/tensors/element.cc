@@ -115,7 +115,8 @@ std::optional<TorchElement> element_of(DType dtype) {
 }
 
 std::string storage_class_of(const TorchElement& element) {
-  const auto* const found = std::ranges::find(kStorageClasses, element.name, &StorageClass::element);
+  const auto* const found =
+      std::ranges::find(kStorageClasses, element.name, &StorageClass::element);
   return found == std::end(kStorageClasses) ? "" : std::string(found->name);
 }
 

@@ -54,8 +54,8 @@ std::uint64_t weight_of_sources(std::span<const StateEntry> entries,
   for (const StateEntry& entry : entries) {
     const auto* leaf = entry.value->custom<SourceLeaf>();
     if (entry.is_tensor && leaf != nullptr && leaf->index < sources.size())
-      total += WorkPartition::weight(
-          byte_count(sources[leaf->index].shape, sources[leaf->index].dtype));
+      total +=
+          WorkPartition::weight(byte_count(sources[leaf->index].shape, sources[leaf->index].dtype));
   }
   return total;
 }
@@ -80,15 +80,13 @@ std::vector<DictKeyTypes> key_types_below(const std::vector<DictKeyTypes>& all,
                                           const KeyPath& path) {
   std::vector<DictKeyTypes> below;
   for (const DictKeyTypes& types : all) {
-    const bool is_below = types.dict.size() >= path.size() &&
-                          std::equal(path.begin(), path.end(), types.dict.begin(),
-                                     [](const Key& key, const std::string& text) {
-                                       return key.text == text;
-                                     });
+    const bool is_below =
+        types.dict.size() >= path.size() &&
+        std::equal(path.begin(), path.end(), types.dict.begin(),
+                   [](const Key& key, const std::string& text) { return key.text == text; });
     if (!is_below) continue;
     DictKeyTypes& one = below.emplace_back(types);
-    one.dict.erase(one.dict.begin(),
-                   one.dict.begin() + static_cast<std::ptrdiff_t>(path.size()));
+    one.dict.erase(one.dict.begin(), one.dict.begin() + static_cast<std::ptrdiff_t>(path.size()));
   }
   return below;
 }
@@ -137,7 +135,7 @@ DistributedFile::Elements DistributedFile::elements_of(const Tree& value) {
 void DistributedFile::add_object(std::size_t entry) {
   if (!share_.has_values) return;
   PickledState state = pickle_object(entry);
-  const std::vector<Storage> storages = state.storages;
+  const std::vector<WrittenStorage> storages = state.storages;
   const std::size_t arrays = arrays_.size();
   std::ranges::move(state.arrays, std::back_inserter(arrays_));
   const PartArchive made = archive_of_object(std::move(state));
@@ -181,24 +179,21 @@ void DistributedFile::add_chunks(std::size_t entry, const Box& whole) {
     add_part(entry, box, made);
     const bool takes_all = is_whole && elements.sharded == nullptr;
     add_storage({elements.source, takes_all ? std::nullopt : std::optional(box), elements.sharded},
-                elements.dtype, stored_bytes(elements.dtype, box.shape), is_whole ? elements.cut : 0,
-                made.begins.front());
+                elements.dtype, torch_nbytes(elements.dtype, box.shape),
+                is_whole ? elements.cut : 0, made.begins.front());
   } while (grid.next());
 }
 
-void DistributedFile::add_part(std::size_t entry, std::optional<Box> box,
-                               const PartArchive& made) {
+void DistributedFile::add_part(std::size_t entry, std::optional<Box> box, const PartArchive& made) {
   first_storage_.push_back(placements_.size());
-  parts_.push_back({.entry = entry,
-                    .box = std::move(box),
-                    .offset = size_,
-                    .length = made.archive.size()});
+  parts_.push_back(
+      {.entry = entry, .box = std::move(box), .offset = size_, .length = made.archive.size()});
   size_ += made.archive.size();
 }
 
 void DistributedFile::add_storage(const Stored& stored, DType dtype, std::uint64_t nbytes,
                                   std::uint64_t cut, std::uint64_t begin) {
-  const bool packed = is_packed(dtype);
+  const bool packed = is_packed_type(dtype);
   placements_.push_back({.tensor = stored_.size(),
                          .offset = parts_.back().offset + begin,
                          .nbytes = packed ? 2 * nbytes : nbytes,
@@ -219,7 +214,7 @@ Shape DistributedFile::chunk_shape(const Elements& elements, const Shape& whole)
     chunk[0] = static_cast<std::int64_t>(std::max<std::uint64_t>(1, rules_.chunk_bytes / row));
   }
   // Two elements that share a byte stay together.
-  if (is_packed(elements.dtype)) chunk.back() += chunk.back() % 2;
+  if (is_packed_type(elements.dtype)) chunk.back() += chunk.back() % 2;
   for (std::int64_t& extent : chunk) extent = std::max<std::int64_t>(1, extent);
   return chunk;
 }
@@ -232,7 +227,7 @@ PickledState DistributedFile::pickle_object(std::size_t entry) const {
 DistributedFile::PartArchive DistributedFile::archive_of_object(PickledState state) {
   PartArchive made{TorchArchive(kTop), {}};
   made.archive.begin(std::move(state.pickle));
-  for (const Storage& storage : state.storages)
+  for (const WrittenStorage& storage : state.storages)
     made.begins.push_back(made.archive.add_storage(storage.nbytes));
   made.archive.finish();
   return made;
@@ -245,7 +240,7 @@ DistributedFile::PartArchive DistributedFile::archive_of_chunk(std::size_t entry
   write_tensor(out, dtype, box.shape, "0");
   PartArchive made{TorchArchive(kTop), {}};
   made.archive.begin(std::move(out).take());
-  made.begins.push_back(made.archive.add_storage(stored_bytes(dtype, box.shape)));
+  made.begins.push_back(made.archive.add_storage(torch_nbytes(dtype, box.shape)));
   made.archive.finish();
   return made;
 }

@@ -41,8 +41,8 @@ struct ChunkRules {
 // What of the checkpoint this process writes. Of a ShardedArray, each process writes the shards
 // whose first replica it holds.
 struct WriterShare {
-  WorkShare sources = {};    // of the chunks of sources, which every process can fetch
-  bool has_values = true;    // the objects, and the arrays in the tree
+  WorkShare sources = {};  // of the chunks of sources, which every process can fetch
+  bool has_values = true;  // the objects, and the arrays in the tree
 };
 
 class DistributedFile final : public FramedFile {
@@ -110,7 +110,7 @@ class DistributedFile final : public FramedFile {
   const std::vector<DictKeyTypes>& key_types_;
   const ChunkRules& rules_;
   WriterShare share_;
-  WorkPartition sources_line_;  // the chunks of sources, in order
+  WorkPartition sources_line_;     // the chunks of sources, in order
   std::vector<Elements> tensors_;  // by entry; of tensors
   std::vector<Array> arrays_;      // those in the tree
   std::vector<WrittenPart> parts_;

@@ -61,7 +61,7 @@ class MetadataPickler {
     if (values.size() > 3) out_.open();
     for (std::size_t i = 0; i < values.size(); ++i) {
       // Two elements of 4 bits are one element of PyTorch.
-      const bool is_halved = is_packed(dtype) && i + 1 == values.size();
+      const bool is_halved = is_packed_type(dtype) && i + 1 == values.size();
       out_.integer(is_halved ? values[i] / 2 : values[i]);
     }
     out_.close_tuple(values.size());
@@ -138,11 +138,9 @@ class MetadataPickler {
       std::vector<std::pair<std::string_view, Write>> index = {
           {"fqn", [&] { out_.text(entries_[part.entry].name); }}};
       if (part.box) {
-        index.emplace_back("index", [&] {
-          out_.integer(static_cast<std::uint64_t>(chunks[part.entry]++));
-        });
-        index.emplace_back(
-            "offset", [&] { size(file_.dtype_of(part.entry), part.box->origin); });
+        index.emplace_back("index",
+                           [&] { out_.integer(static_cast<std::uint64_t>(chunks[part.entry]++)); });
+        index.emplace_back("offset", [&] { size(file_.dtype_of(part.entry), part.box->origin); });
       } else {
         index.emplace_back("index", [&] { out_.none(); });
       }

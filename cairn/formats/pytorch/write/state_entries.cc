@@ -16,8 +16,7 @@ namespace {
 
 bool is_tensor(const Tree& tree) {
   if (tree.array() != nullptr || std::holds_alternative<NumpyScalar>(tree.value())) return true;
-  if (const auto* source = tree.custom<SourceLeaf>())
-    return source->as == SourceLeaf::As::kArray;
+  if (const auto* source = tree.custom<SourceLeaf>()) return source->as == SourceLeaf::As::kArray;
   return tree.custom<ShardedArray>() != nullptr;
 }
 
@@ -45,9 +44,10 @@ class Flattener {
     for (const StateEntry& entry : entries_) names.emplace_back(entry.name);
     std::ranges::sort(names);
     if (const auto twice = std::ranges::adjacent_find(names); twice != names.end())
-      invalid_argument(fmt::format("two entries of the Distributed Checkpoint would be named "
-                                   "\"{}\": a key has a '.'",
-                                   *twice));
+      invalid_argument(
+          fmt::format("two entries of the Distributed Checkpoint would be named "
+                      "\"{}\": a key has a '.'",
+                      *twice));
     return std::move(entries_);
   }
 

@@ -14,7 +14,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <map>
+#include <tuple>
 #include <utility>
 
 namespace cairn::inline v0::pytorch {
@@ -107,8 +108,8 @@ class StatePickler {
   void put(const Array& array) {
     check_tensor(array.dtype(), array.shape());
     const ByteView bytes = array.bytes();
-    const auto [known, is_new] =
-        array_keys_.try_emplace({bytes.data(), bytes.size(), array.dtype()}, state_.storages.size());
+    const auto [known, is_new] = array_keys_.try_emplace(
+        {bytes.data(), bytes.size(), array.dtype()}, state_.storages.size());
     // Empty arrays have no bytes to share.
     std::size_t key = known->second;
     if (is_new || bytes.empty()) {
@@ -137,7 +138,7 @@ class StatePickler {
   }
 
   std::size_t add_storage(std::size_t source, DType dtype, std::span<const std::int64_t> shape) {
-    state_.storages.push_back({source, stored_bytes(dtype, shape)});
+    state_.storages.push_back({source, torch_nbytes(dtype, shape)});
     return state_.storages.size() - 1;
   }
 
@@ -234,18 +235,19 @@ std::string tensor_obstacle(DType dtype, std::span<const std::int64_t> shape) {
   const auto element = element_of(dtype);
   if (!element) return fmt::format("elements of type {}", dtype_name(dtype));
   if (element->packed && (shape.empty() || shape.back() % 2 != 0))
-    return fmt::format("a last dimension of an odd number of elements of type {}, two of which are "
-                       "one element of PyTorch,",
-                       dtype_name(dtype));
+    return fmt::format(
+        "a last dimension of an odd number of elements of type {}, two of which are "
+        "one element of PyTorch,",
+        dtype_name(dtype));
   return "";
 }
 
-std::uint64_t stored_bytes(DType dtype, std::span<const std::int64_t> shape) {
+std::uint64_t torch_nbytes(DType dtype, std::span<const std::int64_t> shape) {
   const std::uint64_t bytes = byte_count(shape, dtype);
   return element_of(dtype)->packed ? bytes / 2 : bytes;
 }
 
-bool is_packed(DType dtype) { return element_of(dtype)->packed; }
+bool is_packed_type(DType dtype) { return element_of(dtype)->packed; }
 
 void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::int64_t> shape,
                   const std::string& key) {
@@ -253,8 +255,7 @@ void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::i
   const std::string storage_class = storage_class_of(element);
   const Shape sizes = torch_shape(element, shape);
   const auto count = static_cast<std::uint64_t>(element_count(sizes));
-  out.global("torch._utils",
-             storage_class.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
+  out.global("torch._utils", storage_class.empty() ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
   out.open();
   out.open();
   out.text("storage");
@@ -270,7 +271,7 @@ void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::i
   out.integer(std::uint64_t{0});  // the first element
   write_tuple(out, sizes);
   write_tuple(out, contiguous_strides(sizes));
-  out.boolean(false);  // requires_grad
+  out.boolean(false);                        // requires_grad
   out.global("collections", "OrderedDict");  // the hooks: none
   out.empty_tuple();
   out.call();

@@ -9,16 +9,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace cairn::inline v0::pytorch {
 
 // The bytes of one or several tensors.
-struct Storage {
+struct WrittenStorage {
   std::size_t source = 0;    // index into the sources, or behind them into the arrays
   std::uint64_t nbytes = 0;  // as stored
 };
@@ -26,10 +24,10 @@ struct Storage {
 // Why PyTorch has no tensor of this type and shape; "" if it has.
 std::string tensor_obstacle(DType dtype, std::span<const std::int64_t> shape);
 // The bytes of a tensor that has no obstacle, as stored.
-std::uint64_t stored_bytes(DType dtype, std::span<const std::int64_t> shape);
+std::uint64_t torch_nbytes(DType dtype, std::span<const std::int64_t> shape);
 
 // Whether two elements are stored in one byte.
-bool is_packed(DType dtype);
+bool is_packed_type(DType dtype);
 
 // Writes a call that rebuilds a contiguous tensor, whose storage has the key.
 void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::int64_t> shape,
@@ -38,7 +36,7 @@ void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::i
 // A pickled tree and what it names.
 struct PickledState {
   Bytes pickle;
-  std::vector<Storage> storages;  // by key: "0", "1", ...
+  std::vector<WrittenStorage> storages;  // by key: "0", "1", ...
   // The arrays in the tree, whose numbers follow those of the sources.
   std::vector<Array> arrays;
 };

@@ -61,7 +61,7 @@ class TorchArchive {
   std::string top_;
   std::vector<Member> members_;
   std::vector<std::size_t> storages_;  // their numbers among the members
-  std::uint64_t at_ = 0;              // where the next member begins
+  std::uint64_t at_ = 0;               // where the next member begins
   std::uint64_t size_ = 0;
 };
 

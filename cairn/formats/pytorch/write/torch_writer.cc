@@ -62,11 +62,11 @@ class StateFile final : public FramedFile {
   StateFile(const std::string& path, PickledState& state, std::span<const TensorSource> sources)
       : archive_(top_folder(path)) {
     archive_.begin(std::move(state.pickle));
-    for (const pytorch::Storage& storage : state.storages) {
+    for (const pytorch::WrittenStorage& storage : state.storages) {
       const bool is_source = storage.source < sources.size();
       const DType dtype = is_source ? sources[storage.source].dtype
                                     : state.arrays[storage.source - sources.size()].dtype();
-      const bool packed = pytorch::is_packed(dtype);
+      const bool packed = pytorch::is_packed_type(dtype);
       placements_.push_back({.tensor = storage.source,
                              .offset = archive_.add_storage(storage.nbytes),
                              .nbytes = packed ? 2 * storage.nbytes : storage.nbytes,

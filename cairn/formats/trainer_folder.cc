@@ -1,4 +1,4 @@
-#include <cairn/tools/source/trainer_folder.h>
+#include <cairn/formats/trainer_folder.h>
 
 #include <cairn/base/errors.h>
 #include <cairn/formats/detect.h>
