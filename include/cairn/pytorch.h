@@ -39,8 +39,8 @@ struct TorchWriteOptions {
 // reads it, also with mmap=True and under FakeTensorMode. Arrays become contiguous tensors, NumPy
 // scalars tensors of rank 0, named tuples dicts; arrays that share their memory share a storage.
 // The CRC-32 of every member is stored. The file appears complete or not at all. Throws
-// invalid_argument, naming the leaf, for a leaf that PyTorch would not load: elements of a type that
-// it lacks, placeholders, strings that are not UTF-8, typed PRNG keys, other custom leaves and
+// invalid_argument, naming the leaf, for a leaf that PyTorch would not load: elements of a type
+// that it lacks, placeholders, strings that are not UTF-8, typed PRNG keys, other custom leaves and
 // more than 1000 levels; already_exists as if_exists says; io.
 void write_torch(const std::string& path, const Tree& tree, const TorchWriteOptions& options = {});
 // As above, for a tree with SourceLeaf leaves. Values are fetched one buffer at a time, in the

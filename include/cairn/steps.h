@@ -33,8 +33,8 @@ struct StepRecord {
 };
 // All steps of a directory, those of interrupted saves and those behind symbolic links included, in
 // ascending order; if there are none, the TensorFlow checkpoints whose prefixes end with a number.
-// Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory of
-// steps.
+// Reads no arrays. Throws not_found if nothing is there, invalid_argument if it is not a directory
+// of steps.
 std::vector<StepRecord> read_steps(const std::string& path, const StoreOptions& store = {});
 // The folders of the directory that hold checkpoints, but whose names read_steps() does not take
 // for those of steps: ckpt-200, epoch=100. Names, sorted. Throws as read_steps().

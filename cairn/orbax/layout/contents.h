@@ -21,9 +21,10 @@ namespace cairn::inline v0::orbax {
 enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 
 // Throws already_exists if the directory contains anything else than a checkpoint in one of Orbax's
-// layouts (one pytree item, or a step of items), or a Distributed Checkpoint of PyTorch. The message names the first entry that does not
-// belong to the checkpoint, or says why the directory is not a checkpoint. The check uses the names
-// and the metadata that lists items and parameters. Symbolic links, devices, pipes and sockets are
+// layouts (one pytree item, or a step of items), or a Distributed Checkpoint of PyTorch. The
+// message names the first entry that does not belong to the checkpoint, or says why the directory
+// is not a checkpoint. The check uses the names and the metadata that lists items and parameters.
+// Symbolic links, devices, pipes and sockets are
 // never part of a checkpoint. Throws io if a directory cannot be listed.
 //
 // With ForeignFiles::kRemove it only throws if the top level of a target does not identify it.

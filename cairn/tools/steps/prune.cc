@@ -85,8 +85,8 @@ void refuse(PrunedStep& step, std::string why) {
   step.why = std::move(why);
 }
 
-// Sets the outcome of `remove`: kRemoved, or kRefused if it throws. Throws cancelled after a request
-// to stop.
+// Sets the outcome of `remove`: kRemoved, or kRefused if it throws. Throws cancelled after a
+// request to stop.
 template <class Remove>
 void attempt(PrunedStep& step, Remove remove) {
   throw_if_cancelled();

@@ -46,8 +46,8 @@ Bytes member_content(const ZipMember& member, const ReadAtFn& read);
 // The pickle that a member has. Throws as member_content() and parse_pickle(). Of a damaged one no
 // more is in memory than is needed to notice that.
 pickle::Pickle member_pickle(const ZipMember& member, const ReadAtFn& read);
-// The pickle that begins at byte `begin` of a file of `size` bytes. Reads `first` bytes, and more as
-// long as it goes on behind them.
+// The pickle that begins at byte `begin` of a file of `size` bytes. Reads `first` bytes, and more
+// as long as it goes on behind them.
 pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read,
                          std::uint64_t first = std::uint64_t{1} << 20U);
 

@@ -47,7 +47,8 @@ struct WriterShare {
 
 class DistributedFile final : public FramedFile {
  public:
-  // Borrows everything. Throws invalid_argument, naming the leaf, for leaves that PyTorch cannot load.
+  // Borrows everything. Throws invalid_argument, naming the leaf, for leaves that PyTorch cannot
+  // load.
   DistributedFile(std::span<const StateEntry> entries, std::span<const TensorSource> sources,
                   const std::vector<DictKeyTypes>& key_types, const ChunkRules& rules,
                   WriterShare share = {});
