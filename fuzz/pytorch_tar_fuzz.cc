@@ -1,5 +1,5 @@
-// pytorch_tar_fuzz.cc -- opens any bytes as the members of a file in the tar form of torch.save. The
-// headers around them are right: no mutation finds their checksums.
+// pytorch_tar_fuzz.cc -- opens any bytes as the members of a file in the tar form of torch.save.
+// The headers around them are right: no mutation finds their checksums.
 //
 //   u16 bytes of `pickle`, u16 bytes of `tensors`, then `pickle`, `tensors` and `storages`
 #include "fuzz/pytorch_file_fuzz.h"

@@ -24,8 +24,8 @@ enum class DirectoryRole : std::uint8_t { kTarget, kTemporary };
 // layouts (one pytree item, or a step of items), or a Distributed Checkpoint of PyTorch. The
 // message names the first entry that does not belong to the checkpoint, or says why the directory
 // is not a checkpoint. The check uses the names and the metadata that lists items and parameters.
-// Symbolic links, devices, pipes and sockets are
-// never part of a checkpoint. Throws io if a directory cannot be listed.
+// Symbolic links, devices, pipes and sockets are never part of a checkpoint. Throws io if a
+// directory cannot be listed.
 //
 // With ForeignFiles::kRemove it only throws if the top level of a target does not identify it.
 void check_only_checkpoint(const Directory& directory, DirectoryRole role,

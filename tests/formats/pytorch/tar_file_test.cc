@@ -1,5 +1,5 @@
-// tar_file_test.cc -- the tar form of torch.save: what a good file holds, and what is said of damaged
-// ones. The files are small enough to be written by hand.
+// tar_file_test.cc -- the tar form of torch.save: what a good file holds, and what is said of
+// damaged ones. The files are small enough to be written by hand.
 #include <cairn/formats/detect.h>
 #include <cairn/formats/pytorch/file/tar_members.h>
 #include <cairn/inspect.h>

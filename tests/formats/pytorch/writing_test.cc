@@ -1,4 +1,5 @@
-// writing_test.cc -- what is written for PyTorch: pickles, the layout of archives, flattened states.
+// writing_test.cc -- what is written for PyTorch: pickles, the layout of archives, states as
+// Distributed Checkpoints flatten them.
 #include <cairn/base/checksum.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/pickle/pickle_writer.h>

@@ -106,7 +106,7 @@ std::optional<TorchElement> element_of_storage(std::string_view global) {
   return element_named(found->element);
 }
 
-std::optional<TorchElement> element_of(DType dtype) {
+std::optional<TorchElement> element_of_type(DType dtype) {
   if (dtype == DType::kOpaque || dtype == DType::kUint4) return std::nullopt;
   // The first of a type is not the one of quantised values.
   const auto* const found = std::ranges::find(kElements, dtype, &TorchElement::dtype);

@@ -25,7 +25,7 @@ std::optional<TorchElement> element_of_dtype(std::string_view global);
 std::optional<TorchElement> element_of_storage(std::string_view global);
 // The type whose elements have the values of Cairn's type; nullopt if PyTorch has none, or computes
 // with none.
-std::optional<TorchElement> element_of(DType dtype);
+std::optional<TorchElement> element_of_type(DType dtype);
 // The class "FloatStorage" of storages of the type; "" for a type that has only storages without a
 // type.
 std::string storage_class_of(const TorchElement& element);

@@ -90,7 +90,7 @@ class MetadataPickler {
   void properties(DType dtype) {
     object("TensorProperties");
     out_.open();
-    out_.global("torch", element_of(dtype)->name);
+    out_.global("torch", element_of_type(dtype)->name);
     out_.global("torch.serialization", "_get_layout");
     out_.text("torch.strided");
     out_.close_tuple(1);

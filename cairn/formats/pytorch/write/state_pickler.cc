@@ -232,7 +232,7 @@ class StatePickler {
 }  // namespace
 
 std::string tensor_obstacle(DType dtype, std::span<const std::int64_t> shape) {
-  const auto element = element_of(dtype);
+  const auto element = element_of_type(dtype);
   if (!element) return fmt::format("elements of type {}", dtype_name(dtype));
   if (element->packed && (shape.empty() || shape.back() % 2 != 0))
     return fmt::format(
@@ -244,14 +244,14 @@ std::string tensor_obstacle(DType dtype, std::span<const std::int64_t> shape) {
 
 std::uint64_t torch_nbytes(DType dtype, std::span<const std::int64_t> shape) {
   const std::uint64_t bytes = byte_count(shape, dtype);
-  return element_of(dtype)->packed ? bytes / 2 : bytes;
+  return element_of_type(dtype)->packed ? bytes / 2 : bytes;
 }
 
-bool is_packed_type(DType dtype) { return element_of(dtype)->packed; }
+bool is_packed_type(DType dtype) { return element_of_type(dtype)->packed; }
 
 void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::int64_t> shape,
                   const std::string& key) {
-  const TorchElement element = *element_of(dtype);
+  const TorchElement element = *element_of_type(dtype);
   const std::string storage_class = storage_class_of(element);
   const Shape sizes = torch_shape(element, shape);
   const auto count = static_cast<std::uint64_t>(element_count(sizes));
