@@ -21,7 +21,7 @@ constexpr std::uint64_t kTag = 4;                  // a tag and its length
 constexpr std::uint16_t kDescriptorFlag = 0x0008;  // size and checksum stand behind the content
 constexpr std::uint16_t kVersion45 = 45;
 constexpr std::uint16_t kMadeBy = 0x031e;
-constexpr std::size_t kMostMembers = 0xffff;
+constexpr std::size_t kMostInEndRecord = 0xffff;
 constexpr std::uint64_t kIdDigits = 40;
 
 Bytes bytes_of(std::string_view text) {
@@ -191,7 +191,7 @@ Bytes TorchArchive::end(std::span<const std::uint32_t> checksums) const {
   out.text("PK\x06\x06").u64(44).u16(kMadeBy).u16(kVersion45).u32(0).u32(0);
   out.u64(members_.size()).u64(members_.size()).u64(directory).u64(at_);
   out.text(std::string_view("PK\x06\x07\0\0\0\0", 8)).u64(at_ + directory).u32(1);
-  const auto count = static_cast<std::uint16_t>(std::min(members_.size(), kMostMembers));
+  const auto count = static_cast<std::uint16_t>(std::min(members_.size(), kMostInEndRecord));
   out.text("PK\x05\x06").u16(0).u16(0).u16(count).u16(count);
   out.u32(in_32_bits(directory)).u32(in_32_bits(at_)).u16(0);
   return std::move(out).take();
