@@ -33,6 +33,7 @@ class StateFetcher {
   StateFetcher(std::size_t sources, const FetchFn& fetch, const std::vector<Array>& arrays)
       : sources_(sources), fetch_(fetch) {
     std::vector<ArrayView> views;
+    views.reserve(arrays.size());
     for (const Array& array : arrays) views.push_back(array.view());
     fetch_array_ = fetch_from(std::move(views));
   }
