@@ -32,7 +32,8 @@ struct OpenOptions {
   // not_found if the root does not have the step.
   std::optional<std::int64_t> step = {};
   // Name of the item to open in a composite checkpoint (one directory per item). None: every pytree
-  // item. Throws not_found for an unknown name, invalid_argument for an item without arrays.
+  // item. In a folder of a trainer of PyTorch: name of the file to open; none: the model. Throws
+  // not_found for an unknown name, invalid_argument for an item without arrays.
   std::optional<std::string> item = {};
   OcdbtVersion version = {};  // version of the OCDBT database to read; default: the newest
   // File name of the array metadata where it is neither .zarray nor zarr.json. "": find it.
@@ -155,7 +156,8 @@ struct CheckpointInfo {
   std::string layout;
   std::string path;  // the file or directory that was opened in the end (of the step or the item)
   std::optional<std::int64_t> step;  // step number, if the checkpoint is a step
-  std::vector<std::string> items;    // every item on disk, if the checkpoint is a composite
+  // every item on disk, if the checkpoint is a composite or the folder of a trainer
+  std::vector<std::string> items;
   // (label, value) pairs in display order: versions, options, generation, commit time, ...
   std::vector<std::pair<std::string, std::string>> facts;
   // Warnings that a program should show its user before it uses the leaves: a part of the

@@ -140,6 +140,10 @@ auto RawCheckpoint::while_current(F f) const {
 
 void RawCheckpoint::warn(const std::string& text) {
   info_.warnings.push_back(fmt::format("{}: {}", info_.path, text));
+  note(text);
+}
+
+void RawCheckpoint::note(const std::string& text) {
   notes_.push_back({.severity = Severity::kNote, .file = info_.path, .message = text});
 }
 

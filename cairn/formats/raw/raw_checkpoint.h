@@ -56,10 +56,10 @@ class RawCheckpoint : public VerifiableCheckpoint {
   // Adds a warning that is not about any tensor; verify repeats it as a note. For the function that
   // opens the checkpoint.
   void warn(const std::string& text);
-  // Adds a fact about the checkpoint. For the function that opens it.
-  void add_fact(std::string name, std::string text) {
-    info_.facts.emplace_back(std::move(name), std::move(text));
-  }
+  // Adds a note about the checkpoint to what verify says. For the function that opens it.
+  void note(const std::string& text);
+  // Sets the names of the items of the folder that was opened. For the function that opens it.
+  void set_items(std::vector<std::string> items) { info_.items = std::move(items); }
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }
   // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is

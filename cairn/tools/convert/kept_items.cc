@@ -59,6 +59,14 @@ void note_stray_files(const Layout& layout, const ConvertOptions& options, Conve
       report.left_out.emplace_back(name, "a file that belongs to no item");
 }
 
+// The folder of a training run was opened at its model.
+void note_other_items(const CheckpointInfo& info, const ConvertOptions& options,
+                      ConvertReport& report) {
+  for (const std::string& item : info.items)
+    if (item != name_of(info.path) && is_selected(item, options))
+      report.left_out.emplace_back(item, "is not a part of the model; choose it with --item");
+}
+
 // The new names of the trees.
 void name_trees(const ConvertOptions& options, KeptItems& kept) {
   if (!options.orbax.item) return;
@@ -118,6 +126,7 @@ orbax::CheckpointContent content_of(const orbax::OrbaxCheckpoint& source) {
 std::optional<KeptItems> choose_items(const Checkpoint& source, const ConvertOptions& options,
                                       bool is_orbax_target, ConvertReport& report) {
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
+  if (from == nullptr) note_other_items(source.info(), options, report);
   if (from == nullptr || from->layout().kind != orbax::LayoutKind::kComposite || !from->is_whole())
     return std::nullopt;
   for (const TensorInfo& leaf : from->tensors())

@@ -12,6 +12,7 @@
 #include <cairn/formats/safetensors/model_folder.h>
 #include <cairn/formats/tensorflow/index/v1_checkpoint.h>
 #include <cairn/formats/tensorflow/read/bundle_locate.h>
+#include <cairn/formats/trainer_folder.h>
 #include <cairn/io/file.h>
 #include <cairn/io/save_lock.h>
 #include <cairn/io/temporary_name.h>
@@ -29,6 +30,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -162,7 +164,8 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
     return flax_step_file(tree, path, std::nullopt).has_value() ||
            find_safetensors_model(tree, path).has_value() ||
            find_pytorch_model(tree, path).has_value() || is_distributed(tree, path) ||
-           is_unfinished_distributed(tree, path);
+           is_unfinished_distributed(tree, path) ||
+           find_trainer_model(tree, path, trainer_items(tree, path)).has_value();
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
 }
@@ -192,24 +195,33 @@ void add_other_checkpoints(const FileTree& tree, const std::string& folder,
   }
 }
 
-// Names the files of a training run that lie beside its model: those of its optimizer, of random
-// generators. Each opens by its path.
-std::unique_ptr<Checkpoint> with_files_beside(const FileTree& tree, const std::string& folder,
-                                              std::unique_ptr<Checkpoint> model) {
-  constexpr std::string_view kModelFiles = "pytorch_model";
-  const bool of_safetensors = model->info().format == "safetensors";
-  constexpr std::string_view kPytorchEndings[] = {".pt",  ".pth", ".ckpt",
-                                                  ".bin", ".pkl", ".safetensors"};
-  std::vector<std::string> beside;
-  for (const std::string& name : tree.names_in(folder)) {
-    const auto has_ending = [&](std::string_view ending) { return name.ends_with(ending); };
-    const bool is_model =
-        of_safetensors ? has_ending(".safetensors") : name.starts_with(kModelFiles);
-    if (std::ranges::any_of(kPytorchEndings, has_ending) && !is_model) beside.push_back(name);
-  }
-  if (!beside.empty())
-    dynamic_cast<RawCheckpoint&>(*model).add_fact("files beside it", listed_names(beside));
+// The folder of a training run is its model; the files beside it are items, which open by their
+// names.
+std::unique_ptr<Checkpoint> with_items(const std::vector<std::string>& items, std::string_view name,
+                                       std::unique_ptr<Checkpoint> model) {
+  std::vector<std::string> others;
+  std::ranges::copy_if(items, std::back_inserter(others),
+                       [&](const std::string& item) { return item != name; });
+  if (others.empty()) return model;
+  auto& opened = dynamic_cast<RawCheckpoint&>(*model);
+  opened.set_items(items);
+  opened.note("items beside the model are verified only if --item names them: " +
+              listed_names(others));
   return model;
+}
+
+OpenOptions without_item(OpenOptions options) {
+  options.item.reset();
+  return options;
+}
+
+// The path of an item that was requested.
+std::string path_of_item(const std::string& folder, const std::string& name,
+                         const std::vector<std::string>& items) {
+  if (std::ranges::find(items, name) == items.end())
+    throw Error(Code::kNotFound, fmt::format("{}: there is no item \"{}\"; its items are {}",
+                                             folder, name, listed_names(items)));
+  return folder + "/" + name;
 }
 
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
@@ -229,13 +241,24 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     }
     if (const auto file = flax_step_file(tree, path, options.step))
       return open_flax(tree, *file, options);
+    std::vector<std::string> items = trainer_items(tree, path);
+    if (options.item && !items.empty())
+      return open_path(tree, path_of_item(path, *options.item, items), without_item(options),
+                       open_layout);
     refuse_choices(path, options);
     if (is_distributed(tree, path))
-      return with_files_beside(tree, path, open_distributed(tree, path, options));
-    if (const auto model = find_safetensors_model(tree, path))
-      return with_files_beside(tree, path, open_safetensors(tree, *model, options));
+      return with_items(items, "", open_distributed(tree, path, options));
+    if (const auto model = find_safetensors_model(tree, path)) {
+      // The files of several processes are one model.
+      std::erase_if(items, [&](const std::string& item) {
+        return std::ranges::find(model->sharded, item) != model->sharded.end();
+      });
+      return with_items(items, name_of(model->path), open_safetensors(tree, *model, options));
+    }
     if (const auto model = find_pytorch_model(tree, path))
-      return with_files_beside(tree, path, open_pytorch(tree, *model, options));
+      return with_items(items, name_of(*model), open_pytorch(tree, *model, options));
+    if (const auto model = find_trainer_model(tree, path, items))
+      return with_items(items, *model, open_path(tree, path + "/" + *model, options, open_layout));
     if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);
     refuse_foreign_files_in(tree, path);
     refuse(path);

@@ -63,6 +63,7 @@ UNCHECKED = {
 READERS_PYTHON = {
     ("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
     ("docs/pytorch.md", "import cairn\n\nstate = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
+    ("docs/pytorch.md", "model = cairn.load("): "a folder of a trainer; tests/interop/pytorch/test_trainer_folders.py has them",
     ("docs/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
 }
 # Names in a page's C++ that the reader supplies.

@@ -335,7 +335,7 @@ def test_a_model_beside_metadata_of_another_program(scratch, name):
 def test_a_model_beside_a_distributed_checkpoint(folder):
     safetensors.torch.save_file({"w": torch.ones(2)}, folder / "model.safetensors")
     assert "v" in cairn.load(folder)["n"]
-    assert cairn.open(folder).info["facts"]["files beside it"] == "model.safetensors"
+    assert cairn.open(folder).info["items"] == ["model.safetensors"]
 
 
 def test_a_file_that_is_lost_is_named(scratch):

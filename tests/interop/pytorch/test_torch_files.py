@@ -856,15 +856,3 @@ def test_an_exported_program_that_is_damaged(exported, scratch):
             for name, content in members.items():
                 archive.writestr(name, content)
         cairn.load(scratch / "bad.pt2")
-
-
-@pytest.mark.parametrize("model", ["model.safetensors", "pytorch_model.bin"])
-def test_files_beside_a_model(scratch, model):
-    """As Trainer and Accelerate leave them."""
-    save = safetensors.torch.save_file if model.endswith("s") else torch.save
-    save({"w": torch.ones(2)}, scratch / model)
-    torch.save({"state": {0: {"step": torch.tensor(1.0)}}}, scratch / "optimizer.pt")
-    torch.save({"python": (3, (1, 2), None)}, scratch / "rng_state.pth")
-    assert_equal({"w": torch.ones(2)}, cairn.load(scratch, framework="torch"))
-    assert cairn.open(scratch).info["facts"]["files beside it"] == "optimizer.pt, rng_state.pth"
-    assert list(cairn.load(scratch / "optimizer.pt", framework="torch")["state"]) == [0]
