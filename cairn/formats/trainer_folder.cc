@@ -17,7 +17,7 @@ constexpr std::string_view kFsdpFile = "pytorch_model_fsdp.bin";
 constexpr std::string_view kFsdpFolder = "pytorch_model_fsdp_0";
 constexpr std::string_view kLightning = ".ckpt";
 constexpr std::string_view kLightningLast = "last.ckpt";
-constexpr std::string_view kIndexEnding = ".bin.index.json";
+constexpr std::string_view kPytorchIndex = ".bin.index.json";
 
 bool has_name(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -34,7 +34,7 @@ bool is_part_of_set(std::string_view name) {
 
 bool is_pytorch_name(std::string_view name) {
   constexpr std::string_view kPytorchEndings[] = {".pt",  ".pth", ".ckpt",
-                                                  ".bin", ".pkl", kIndexEnding};
+                                                  ".bin", ".pkl", kPytorchIndex};
   return !is_part_of_set(name) &&
          std::ranges::any_of(kPytorchEndings,
                              [&](std::string_view ending) { return name.ends_with(ending); });
