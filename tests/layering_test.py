@@ -51,6 +51,8 @@ INSIDE = {
                 "pytorch/file": ["pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "pytorch/distributed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
                 "pytorch/deepspeed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
+                "pytorch/torch_checkpointing": ["pytorch/distributed", "pytorch/file", "pytorch/pickle", "pytorch/tensors", "safetensors", "raw",
+                                                "files"],
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "source": ["report", "web"], "inspect": ["report", "source"], "diff": ["report", "source"],

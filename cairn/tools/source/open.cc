@@ -162,7 +162,8 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
     return flax_step_file(tree, path, std::nullopt).has_value() ||
            find_safetensors_model(tree, path).has_value() ||
            find_pytorch_model(tree, path).has_value() || is_distributed(tree, path) ||
-           is_unfinished_distributed(tree, path) || find_deepspeed(tree, path).has_value();
+           is_unfinished_distributed(tree, path) || find_deepspeed(tree, path).has_value() ||
+           is_torch_checkpointing(tree, path);
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
 }
@@ -238,6 +239,7 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
       return with_files_beside(tree, path, open_pytorch(tree, *model, options));
     if (const auto folder = find_deepspeed(tree, path))
       return open_deepspeed(tree, *folder, options);
+    if (is_torch_checkpointing(tree, path)) return open_torch_checkpointing(tree, path, options);
     if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);
     refuse_foreign_files_in(tree, path);
     refuse(path);

@@ -34,8 +34,8 @@ ModelFile read_model_file(const File& file, std::uint32_t number, Executor& exec
 // Adds the buffers of the module, and under their names the parameters that share the values of
 // others. Weights that are there already stay.
 void add_buffers_and_ties(const ModelFile& model, Weights& weights);
-// Adds the other tensors of a module that is whole: with ZeRO 1, parameters that are not trained are
-// nowhere else.
+// Adds the other tensors of a module that is whole: with ZeRO 1, parameters that are not trained
+// are nowhere else.
 void add_other_tensors(const ModelFile& model, Weights& weights);
 // Puts the weights into the order of the module.
 void sort_as_module(const ModelFile& model, Weights& weights);
