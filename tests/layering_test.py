@@ -52,6 +52,8 @@ INSIDE = {
                 "pytorch/distributed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
                 "pytorch/write": ["pytorch/pickle", "pytorch/tensors", "output", "zip", "raw"],
                 "pytorch/deepspeed": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "raw", "files"],
+                "pytorch/torch_checkpointing": ["pytorch/distributed", "pytorch/file", "pytorch/pickle", "pytorch/tensors", "safetensors", "raw",
+                                                "files"],
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "source": ["report", "web"], "inspect": ["report", "source"], "diff": ["report", "source"],

@@ -37,6 +37,12 @@ std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::st
 std::optional<std::string> find_deepspeed(const FileTree& tree, const std::string& folder);
 std::unique_ptr<Checkpoint> open_deepspeed(const FileTree& tree, const std::string& folder,
                                            const OpenOptions& options);
+// Whether a folder is one of torch_checkpointing: it has metadata.pkl, or files <item>_<rank>.pt of
+// all ranks and no other .pt files.
+bool is_torch_checkpointing(const FileTree& tree, const std::string& folder);
+std::unique_ptr<Checkpoint> open_torch_checkpointing(const FileTree& tree,
+                                                     const std::string& folder,
+                                                     const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 bool is_tensorflow(const FileTree& tree, const std::string& path);

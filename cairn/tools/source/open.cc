@@ -165,6 +165,7 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
            find_safetensors_model(tree, path).has_value() ||
            find_pytorch_model(tree, path).has_value() || is_distributed(tree, path) ||
            is_unfinished_distributed(tree, path) || find_deepspeed(tree, path).has_value() ||
+           is_torch_checkpointing(tree, path) ||
            find_trainer_model(tree, path, trainer_items(tree, path)).has_value();
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
@@ -259,6 +260,7 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
       return with_items(items, name_of(*model), open_pytorch(tree, *model, options));
     if (const auto folder = find_deepspeed(tree, path))
       return open_deepspeed(tree, *folder, options);
+    if (is_torch_checkpointing(tree, path)) return open_torch_checkpointing(tree, path, options);
     if (const auto model = find_trainer_model(tree, path, items))
       return with_items(items, *model, open_path(tree, path + "/" + *model, options, open_layout));
     if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);

@@ -2,9 +2,6 @@
 
 #include <cairn/base/errors.h>
 
-#include <memory>
-#include <utility>
-
 namespace cairn::inline v0::pytorch::deepspeed {
 
 RawArray FlatPart::elements(std::uint64_t from, std::uint64_t n) const {
@@ -13,19 +10,6 @@ RawArray FlatPart::elements(std::uint64_t from, std::uint64_t n) const {
   run.offset += from * element.size;
   run.length = n * element.size;
   return part;
-}
-
-void share_storages(StateFile& file) {
-  for (StateLeaf& leaf : file.state.leaves) {
-    RawArray& array = leaf.leaf.array;
-    if (array.within || (array.runs.empty() && !array.stream)) continue;
-    RawArray bytes;
-    bytes.runs = array.runs;
-    bytes.stream = array.stream;
-    bytes.checksum = array.checksum;
-    array.checksum.reset();
-    array.within = std::make_shared<CommonBytes>(std::move(bytes));
-  }
 }
 
 FlatPart flat_part(const StateLeaf& leaf) {

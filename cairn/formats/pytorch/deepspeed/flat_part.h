@@ -23,7 +23,4 @@ struct FlatPart {
 // storages of its file must be shared.
 FlatPart flat_part(const StateLeaf& leaf);
 
-// Makes the bytes of each leaf bytes that several arrays may show.
-void share_storages(StateFile& file);
-
 }  // namespace cairn::inline v0::pytorch::deepspeed

@@ -1,7 +1,7 @@
 #include <cairn/formats/pytorch/deepspeed/model_file.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/formats/pytorch/deepspeed/read_states.h>
+#include <cairn/formats/pytorch/file/read_states.h>
 
 #include <algorithm>
 #include <functional>

@@ -9,9 +9,9 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/formats/pytorch/deepspeed/flat_part.h>
-#include <cairn/formats/pytorch/deepspeed/read_states.h>
 #include <cairn/formats/pytorch/deepspeed/saved_states.h>
 #include <cairn/formats/pytorch/deepspeed/state_tree.h>
+#include <cairn/formats/pytorch/file/read_states.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/file.h>
 

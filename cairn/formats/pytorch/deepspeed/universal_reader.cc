@@ -8,8 +8,8 @@
 #include <cairn/formats/pytorch/deepspeed/model_file.h>
 #include <cairn/formats/pytorch/deepspeed/parameter_leaf.h>
 #include <cairn/formats/pytorch/deepspeed/partitions.h>
-#include <cairn/formats/pytorch/deepspeed/read_states.h>
 #include <cairn/formats/pytorch/deepspeed/state_tree.h>
+#include <cairn/formats/pytorch/file/read_states.h>
 #include <cairn/io/tree/file_on_demand.h>
 #include <cairn/io/tree/read_ahead.h>
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 namespace cairn::inline v0::pytorch {
 namespace {
@@ -178,6 +179,19 @@ StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t beg
   out.unsafe_globals = unsafe_globals(torch.pickle);
   out.revision = std::move(torch.revision);
   return out;
+}
+
+void share_storages(StateFile& file) {
+  for (StateLeaf& leaf : file.state.leaves) {
+    RawArray& array = leaf.leaf.array;
+    if (array.within || (array.runs.empty() && !array.stream)) continue;
+    RawArray bytes;
+    bytes.runs = array.runs;
+    bytes.stream = array.stream;
+    bytes.checksum = array.checksum;
+    array.checksum.reset();
+    array.within = std::make_shared<CommonBytes>(std::move(bytes));
+  }
 }
 
 }  // namespace cairn::inline v0::pytorch

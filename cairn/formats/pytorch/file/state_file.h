@@ -40,4 +40,7 @@ StateFile read_state_file(const File& file, Executor& executor, std::uint32_t nu
 StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t begin,
                         std::uint64_t& memory);
 
+// Makes the bytes of each leaf bytes that several arrays may show.
+void share_storages(StateFile& file);
+
 }  // namespace cairn::inline v0::pytorch

@@ -1,9 +1,8 @@
-// read_states.h -- reads one file of a DeepSpeed checkpoint.
+// read_states.h -- reads one file of a checkpoint that has several, with what its pickle says.
 #pragma once
 
 #include <cairn/base/executor.h>
 #include <cairn/formats/files/foreign_content.h>
-#include <cairn/formats/pytorch/deepspeed/flat_part.h>
 #include <cairn/formats/pytorch/file/state_file.h>
 #include <cairn/formats/pytorch/file/torch_file.h>
 #include <cairn/io/file.h>
@@ -11,7 +10,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace cairn::inline v0::pytorch::deepspeed {
+namespace cairn::inline v0::pytorch {
 
 // What the pickle says, and the leaves.
 template <class States>
@@ -38,4 +37,4 @@ auto read_states(const File& file, std::uint32_t number, Executor& executor, Par
       file, [&] { return with_context([&] { return file.path(); }, read); }, ForeignKind::kPytorch);
 }
 
-}  // namespace cairn::inline v0::pytorch::deepspeed
+}  // namespace cairn::inline v0::pytorch
