@@ -34,7 +34,7 @@ constexpr std::string_view kMetadataFile = ".metadata";
 std::string data_file(std::size_t rank) { return fmt::format("__{}_0.distcp", rank); }
 
 // A planned checkpoint, as each process knows it.
-struct Plan {
+struct DcpPlan {
   std::vector<pytorch::StateEntry> entries;
   std::unique_ptr<const pytorch::DistributedFile> own;  // what this process writes
   std::vector<pytorch::WrittenFile> files;              // of all processes that write something
@@ -46,9 +46,9 @@ struct Plan {
 };
 
 // Plans this process's part, and learns those of the others. `alone`: the primary writes all.
-Plan make_plan(const ProcessGroup& group, const Tree& tree, std::span<const TensorSource> sources,
-               bool alone, const DcpOptions& options) {
-  Plan plan;
+DcpPlan make_plan(const ProcessGroup& group, const Tree& tree,
+                  std::span<const TensorSource> sources, bool alone, const DcpOptions& options) {
+  DcpPlan plan;
   distributed::ConsistencyCheck check("writes");
   std::vector<Bytes> messages = group.gather("write: entries", StepKind::kControl, [&] {
     plan.entries = pytorch::flatten_state(tree);
@@ -83,7 +83,7 @@ Plan make_plan(const ProcessGroup& group, const Tree& tree, std::span<const Tens
 }
 
 // Each process writes its data file. When all have done so, calls `commit` in the primary.
-void write_data(SharedFiles& files, const Plan& plan, const FetchFn& fetch,
+void write_data(SharedFiles& files, const DcpPlan& plan, const FetchFn& fetch,
                 const DcpOptions& options, const std::function<void()>& commit) {
   const Workers workers(options.resources.threads);
   const FetchFn fetch_parts = [&](std::span<const TensorPiece> pieces) {
@@ -100,7 +100,7 @@ void write_data(SharedFiles& files, const Plan& plan, const FetchFn& fetch,
   files.commit(commit);
 }
 
-void write_local(const ProcessGroup& group, const std::string& target, const Plan& plan,
+void write_local(const ProcessGroup& group, const std::string& target, const DcpPlan& plan,
                  const FetchFn& fetch, const DcpOptions& options) {
   using orbax::PendingDirectory;
   std::optional<PendingDirectory> pending;  // in the primary
@@ -136,7 +136,7 @@ std::vector<std::string> old_files(const std::string& target, const DcpOptions& 
   return old;
 }
 
-void write_to_store(const ProcessGroup& group, const std::string& target, const Plan& plan,
+void write_to_store(const ProcessGroup& group, const std::string& target, const DcpPlan& plan,
                     const FetchFn& fetch, const DcpOptions& options) {
   const std::string index = target + "/" + std::string(kMetadataFile);
   const OutputPlace place(index, options.store);
@@ -162,7 +162,7 @@ void write_dcp(const std::string& target, const Tree& tree, std::span<const Tens
   const ProcessGroup group(options.multiprocessing);
   const std::string where = normal_path(target);
   const bool is_store = is_store_url(where);
-  const Plan plan = make_plan(group, tree, sources, is_store, options);
+  const DcpPlan plan = make_plan(group, tree, sources, is_store, options);
   if (is_store)
     write_to_store(group, where, plan, fetch, options);
   else

@@ -194,7 +194,7 @@ class TarFile {
     return count_field(p, p.root());
   }
 
-  void add_storage(std::string key, TarStorage storage) {
+  void add_storage(const std::string& key, TarStorage storage) {
     if (!storages_.emplace(key, std::move(storage)).second) refuse_double(key);
   }
   [[noreturn]] static void refuse_double(const std::string& key) {
@@ -317,6 +317,7 @@ class TarFile {
   Value tensor_value(PickleBuilder& builder, const TarTensor& tensor) const {
     const auto numbers = [&](const std::vector<std::int64_t>& values) {
       std::vector<Value> items;
+      items.reserve(values.size());
       for (const std::int64_t value : values) items.push_back(builder.number(Kind::kInt, value));
       return builder.collection(Kind::kTuple, items);
     };

@@ -203,7 +203,8 @@ class StatePickler {
   // A key of a type that PyTorch's pickles do not have stays text.
   void write_key(const std::string& key, const DictKeyTypes* types) {
     if (!valid_utf8(key)) invalid_argument("a key is not UTF-8, which a pickle requires");
-    std::string_view type = types == nullptr ? "str" : types->type;
+    std::string_view type = "str";
+    if (types != nullptr && !types->type.empty()) type = types->type;
     if (types != nullptr)
       for (const auto& [name, type_of_key] : types->types)
         if (name == key) type = type_of_key;
