@@ -225,7 +225,7 @@ class TarFile {
     in.skip(count * element, "a storage");
     file_.storages.emplace(key, std::move(array));
     TarStorage storage{.root = key, .type = std::move(type), .count = count};
-    add_storage(std::move(key), std::move(storage));
+    add_storage(key, std::move(storage));
   }
 
   void read_views(MemberReader& in) {
