@@ -63,7 +63,7 @@ TEST(PickleWriter, WritesIntegersAsPythonDoes) {
       {std::numeric_limits<std::int64_t>::min(), "80028a0800000000000000802e"},
       {std::numeric_limits<std::int64_t>::max(), "80028a08ffffffffffffff7f2e"}};
   for (const auto& [value, want] : signed_values)
-    EXPECT_EQ(pickled([&](PickleWriter& out) { out.integer(value); }), want) << value;
+    EXPECT_EQ(pickled([value = value](PickleWriter& out) { out.integer(value); }), want) << value;
   EXPECT_EQ(
       pickled([](PickleWriter& out) { out.integer(std::numeric_limits<std::uint64_t>::max()); }),
       "80028a09ffffffffffffffff002e");
