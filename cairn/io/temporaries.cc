@@ -4,10 +4,12 @@
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <shared_mutex>
+#include <thread>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -72,8 +74,10 @@ CommitSection::~CommitSection() {
 }
 
 void remove_temporaries() noexcept {
-  // a file may be created in a directory while the directory is being removed
+  // A file may be created in a directory while the directory is being removed, by threads that
+  // notice only at their next file that the program ends.
   constexpr int kAttempts = 100;
+  constexpr std::chrono::milliseconds kPause{5};
   Registry& r = registry();
   {
     std::unique_lock lock(r.mutex);
@@ -84,8 +88,8 @@ void remove_temporaries() noexcept {
   const std::lock_guard lock(r.mutex);
   for (const auto& entry : r.paths)
     for (int i = 0; i < kAttempts && !try_call([&] { return remove_tree(entry.second), true; });
-         ++i) {
-    }
+         ++i)
+      std::this_thread::sleep_for(kPause);
 }
 
 }  // namespace cairn::inline v0

@@ -110,19 +110,23 @@ def test_python_stops_a_removal(tmp_path, call):
     run = tmp_path / "run"
     count = 600 if call == "prune" else 3000
     cairn.save(tmp_path / "0", {"w": np.arange(3.0)})
-    for step in range(1, count + 1):
-        if call == "prune":
-            shutil.copytree(tmp_path / "0", run / f"{step}")
-        else:
-            (run / f"{step}.orbax-checkpoint-tmp").mkdir(parents=True)
-    # The first to go is the lowest step, or the leftover that comes first in a listing.
-    first = run / "1" if call == "prune" else next(os.scandir(run)).path
-    arguments = [call, run, first]
-    done = subprocess.run([sys.executable, "-c", REMOVE, *arguments], capture_output=True, text=True,
-                          timeout=120)  # fmt: skip
-    assert done.stdout == "interrupted\n", done.stderr
-    left = sorted(run.iterdir())
-    assert 1 < len(left) < count
+    for _ in range(10):  # on a busy machine all may be gone before the signal comes
+        shutil.rmtree(run, ignore_errors=True)
+        for step in range(1, count + 1):
+            if call == "prune":
+                shutil.copytree(tmp_path / "0", run / f"{step}")
+            else:
+                (run / f"{step}.orbax-checkpoint-tmp").mkdir(parents=True)
+        # The first to go is the lowest step, or the leftover that comes first in a listing.
+        first = run / "1" if call == "prune" else next(os.scandir(run)).path
+        arguments = [call, run, first]
+        done = subprocess.run([sys.executable, "-c", REMOVE, *arguments], capture_output=True, text=True,
+                              timeout=120)  # fmt: skip
+        assert done.stdout in ("interrupted\n", ""), done.stderr
+        left = sorted(run.iterdir())
+        if len(left) > 1:
+            break
+    assert done.stdout == "interrupted\n" and 1 < len(left) < count
     if call == "prune":
         assert cairn.clean(run) == []
         assert all(cairn.verify(step) for step in left)
