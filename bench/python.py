@@ -207,6 +207,10 @@ class CairnTorch(Cairn):
 
     options = {"format": "torch"}
 
+    def __init__(self):
+        super().__init__()
+        import torch  # noqa: F401 -- as in a program that trains
+
     def load(self, path):
         return self.cairn.load(path, framework="torch")
 
