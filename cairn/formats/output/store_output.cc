@@ -123,7 +123,7 @@ void StoreOutput::remove_old(const std::vector<std::string>& urls) {
   const CancellationScope scope{Cancellation()};
   with_context(
       [&] {
-        return files_.front().spec().url +
+        return (files_.empty() ? index_ : files_.front().spec().url) +
                ": is in place, but files of the previous checkpoint remain";
       },
       [&] { place_.store()->remove_all(keys); });

@@ -3,6 +3,7 @@
 #include <cairn/base/checksum.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/pickle/pickle_writer.h>
+#include <cairn/formats/pytorch/write/distributed_file.h>
 #include <cairn/formats/pytorch/write/state_entries.h>
 #include <cairn/formats/pytorch/write/state_pickler.h>
 #include <cairn/formats/pytorch/write/torch_archive.h>
@@ -168,6 +169,36 @@ TEST(FlattenState, OpensDictsAndListsWithTensors) {
               FailsWith(Code::kInvalidArgument, "more than 1000 levels"));
   EXPECT_THAT([&] { pytorch::pickle_state(deep, {}, {}); },
               FailsWith(Code::kInvalidArgument, "more than 1000 levels"));
+}
+
+// A tensor of more than a tebibyte, of which each process plans its share: no chunk is nobody's.
+TEST(DistributedFile, DealsEachChunkToOneProcess) {
+  const std::vector<TensorSource> sources = {{"w", DType::kUint8, {std::int64_t{1} << 42, 1}, 0},
+                                             {"e", DType::kUint8, {0, 3}, 0},
+                                             {"b", DType::kFloat32, {7}, 0}};
+  const Tree tree{{"w", SourceLeaf{0}}, {"e", SourceLeaf{1}}, {"b", SourceLeaf{2}}, {"n", 3}};
+  const std::vector<pytorch::StateEntry> entries = pytorch::flatten_state(tree);
+  const std::vector<DictKeyTypes> none;
+  const pytorch::ChunkRules rules{.chunk_bytes = std::uint64_t{1} << 32U};
+  for (const std::size_t count : {1, 3}) {
+    std::vector<std::int64_t> elements(entries.size(), 0);
+    std::size_t objects = 0, parts = 0;
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      const pytorch::DistributedFile file(
+          entries, sources, none, rules,
+          {.sources = {.index = rank, .count = count}, .has_values = rank == 0});
+      for (const pytorch::WrittenPart& part : file.parts()) {
+        ++parts;
+        if (part.box)
+          elements[part.entry] += element_count(part.box->shape);
+        else
+          ++objects;
+      }
+    }
+    EXPECT_THAT(elements, ::testing::ElementsAre(std::int64_t{1} << 42, 0, 7, 0)) << count;
+    EXPECT_EQ(objects, 1U) << count;
+    EXPECT_EQ(parts, 1024U + 1 + 1 + 1) << count;
+  }
 }
 
 TEST(WriteTorch, RefusesWhatPyTorchLacks) {

@@ -47,15 +47,17 @@ class ChunkGrid {
   std::vector<std::int64_t> offset_;
 };
 
-// The weight of all tensors of sources, in the line that processes share.
+// The weight of a tensor or chunk, in the line that processes share: that of a tensor is the sum of
+// those of its chunks.
+std::uint64_t weight_of(std::uint64_t nbytes) { return std::max<std::uint64_t>(1, nbytes); }
+
 std::uint64_t weight_of_sources(std::span<const StateEntry> entries,
                                 std::span<const TensorSource> sources) {
   std::uint64_t total = 0;
   for (const StateEntry& entry : entries) {
     const auto* leaf = entry.value->custom<SourceLeaf>();
     if (entry.is_tensor && leaf != nullptr && leaf->index < sources.size())
-      total +=
-          WorkPartition::weight(byte_count(sources[leaf->index].shape, sources[leaf->index].dtype));
+      total += weight_of(byte_count(sources[leaf->index].shape, sources[leaf->index].dtype));
   }
   return total;
 }
@@ -164,7 +166,7 @@ void DistributedFile::add_shards(std::size_t entry) {
 bool DistributedFile::is_mine(const Elements& elements, std::uint64_t nbytes) {
   if (elements.sharded != nullptr) return true;
   if (elements.source >= sources_.size()) return share_.has_values;
-  return !sources_line_.next(WorkPartition::weight(nbytes), 1).empty();
+  return !sources_line_.next(weight_of(nbytes), 1).empty();
 }
 
 void DistributedFile::add_chunks(std::size_t entry, const Box& whole) {
