@@ -46,20 +46,27 @@ std::uint32_t checksum_of(ByteView bytes, bool packed) {
   return checksum;
 }
 
-// Fetches tensors and frames in the order of the files.
+// Fetches tensors and frames in the order of the file: run 2n is frame n, run 2n + 1 is tensor n.
 class FrameFetcher {
  public:
-  FrameFetcher(std::span<const FramedFile* const> layouts, std::span<ByteTarget* const> targets,
-               const FetchFn& fetch, Executor& executor)
-      : layouts_(layouts), fetch_(fetch), executor_(executor) {
-    for (std::size_t file = 0; file < layouts.size(); ++file) {
-      const FramedFile& layout = *layouts[file];
-      const std::size_t count = layout.tensors().size();
-      checksums_.emplace_back(count, crc32({}));
-      for (std::size_t i = 0; i <= count; ++i) {
-        add_frame(file, i, targets[file]);
-        if (i < count) add_tensor(file, i, targets[file]);
-      }
+  FrameFetcher(const FramedFile& layout, ByteTarget& target, const FetchFn& fetch,
+               Executor& executor)
+      : layout_(layout),
+        fetch_(fetch),
+        executor_(executor),
+        checksums_(layout.tensors().size(), crc32({})) {
+    const std::size_t count = layout.tensors().size();
+    for (std::size_t i = 0; i <= count; ++i) {
+      const std::uint64_t begin = begin_of_frame(layout, i);
+      placements_.push_back({.tensor = placements_.size(),
+                             .file = &target,
+                             .offset = begin,
+                             .nbytes = end_of_frame(layout, i) - begin});
+      if (i == count) break;
+      const std::size_t run = placements_.size();
+      Placement& placement = placements_.emplace_back(layout.tensors()[i]);
+      placement.tensor = run;
+      placement.file = &target;
     }
   }
 
@@ -68,29 +75,22 @@ class FrameFetcher {
   void fetch(std::span<const TensorPiece> pieces) {
     wanted_.clear();
     for (const TensorPiece& piece : pieces) {
-      const Run& run = runs_[piece.tensor];
-      if (run.is_frame) continue;
+      if (is_frame(piece)) continue;
       TensorPiece& one = wanted_.emplace_back(piece);
-      one.tensor = layouts_[run.file]->tensors()[run.number].tensor;
+      one.tensor = layout_.tensors()[number_of(piece)].tensor;
     }
     if (!wanted_.empty()) fetch_(wanted_);
     compute_checksums(pieces);
     std::size_t next = 0;
     for (const TensorPiece& piece : pieces) {
-      const Run& run = runs_[piece.tensor];
-      if (run.is_frame)
-        copy_frame(run, piece);
+      if (is_frame(piece))
+        copy_frame(piece);
       else
-        next = add_checksums(run, piece, next);
+        next = add_checksums(piece, next);
     }
   }
 
  private:
-  struct Run {
-    std::size_t file = 0;
-    std::size_t number = 0;  // of the tensor or frame, in the file
-    bool is_frame = false;
-  };
   // A part of a piece.
   struct Part {
     ByteView bytes;
@@ -98,34 +98,18 @@ class FrameFetcher {
     std::uint32_t checksum = 0;
   };
 
-  void add_frame(std::size_t file, std::size_t number, ByteTarget* target) {
-    const std::uint64_t begin = begin_of_frame(*layouts_[file], number);
-    placements_.push_back({.tensor = runs_.size(),
-                           .file = target,
-                           .offset = begin,
-                           .nbytes = end_of_frame(*layouts_[file], number) - begin});
-    runs_.push_back({.file = file, .number = number, .is_frame = true});
-  }
-  void add_tensor(std::size_t file, std::size_t number, ByteTarget* target) {
-    Placement& placement = placements_.emplace_back(layouts_[file]->tensors()[number]);
-    placement.tensor = runs_.size();
-    placement.file = target;
-    runs_.push_back({.file = file, .number = number});
-  }
-
-  [[nodiscard]] bool is_packed(const Run& run) const {
-    return layouts_[run.file]->tensors()[run.number].packed;
-  }
+  static bool is_frame(const TensorPiece& piece) { return piece.tensor % 2 == 0; }
+  // Of the frame or the tensor.
+  static std::size_t number_of(const TensorPiece& piece) { return piece.tensor / 2; }
 
   void compute_checksums(std::span<const TensorPiece> pieces) {
     parts_.clear();
     for (const TensorPiece& piece : pieces) {
-      const Run& run = runs_[piece.tensor];
-      if (run.is_frame) continue;
+      if (is_frame(piece)) continue;
       for (std::size_t at = 0; at < piece.out.size(); at += kChecksumRun)
         parts_.push_back({.bytes = ByteView(piece.out).subspan(
                               at, std::min(kChecksumRun, piece.out.size() - at)),
-                          .packed = is_packed(run)});
+                          .packed = layout_.tensors()[number_of(piece)].packed});
     }
     // One job for many small parts.
     ends_.clear();
@@ -143,8 +127,8 @@ class FrameFetcher {
   }
 
   // Adds the parts from `next` on that are the piece's. Returns the number of the part behind them.
-  std::size_t add_checksums(const Run& run, const TensorPiece& piece, std::size_t next) {
-    std::uint32_t& checksum = checksums_[run.file][run.number];
+  std::size_t add_checksums(const TensorPiece& piece, std::size_t next) {
+    std::uint32_t& checksum = checksums_[number_of(piece)];
     for (std::size_t at = 0; at < piece.out.size(); at += kChecksumRun, ++next) {
       const Part& part = parts_[next];
       const std::uint64_t stored = part.packed ? part.bytes.size() / 2 : part.bytes.size();
@@ -154,37 +138,24 @@ class FrameFetcher {
     return next;
   }
 
-  void copy_frame(const Run& run, const TensorPiece& piece) {
-    if (piece.offset == 0) frame_ = layouts_[run.file]->frame(run.number, checksums_[run.file]);
+  void copy_frame(const TensorPiece& piece) {
+    if (piece.offset == 0) frame_ = layout_.frame(number_of(piece), checksums_);
     ByteReader frame(frame_);
     frame.take(piece.offset);
     std::ranges::copy(frame.take(piece.out.size()), piece.out.begin());
   }
 
-  std::span<const FramedFile* const> layouts_;
+  const FramedFile& layout_;
   const FetchFn& fetch_;
   Executor& executor_;
-  std::vector<Placement> placements_;                  // tensors and frames, by run
-  std::vector<Run> runs_;                              // what each placement is
-  std::vector<std::vector<std::uint32_t>> checksums_;  // by file, of its tensors
-  Bytes frame_;                                        // the one that was begun last
+  std::vector<std::uint32_t> checksums_;  // of the tensors
+  std::vector<Placement> placements_;     // by run
+  Bytes frame_;                           // the one that was begun last
   // Of the pieces that are being fetched.
   std::vector<TensorPiece> wanted_;
   std::vector<Part> parts_;
   std::vector<std::size_t> ends_;
 };
-
-// Writes the tensors and the frames, front to back.
-void write_all(std::span<const FramedFile* const> layouts, std::span<ByteTarget* const> targets,
-               const FetchFn& fetch, const FramedWriterOptions& options) {
-  FrameFetcher fetcher(layouts, targets, fetch, *options.executor);
-  const FetchFn fetch_all = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
-  write_pieces(fetcher.placements(), fetch_all,
-               {.executor = options.executor,
-                .memory = options.memory,
-                .progress = options.progress,
-                .observe = {}});
-}
 
 // The part of the progress of two passes over the same bytes: the first pass is number 0.
 ProgressFn progress_of_pass(const ProgressFn& progress, std::uint64_t pass) {
@@ -194,95 +165,93 @@ ProgressFn progress_of_pass(const ProgressFn& progress, std::uint64_t pass) {
   };
 }
 
+// Writes the file in the steps of SharedFiles.
+class FramedWriter {
+ public:
+  // Borrows everything. `files` has this file alone.
+  FramedWriter(SharedFiles& files, const FramedFile& layout, const FetchFn& fetch,
+               FramedWriteOptions options)
+      : files_(files), layout_(layout), fetch_(fetch), options_(std::move(options)) {}
+
+  // Writes this process's share. Returns the message with its checksums.
+  Bytes write() {
+    const bool need_next = layout_.frames_need_next();
+    if (files_.is_local() && (files_.share().count > 1 || need_next))
+      return write_tensors(files_[0], options_.progress);
+    if (!files_.is_primary()) return {};
+    if (need_next) return write_in_two_passes();
+    write_framed(files_[0], layout_, fetch_, options_);
+    has_frames_ = true;
+    return {};
+  }
+  // The primary writes the frames that are still missing.
+  void finish(const std::vector<Bytes>& messages) {
+    if (!has_frames_) write_frames(messages);
+  }
+
+ private:
+  Bytes write_in_two_passes() {
+    NoTarget nothing;
+    const Bytes checksums = write_tensors(nothing, progress_of_pass(options_.progress, 0));
+    write_frames({checksums});
+    if (write_tensors(files_[0], progress_of_pass(options_.progress, 1)) != checksums)
+      throw Error(Code::kUnavailable, "an array has changed while it was written; write it again");
+    return checksums;
+  }
+
+  Bytes write_tensors(ByteTarget& target, const ProgressFn& progress) const {
+    std::vector<Placement> all(layout_.tensors().begin(), layout_.tensors().end());
+    // Each placement carries its number, for the checksums.
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].file = &target;
+      all[i].tensor = i;
+    }
+    const std::vector<Placement> mine = files_.share_of(all);
+    std::deque<PartChecksums> parts;
+    for (std::size_t i = 0; i < all.size(); ++i) parts.emplace_back(kCrc32);
+    const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
+      std::vector<TensorPiece> wanted(pieces.begin(), pieces.end());
+      for (TensorPiece& piece : wanted) piece.tensor = layout_.tensors()[piece.tensor].tensor;
+      fetch_(wanted);
+    };
+    write_pieces(mine, fetch,
+                 {.executor = options_.executor,
+                  .memory = options_.memory,
+                  .progress = progress,
+                  .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
+                    parts[mine[i].tensor].add(mine[i].packed ? offset / 2 : offset, bytes);
+                  }});
+    return checksums_message(parts);
+  }
+
+  void write_frames(const std::vector<Bytes>& messages) {
+    std::vector<std::uint32_t> checksums(layout_.tensors().size(), crc32({}));
+    join_checksums(kCrc32, messages,
+                   [&](std::size_t i) -> std::uint32_t& { return checksums.at(i); });
+    for (std::size_t i = 0; i <= checksums.size(); ++i)
+      if (const Bytes frame = layout_.frame(i, checksums); !frame.empty())
+        files_[0].write_at(begin_of_frame(layout_, i), frame);
+    has_frames_ = true;
+  }
+
+  SharedFiles& files_;
+  const FramedFile& layout_;
+  const FetchFn& fetch_;
+  FramedWriteOptions options_;
+  bool has_frames_ = false;  // they are written
+};
+
 }  // namespace
 
-FramedWriter::FramedWriter(SharedFiles& files, std::vector<const FramedFile*> layouts,
-                           const FetchFn& fetch, FramedWriterOptions options)
-    : files_(files), layouts_(std::move(layouts)), fetch_(fetch), options_(std::move(options)) {
-  for (std::size_t i = 0; i < layouts_.size(); ++i) targets_.push_back(&files_[i]);
-}
-
-Bytes FramedWriter::write() {
-  const bool need_next = std::ranges::any_of(
-      layouts_, [](const FramedFile* layout) { return layout->frames_need_next(); });
-  if (files_.is_local() && (files_.share().count > 1 || need_next))
-    return write_tensors(targets_, options_.progress);
-  if (!files_.is_primary()) return {};
-  if (need_next) return write_in_two_passes();
-  write_in_one_pass();
-  return {};
-}
-
-void FramedWriter::finish(const std::vector<Bytes>& messages) {
-  if (!has_frames_) write_frames(messages);
-}
-
-void FramedWriter::write_in_one_pass() {
-  write_all(layouts_, targets_, fetch_, options_);
-  has_frames_ = true;
-}
-
-Bytes FramedWriter::write_in_two_passes() {
-  NoTarget nothing;
-  const std::vector<ByteTarget*> nowhere(targets_.size(), &nothing);
-  const Bytes checksums = write_tensors(nowhere, progress_of_pass(options_.progress, 0));
-  write_frames({checksums});
-  if (write_tensors(targets_, progress_of_pass(options_.progress, 1)) != checksums)
-    throw Error(Code::kUnavailable, "an array has changed while it was written; write it again");
-  return checksums;
-}
-
-Bytes FramedWriter::write_tensors(std::span<ByteTarget* const> targets,
-                                  const ProgressFn& progress) const {
-  std::vector<Placement> all;
-  for (std::size_t file = 0; file < layouts_.size(); ++file)
-    for (Placement placement : layouts_[file]->tensors()) {
-      placement.file = targets[file];
-      all.push_back(placement);
-    }
-  // Each placement carries its number in `all`, for the checksums.
-  std::vector<std::size_t> sources;
-  for (std::size_t i = 0; i < all.size(); ++i) sources.push_back(std::exchange(all[i].tensor, i));
-  const std::vector<Placement> mine = files_.share_of(all);
-  std::deque<PartChecksums> parts;
-  for (std::size_t i = 0; i < all.size(); ++i) parts.emplace_back(kCrc32);
-  const FetchFn fetch = [&](std::span<const TensorPiece> pieces) {
-    std::vector<TensorPiece> wanted(pieces.begin(), pieces.end());
-    for (TensorPiece& piece : wanted) piece.tensor = sources[piece.tensor];
-    fetch_(wanted);
-  };
-  write_pieces(mine, fetch,
-               {.executor = options_.executor,
-                .memory = options_.memory,
-                .progress = progress,
-                .observe = [&](std::size_t i, std::uint64_t offset, ByteView bytes) {
-                  parts[mine[i].tensor].add(mine[i].packed ? offset / 2 : offset, bytes);
-                }});
-  return checksums_message(parts);
-}
-
-void FramedWriter::write_frames(const std::vector<Bytes>& messages) {
-  std::vector<std::uint32_t> checksums;
-  for (const FramedFile* layout : layouts_)
-    checksums.resize(checksums.size() + layout->tensors().size(), crc32({}));
-  join_checksums(kCrc32, messages,
-                 [&](std::size_t i) -> std::uint32_t& { return checksums.at(i); });
-  std::span<const std::uint32_t> left = checksums;
-  for (std::size_t file = 0; file < layouts_.size(); ++file) {
-    const std::size_t count = layouts_[file]->tensors().size();
-    for (std::size_t i = 0; i <= count; ++i)
-      if (const Bytes frame = layouts_[file]->frame(i, left.first(count)); !frame.empty())
-        targets_[file]->write_at(begin_of_frame(*layouts_[file], i), frame);
-    left = left.subspan(count);
-  }
-  has_frames_ = true;
-}
-
 void write_framed(ByteTarget& target, const FramedFile& layout, const FetchFn& fetch,
-                  const FramedWriterOptions& options) {
-  const std::vector<const FramedFile*> layouts = {&layout};
-  const std::vector<ByteTarget*> targets = {&target};
-  write_all(layouts, targets, fetch, options);
+                  const FramedWriteOptions& options) {
+  FrameFetcher fetcher(layout, target, fetch, *options.executor);
+  const FetchFn fetch_all = [&](std::span<const TensorPiece> pieces) { fetcher.fetch(pieces); };
+  write_pieces(fetcher.placements(), fetch_all,
+               {.executor = options.executor,
+                .memory = options.memory,
+                .progress = options.progress,
+                .observe = {}});
 }
 
 void write_framed_file(const distributed::ProcessGroup& group, const OutputPlace& place,
@@ -291,7 +260,7 @@ void write_framed_file(const distributed::ProcessGroup& group, const OutputPlace
   const Workers workers(options.resources.threads);
   SingleOutput output(group, place, layout.size(), options.if_exists);
   SharedFiles& files = output.files();
-  FramedWriter writer(files, {&layout}, fetch,
+  FramedWriter writer(files, layout, fetch,
                       {.executor = &workers.executor(),
                        .memory = options.resources.memory,
                        .progress = options.progress});

@@ -1,4 +1,4 @@
-// framed_file.h -- writes files of tensors in which frames stand between the tensors: headers,
+// framed_file.h -- writes a file of tensors in which frames stand between the tensors: headers,
 // checksums and directories, such as a zip archive has.
 //
 //   frame 0 | tensor 0 | frame 1 | tensor 1 | ... | frame n
@@ -37,49 +37,17 @@ class FramedFile {
   [[nodiscard]] virtual bool frames_need_next() const = 0;
 };
 
-// How the files are written.
-struct FramedWriterOptions {
+// How the file is written.
+struct FramedWriteOptions {
   Executor* executor = nullptr;
   std::uint64_t memory = 0;  // as PieceWriterOptions
   ProgressFn progress = {};
 };
 
-// Writes such files. All processes call both functions, in the steps of SharedFiles:
-//
-//   messages = files.write([&] { return writer.write(); });
-//   files.commit([&] { writer.finish(messages); ... });
-//
-// Each tensor is fetched once; twice if it goes to a store, front to back, and frames_need_next().
-class FramedWriter {
- public:
-  // layouts[i] is that of files[i]. Borrows everything.
-  FramedWriter(SharedFiles& files, std::vector<const FramedFile*> layouts, const FetchFn& fetch,
-               FramedWriterOptions options);
-  // Writes this process's share. Returns the message with its checksums.
-  Bytes write();
-  // The primary writes the frames that are still missing. Throws unavailable if a tensor that was
-  // fetched twice has changed meanwhile.
-  void finish(const std::vector<Bytes>& messages);
-
- private:
-  void write_in_one_pass();
-  Bytes write_in_two_passes();
-  // Writes the tensors to these targets, parallel to the layouts.
-  Bytes write_tensors(std::span<ByteTarget* const> targets, const ProgressFn& progress) const;
-  void write_frames(const std::vector<Bytes>& messages);
-
-  SharedFiles& files_;
-  std::vector<const FramedFile*> layouts_;
-  const FetchFn& fetch_;
-  FramedWriterOptions options_;
-  std::vector<ByteTarget*> targets_;  // the files
-  bool has_frames_ = false;           // they are written
-};
-
 // Writes the whole file alone, from front to back. Its frames need no checksum of a tensor behind
 // them.
 void write_framed(ByteTarget& target, const FramedFile& layout, const FetchFn& fetch,
-                  const FramedWriterOptions& options);
+                  const FramedWriteOptions& options);
 
 // Options of write_framed_file.
 struct FramedFileOptions {
@@ -87,8 +55,10 @@ struct FramedFileOptions {
   Resources resources = {};
   ProgressFn progress = {};
 };
-// Writes one such file, which appears complete or not at all. All processes of the group call it.
-// Throws already_exists as if_exists says, io, and the errors of `fetch`.
+// Writes one such file, which appears complete or not at all. All processes of the group call it,
+// and each writes its share; to a store, the primary writes all. Each tensor is fetched once; twice
+// if it goes to a store, front to back, and frames_need_next(). Throws unavailable if it has
+// changed meanwhile; already_exists as if_exists says, io, and the errors of `fetch`.
 void write_framed_file(const distributed::ProcessGroup& group, const OutputPlace& place,
                        const FramedFile& layout, const FetchFn& fetch,
                        const FramedFileOptions& options);
