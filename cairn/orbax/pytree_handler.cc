@@ -378,8 +378,10 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
   directory.save_timeout = state->options.save_timeout;
   directory.cancel = args.cancel;
   std::vector<std::string> trees;
-  for (const orbax::CompositeTree& tree : args.trees) trees.push_back(tree.folder);
+  for (const orbax::CompositeTree& tree : args.trees)
+    if (tree.format == nullptr) trees.push_back(tree.folder);
   const Stopwatch watch;
+  auto of_formats = std::make_shared<std::vector<std::shared_ptr<StepWrite>>>();
   auto rest = orbax::start_save(
       {.path = path,
        .options = directory,
@@ -389,10 +391,17 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
            [&](const OutputFolder& folder) {
              auto progress = std::make_shared<orbax::SaveProgress>(args.progress);
              std::vector<std::function<void()>> writes;
-             for (const orbax::CompositeTree& tree : args.trees)
+             for (const orbax::CompositeTree& tree : args.trees) {
+               if (tree.format != nullptr) {
+                 of_formats->push_back(tree.format->start(
+                     *tree.args, {folder, state->options, state->group, copies, args.progress}));
+                 writes.emplace_back([write = of_formats->back()] { write->write(); });
+                 continue;
+               }
                writes.push_back(state->start_save(folder.child(tree.folder), *tree.args, copies,
                                                   reuse_from(args, tree), *progress,
                                                   tree.without_database));
+             }
              return now_or_later(copies || !background, [progress, writes = std::move(writes)] {
                progress->run([&] {
                  for (const auto& write : writes) write();
@@ -400,11 +409,12 @@ std::function<void()> PyTreeCheckpointHandler::start_checkpoint(
              });
            },
        .finalize =
-           [state, trees, files = args.files](const OutputFolder& folder) {
+           [state, trees, of_formats, files = args.files](const OutputFolder& folder) {
              // To look for the files of others in a store would take requests.
              const bool is_alone = state->group.is_single() && !folder.is_local();
              for (const std::string& tree : trees) state->finalize(folder.child(tree), is_alone);
              for (const orbax::CompositeFiles& one : files) one.write(folder.child(one.folder));
+             for (const auto& write : *of_formats) write->finalize();
            },
        .synced = state->synced_files()});
   if (background)

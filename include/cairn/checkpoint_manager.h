@@ -25,7 +25,8 @@
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
 
-class KvStore;  // cairn/storage/kvstore.h
+class KvStore;     // cairn/storage/kvstore.h
+class StepFormat;  // made by distributed_checkpoint_steps() of cairn/steps.h
 
 // The names of the directories of steps.
 struct StepNameFormat {
@@ -33,10 +34,11 @@ struct StepNameFormat {
   explicit StepNameFormat(std::string before, std::size_t least_digits = 0)
       : prefix(std::move(before)), digits(least_digits) {}
 
-  std::string prefix;      // "step": step_12; "": 12
-  std::size_t digits = 0;  // at least this many, with leading zeros: 8: step_00000012
-  // Names of your own, as epoch=12: both functions or neither. They take the place of the prefix
-  // and the digits. `parse` gets the names of all directories, also of those that are not steps.
+  std::string prefix;           // "step": step_12; "": 12
+  std::size_t digits = 0;       // at least this many, with leading zeros: 8: step_00000012
+  std::string separator = "_";  // between the prefix and the digits; "-": step-12
+  // Names of your own, as epoch=12: both functions or neither. They take the place of the prefix,
+  // the separator and the digits. `parse` gets the names of all directories, also of those that are not steps.
   std::function<std::string(std::int64_t step)> name = {};
   std::function<std::optional<std::int64_t>(std::string_view name)> parse = {};
 };
@@ -106,6 +108,10 @@ struct CheckpointManagerOptions {
 
   bool enable_async_checkpointing = true;       // save() returns before the step is written
   PyTreeCheckpointHandlerOptions handler = {};  // how trees are saved and restored
+  // How the tree of a step is stored. Null: as Orbax stores it. Other formats hold one tree a step;
+  // it is restored as it is stored. Options of `handler` that the format does not have are
+  // invalid_argument.
+  std::shared_ptr<const StepFormat> step_format = {};
 };
 
 // Options of a save of one step.
@@ -254,6 +260,7 @@ struct StepWatcherOptions {
   // kCommitMarker: a step counts when it has its commit marker.
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
   bool allow_legacy_atomic_rename = false;      // as PyTreeCheckpointHandlerOptions
+  std::shared_ptr<const StepFormat> step_format = {};  // as CheckpointManagerOptions
   StoreOptions store = {};                      // how to reach the store of a URL
   std::optional<std::int64_t> first_step = {};  // earlier steps do not count
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -15,6 +16,16 @@
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
+
+class StepFormat;  // CheckpointManagerOptions::step_format
+
+// For a CheckpointManager whose steps are Distributed Checkpoints, which PyTorch loads with
+// torch.distributed.checkpoint.load(checkpoint_id=<root>/<step>): each step holds one tree. Of the
+// options of the handler, they have chunk_bytes (largest chunk; none: 256 MiB), durability,
+// commit_protocol, multiprocessing_options, save_timeout, background_copy_bytes, resources, store
+// and observer. Several processes save the shards of their devices. Steps that PyTorch has written
+// count, too. Throws as save_as(TargetFormat::kDcp, ...).
+std::shared_ptr<const StepFormat> distributed_checkpoint_steps();
 
 // One step of a directory.
 struct StepRecord {

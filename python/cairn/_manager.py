@@ -28,8 +28,14 @@ class CheckpointManager:
       **options: which steps are saved: save_interval_steps (1), save_on_steps (a set), is_preempted
         (a function of the step). Which are kept: max_to_keep, keep_period, keep_time_interval
         (seconds), best_metric (a name) or best_fn (a function of the metrics), best_mode ("max",
-        "min"), keep_checkpoints_without_metrics. The directory: step_prefix, step_digits, create,
-        read_only, cleanup_tmp_directories, todelete_subdir, root_metadata (JSON text).
+        "min"), keep_checkpoints_without_metrics. The directory: step_prefix, step_digits,
+        step_separator ("_"), create, read_only, cleanup_tmp_directories, todelete_subdir,
+        root_metadata (JSON text).
+        format ("orbax"): "dcp" makes each step a folder that torch.distributed.checkpoint.load()
+        loads, and counts the steps that PyTorch has written. step_prefix="step",
+        step_separator="-" continue a run of torchtitan. Such steps hold one tree; they have no
+        use_ocdbt, use_zarr3, compression, target_file_bytes, support_rich_types and
+        reuse_unchanged.
         enable_background_delete (False): a thread removes old steps, and the next save does not
         wait for it.
         prevent_write_metrics (False): metrics are for best_metric or best_fn only, not stored.
@@ -51,7 +57,12 @@ class CheckpointManager:
     ) -> None:
         self._prefix = options.get("step_prefix") or ""
         self._digits = options.get("step_digits") or 0
-        chosen: dict[str, Any] = {"support_rich_types": True, **options}
+        separator = options.get("step_separator")
+        self._separator = "_" if separator is None else separator
+        self._is_orbax = options.get("format") != "dcp"
+        chosen: dict[str, Any] = {**options}
+        if self._is_orbax:
+            chosen.setdefault("support_rich_types", True)
         coordinator, timeout = chosen.pop("coordinator", None), chosen.pop("timeout", 300)
         chosen["processes"] = processes(coordinator, timeout)
         self._store = options.get("storage_options")
@@ -106,12 +117,14 @@ class CheckpointManager:
                 )
                 kind = "complete steps" if reasons else "steps"
                 raise FileNotFoundError(f"{self.directory}: there are no {kind}{reasons}")
-        options.setdefault("item", "default")
+        if self._is_orbax:
+            options.setdefault("item", "default")
         return load(self.step_path(step), target, storage_options=self._store, **options)
 
     def step_path(self, step: int) -> str:
         """The directory of a step."""
-        return os.path.join(self.directory, _cairn.step_name(step, self._prefix, self._digits))
+        name = _cairn.step_name(step, self._prefix, self._digits, self._separator)
+        return os.path.join(self.directory, name)
 
     def all_steps(self) -> list[int]:
         """The complete steps, in the order of their saves."""

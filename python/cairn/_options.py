@@ -56,6 +56,8 @@ class ManagerOptions(StorageOptions, total=False):
     keep_checkpoints_without_metrics: bool
     step_prefix: str | None
     step_digits: int | None
+    step_separator: str | None
+    format: Literal["orbax", "dcp"]
     create: bool
     read_only: bool
     cleanup_tmp_directories: bool

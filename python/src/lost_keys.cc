@@ -3,10 +3,15 @@
 
 #include "values/trees.h"
 
+#include <nanobind/nanobind.h>
+
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <string>
 #include <utility>
+
+namespace nb = nanobind;
 
 namespace cairn::python {
 namespace {
@@ -93,6 +98,22 @@ std::vector<LostKeys> find_lost_keys(const Checkpoint& checkpoint,
   std::vector<LostKeys> lost;
   for (auto& [dict, type] : found) lost.push_back({joined(dict), type});
   return lost;
+}
+
+void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes>& key_types) {
+  const auto is_lost = [](const DictKeyTypes& entry) { return entry.type != "str"; };
+  const auto first = std::find_if(key_types.begin(), key_types.end(), is_lost);
+  if (first == key_types.end()) return;
+  const auto count = std::count_if(key_types.begin(), key_types.end(), is_lost);
+  std::string name;
+  for (const std::string& key : first->dict) name += (name.empty() ? "" : ".") + key;
+  const std::string text =
+      format + " stores the keys of dicts as str and does not record their types: those of " +
+      (name.empty() ? "the tree" : "'" + name + "'") +
+      (first->type.empty() ? " have several types" : " are " + first->type) +
+      (count > 1 ? ", and " + std::to_string(count - 1) + " more dicts have such keys" : "") +
+      "; load() with a target returns the target's keys, and Orbax checkpoints record them";
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw nb::python_error();
 }
 
 }  // namespace cairn::python

@@ -22,4 +22,7 @@ struct LostKeys {
 std::vector<LostKeys> find_lost_keys(const Checkpoint& checkpoint,
                                      const std::optional<std::vector<std::size_t>>& tensors);
 
+// Warns (UserWarning) before a save in a format that holds names and no types of keys.
+void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes>& key_types);
+
 }  // namespace cairn::python

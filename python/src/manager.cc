@@ -5,11 +5,13 @@
 #include "coordinator.h"
 #include "forks.h"
 #include "gil.h"
+#include "lost_keys.h"
 #include "options.h"
 #include "values/text.h"
 #include "values/trees.h"
 
 #include <cairn/checkpoint_manager.h>
+#include <cairn/steps.h>
 
 #include <nanobind/stl/chrono.h>
 #include <nanobind/stl/function.h>
@@ -63,6 +65,17 @@ std::chrono::nanoseconds duration_of(const char* name, double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
+void take_format(nb::dict options, CheckpointManagerOptions& result) {
+  std::string format = "orbax";
+  take(options, "format", format);
+  if (format == "orbax") return;
+  if (format != "dcp")
+    throw Error(Code::kInvalidArgument, "format: '" + format + "' is not 'orbax' or 'dcp'");
+  if (options.contains("target_file_bytes"))
+    throw Error(Code::kInvalidArgument, "target_file_bytes: steps of 'dcp' have no such option");
+  result.step_format = distributed_checkpoint_steps();
+}
+
 // Takes the options of CheckpointManagerOptions under their names; those that remain are options of
 // the saves, of which `target_file_bytes` belongs to each save.
 CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_file_bytes) {
@@ -87,6 +100,8 @@ CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_
   take(options, "keep_checkpoints_without_metrics", result.keep_checkpoints_without_metrics);
   take(options, "step_prefix", result.step_name_format.prefix);
   take(options, "step_digits", result.step_name_format.digits);
+  take(options, "step_separator", result.step_name_format.separator);
+  take_format(options, result);
   take(options, "create", result.create);
   take(options, "read_only", result.read_only);
   take(options, "cleanup_tmp_directories", result.cleanup_tmp_directories);
@@ -119,6 +134,7 @@ class Manager {
     CheckpointManagerOptions chosen;
     const auto prepare = [&] {
       chosen = manager_options(options, target_file_bytes_);
+      is_dcp_ = chosen.step_format != nullptr;
       if (job_) chosen.handler.multiprocessing_options = job_->options();
     };
     run_prepared(job_, prepare, [&](const CallControl&) {
@@ -138,12 +154,16 @@ class Manager {
     manager_.check_is_here("the manager");
     refuse_in_own_progress(this);
     PyTreeSaveArgs args;
-    args.ocdbt_target_data_file_size = target_file_bytes_;
+    if (!is_dcp_) args.ocdbt_target_data_file_size = target_file_bytes_;
     args.custom_metadata = item_metadata;
     const ProgressFn called = background_progress(progress, this);
     bool saved = false;
     run_prepared(
-        job_, [&] { args.item = tree_from(tree, &args.key_types); },
+        job_,
+        [&] {
+          args.item = tree_from(tree, &args.key_types);
+          if (is_dcp_) warn_of_lost_keys("dcp", args.key_types);
+        },
         [&](const CallControl&) {
           saved = manager_->save(step, args,
                                  {.metrics = std::move(metrics),
@@ -175,6 +195,7 @@ class Manager {
  private:
   std::optional<Job> job_;
   std::int64_t target_file_bytes_ = 0;
+  bool is_dcp_ = false;  // the steps are Distributed Checkpoints of PyTorch
   OwnedByProcess<CheckpointManager> manager_;
 };
 
@@ -223,10 +244,13 @@ void define_manager(nb::module_& module) {
           "is_saving", [](Manager& m) { return m.get().is_saving_in_progress(); }, Unlocked());
   module.def(
       "step_name",
-      [](std::int64_t step, const std::string& prefix, std::size_t digits) {
-        return step_name(step, StepNameFormat(prefix, digits));
+      [](std::int64_t step, const std::string& prefix, std::size_t digits,
+         const std::string& separator) {
+        StepNameFormat format(prefix, digits);
+        format.separator = separator;
+        return step_name(step, format);
       },
-      nb::arg("step"), nb::arg("prefix"), nb::arg("digits"));
+      nb::arg("step"), nb::arg("prefix"), nb::arg("digits"), nb::arg("separator"));
 }
 
 }  // namespace cairn::python

@@ -5,6 +5,7 @@
 #include "coordinator.h"
 #include "forks.h"
 #include "gil.h"
+#include "lost_keys.h"
 #include "options.h"
 #include "store_options.h"
 #include "values/text.h"
@@ -88,23 +89,6 @@ void save(const PathText& path, nb::handle tree, nb::dict options, nb::handle pr
 }
 
 // ---- files of other formats ----
-
-// These formats hold names, as Orbax does, and no more.
-void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes>& key_types) {
-  const auto is_lost = [](const DictKeyTypes& entry) { return entry.type != "str"; };
-  const auto first = std::find_if(key_types.begin(), key_types.end(), is_lost);
-  if (first == key_types.end()) return;
-  const auto count = std::count_if(key_types.begin(), key_types.end(), is_lost);
-  std::string name;
-  for (const std::string& key : first->dict) name += (name.empty() ? "" : ".") + key;
-  const std::string text =
-      format + " stores the keys of dicts as str and does not record their types: those of " +
-      (name.empty() ? "the tree" : "'" + name + "'") +
-      (first->type.empty() ? " have several types" : " are " + first->type) +
-      (count > 1 ? ", and " + std::to_string(count - 1) + " more dicts have such keys" : "") +
-      "; load() with a target returns the target's keys, and Orbax checkpoints record them";
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw nb::python_error();
-}
 
 void save_file(const PathText& path, nb::handle tree, const std::string& format, bool replace,
                const std::string& metadata, nb::handle progress, nb::handle storage_options,

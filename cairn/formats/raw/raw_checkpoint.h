@@ -60,6 +60,11 @@ class RawCheckpoint : public VerifiableCheckpoint {
   void note(const std::string& text);
   // Sets the names of the items of the folder that was opened. For the function that opens it.
   void set_items(std::vector<std::string> items) { info_.items = std::move(items); }
+  // Sets the metadata that somebody recorded beside the checkpoint: a JSON text. For the function
+  // that opens it.
+  void set_custom_metadata(std::string json) { info_.custom_metadata = std::move(json); }
+  // Sets the step that the checkpoint is. For the function that opens it.
+  void set_step(std::int64_t step) { info_.step = step; }
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }
   // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is

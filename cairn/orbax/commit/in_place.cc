@@ -56,7 +56,7 @@ bool is_unfinished_in_place(const Directory& parent, const std::string& name) {
 
 void remove_in_place(const Directory& parent, const std::string& name) {
   if (parent.kind(name) == EntryKind::kAbsent) return;
-  for (const std::string_view marker : {kCommitFile, kV1Marker})
+  for (const std::string_view marker : {kCommitFile, kV1Marker, kDistributedFile})
     remove_file(join(parent.path_of(name), marker));
   forget_commit(parent, name);
   const Directory folder = parent.child(name);

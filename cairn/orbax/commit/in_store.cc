@@ -104,7 +104,7 @@ void remove_claimed_in_store(KvStore& store, const std::string& folder, const st
 void remove_in_store(KvStore& store, const std::string& folder, const FolderHandle& seen) {
   const std::string record = folder + std::string(kCheckpointMetadataFile);
   const std::optional<Buffer> before = seen_record(seen);
-  for (const std::string_view marker : {kCommitFile, kV1Marker}) {
+  for (const std::string_view marker : {kCommitFile, kV1Marker, kDistributedFile}) {
     if (!seen.exists(join(seen.path(), marker))) continue;
     // A store cannot remove on a condition. This is the last moment to see another checkpoint.
     if (!holds_value(store, record, view_of(before))) throw_taken(store, record);

@@ -81,7 +81,7 @@ bool is_step_file(std::string_view name) {
 // Returns true for the names of the files of a Distributed Checkpoint of PyTorch.
 bool is_distributed_file(std::string_view name) {
   if (name.ends_with(".tmp")) name.remove_suffix(4);
-  if (name == ".metadata") return true;
+  if (name == kDistributedFile) return true;
   if (!name.starts_with("__")) return false;
   name.remove_prefix(2);
   const std::size_t dot = name.find('.');
@@ -90,7 +90,7 @@ bool is_distributed_file(std::string_view name) {
   std::string_view number = name.substr(0, dot);
   const std::size_t line = number.find('_');
   if (ending == ".metadata") return consists_of(number, kDecimalDigits);
-  return ending == ".distcp" && line != std::string_view::npos &&
+  return ending == kDistributedDataEnding && line != std::string_view::npos &&
          consists_of(number.substr(0, line), kDecimalDigits) &&
          consists_of(number.substr(line + 1), kDecimalDigits);
 }
@@ -149,8 +149,9 @@ class Contents {
       return check_direct(directory, entries, handler);
     const bool step = is_step(entries);
     const bool item = is_item(directory, entries);
-    if (!step && !item && is_distributed(entries))
-      return check_files(directory, is_distributed_file);
+    if (!item && is_distributed(entries))
+      return step || temporary_ ? check_step(directory, entries)
+                                : check_files(directory, is_distributed_file);
     if (!temporary_ && !step && !item) refuse_without_identity(directory);
     // An unfinished save may have created only a few folders so far, of parameters or of items.
     if (temporary_ || item || has_parameters(directory, entries))
@@ -278,7 +279,10 @@ class Contents {
     const std::map<std::string, std::string> listed = listed_items(directory, entries);
     check_entries(
         directory, entries,
-        [](std::string_view name) { return is_step_file(name) || name == kCommitFile; },
+        [has_distributed = is_distributed(entries)](std::string_view name) {
+          return is_step_file(name) || name == kCommitFile ||
+                 (has_distributed && is_distributed_file(name));
+        },
         [&](const CheckedFolder& child, const std::string& name) {
           if (is_temporary_mark_in(name))
             return Contents(true).check_item(child, child.list(), false), true;

@@ -45,6 +45,12 @@ bool is_marked_checkpoint(const Listing& listing) {
   return listing.has_file(kCheckpointMetadataFile) || listing.has_file(kV1Marker);
 }
 
+bool holds_distributed(const Listing& listing) {
+  return std::ranges::any_of(listing.files, [](const std::string& name) {
+    return name == kDistributedFile || name.ends_with(kDistributedDataEnding);
+  });
+}
+
 // A random key item stores its array one folder level deeper.
 std::optional<Item> random_key_item(const Item& item, const Listing& listing) {
   for (const auto& [folder, note] : {std::pair{kJaxRandomKeyFolder, "JAX random key"},
@@ -139,7 +145,8 @@ bool look_at_marked(const Listing& listing, Layout& layout) {
     layout.items = {Item{"", path, ItemKind::kPytree, "", listing.folder}};
     return true;
   }
-  if (!is_marked_checkpoint(listing)) return false;
+  // A manager's step may hold a Distributed Checkpoint of PyTorch, which another reader opens.
+  if (!is_marked_checkpoint(listing) || holds_distributed(listing)) return false;
   layout.kind = LayoutKind::kComposite;
   layout.items = look_at_items(listing);
   if (std::any_of(layout.items.begin(), layout.items.end(), is_pytree)) return true;

@@ -27,6 +27,9 @@ inline constexpr std::string_view kCommitFile = "commit_success.txt";
 inline constexpr std::string_view kDeletionFile = "_CHECKPOINT_DELETION";
 inline constexpr std::string_view kDeletionTemporaryPrefix = ".orbax-delete-";
 inline constexpr std::string_view kV1Marker = "orbax.checkpoint";
+// The last file of a Distributed Checkpoint of PyTorch.
+inline constexpr std::string_view kDistributedFile = ".metadata";
+inline constexpr std::string_view kDistributedDataEnding = ".distcp";
 inline constexpr std::string_view kTemporaryMark = ".orbax-checkpoint-tmp";
 // Ends the name of a step that is being removed. As older versions of Orbax name temporary folders,
 // something follows kTemporaryMark.

@@ -3,6 +3,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/save/step_format.h>
 
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@ void check_options(const CheckpointManagerOptions& options) {
       invalid_argument("todelete_subdir '" + name + "' is a name of unfinished checkpoints");
   }
   (void)step_name(0, options.step_name_format);
+  if (options.step_format != nullptr) options.step_format->check_options(options.handler);
 }
 
 std::vector<std::string_view> ignored_options(const CheckpointManagerOptions& options) {

@@ -10,6 +10,7 @@
 #include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
+#include <cairn/orbax/save/step_format.h>
 
 #include <sys/stat.h>
 
@@ -107,20 +108,23 @@ std::vector<StepFolder> committed_folders(const RunRoot& root, const StepNameFor
 }
 
 // Why the step is not complete; "" also if it cannot be read.
-std::string flaw_of(const RunRoot& root, const StepFolder& folder) {
-  const auto why = try_call([&] { return why_incomplete(root.open_step(folder.name)); });
+std::string flaw_of(const RunRoot& root, const StepFolder& folder, const StepFormat* format) {
+  const auto why = try_call([&] {
+    const FolderPtr step = root.open_step(folder.name);
+    return format != nullptr ? format->why_incomplete(step) : why_incomplete(step);
+  });
   if (why) return why.value();
   return root.is_gone(folder.name) ? "it has been removed" : "";
 }
 
 }  // namespace
 
-FoundSteps find_steps(const RunRoot& root, const StepNameFormat& format, CommitRule rule,
-                      Executor& executor) {
-  const std::vector<StepFolder> folders = committed_folders(root, format, rule, executor);
+FoundSteps find_steps(const RunRoot& root, const StepRule& rule, Executor& executor) {
+  const std::vector<StepFolder> folders =
+      committed_folders(root, rule.names, rule.commit, executor);
   std::vector<std::string> flaws(folders.size());
   root.for_each(folders.size(), executor,
-                [&](std::size_t i) { flaws[i] = flaw_of(root, folders[i]); });
+                [&](std::size_t i) { flaws[i] = flaw_of(root, folders[i], rule.format.get()); });
   FoundSteps found;
   for (std::size_t i = 0; i < folders.size(); ++i)
     if (flaws[i].empty())
@@ -157,11 +161,12 @@ FoundSteps found_steps_of(ByteView message) {
   return found;
 }
 
-std::optional<std::int64_t> find_latest_step(const RunRoot& root, const StepNameFormat& format,
-                                             CommitRule rule, std::optional<std::int64_t> least) {
-  const std::vector<StepFolder> folders = named_folders(root, format);
+std::optional<std::int64_t> find_latest_step(const RunRoot& root, const StepRule& rule,
+                                             std::optional<std::int64_t> least) {
+  const std::vector<StepFolder> folders = named_folders(root, rule.names);
   for (auto it = folders.rbegin(); it != folders.rend() && (!least || it->step >= *least); ++it)
-    if (root.presence(it->name, rule) == StepPresence::kCommitted && flaw_of(root, *it).empty())
+    if (root.presence(it->name, rule.commit) == StepPresence::kCommitted &&
+        flaw_of(root, *it, rule.format.get()).empty())
       return it->step;
   return std::nullopt;
 }

@@ -12,6 +12,7 @@
 #include <cairn/orbax/manager/run_root.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,16 +27,20 @@ struct FoundSteps {
   std::vector<std::int64_t> complete;
   std::vector<IncompleteStep> incomplete;
 };
+// Which folders are steps, and which of them count.
+struct StepRule {
+  StepNameFormat names = StepNameFormat();
+  CommitRule commit = {};
+  std::shared_ptr<const StepFormat> format = {};  // null: Orbax's
+};
 // The folders whose names are names of steps; with kCommitMarker those that count as committed. A
 // step is complete if why_incomplete() says so, or if it cannot be read: then its restore says why.
-FoundSteps find_steps(const RunRoot& root, const StepNameFormat& format, CommitRule rule,
-                      Executor& executor);
+FoundSteps find_steps(const RunRoot& root, const StepRule& rule, Executor& executor);
 // The steps as a message to other processes, and back.
 Bytes message_of(const FoundSteps& found);
 FoundSteps found_steps_of(ByteView message);
 // The latest complete step, unless it is earlier than `least`. Examines no earlier one.
-std::optional<std::int64_t> find_latest_step(const RunRoot& root, const StepNameFormat& format,
-                                             CommitRule rule,
+std::optional<std::int64_t> find_latest_step(const RunRoot& root, const StepRule& rule,
                                              std::optional<std::int64_t> least = {});
 
 // The step with its time: that of its commit or, if none is recorded, that of the folder's last

@@ -16,17 +16,28 @@ bool is_empty(const Json& object) {
   return object.as_object() == nullptr || object.as_object()->empty();
 }
 
+// The folder of a step of Orbax, and its items.
+FolderPtr find_step(const std::string& path, const StoreOptions& store,
+                    std::vector<std::string>& items) {
+  const orbax::Layout layout = orbax::find_layout(path, {.store = store});
+  if (!layout.root.empty())
+    invalid_argument(path + ": is a directory of steps; give the path of one of them");
+  for (const orbax::Item& item : layout.items)
+    if (!item.name.empty()) items.push_back(item.name);
+  std::ranges::sort(items);
+  return layout.folder;
+}
+
 }  // namespace
 
 StepMetadata read_step_metadata(const std::string& path, const StoreOptions& store) {
   StepMetadata found;
-  const orbax::Layout layout = orbax::find_layout(normal_path(path), {.store = store});
-  if (!layout.root.empty())
-    invalid_argument(path + ": is a directory of steps; give the path of one of them");
-  for (const orbax::Item& item : layout.items)
-    if (!item.name.empty()) found.items.push_back(item.name);
-  std::ranges::sort(found.items);
-  const FolderHandle& step = *layout.folder;
+  const std::string where = normal_path(path);
+  FolderPtr folder = orbax::open_checkpoint_folder(where, store);
+  // A Distributed Checkpoint of PyTorch has no items.
+  if (!folder->exists(orbax::join(folder->path(), orbax::kDistributedFile)))
+    folder = find_step(where, store, found.items);
+  const FolderHandle& step = *folder;
   found.metrics = orbax::read_metrics(step);
   const std::string file = orbax::join(step.path(), orbax::kCheckpointMetadataFile);
   if (!step.exists(file)) return found;

@@ -38,13 +38,13 @@ std::string custom_name(std::int64_t step, const StepNameFormat& format) {
 std::string step_name(std::int64_t step, const StepNameFormat& format) {
   if (step < 0) invalid_argument("the step " + std::to_string(step) + " is negative");
   if (is_custom(format)) return custom_name(step, format);
-  if (format.prefix.find('/') != std::string::npos ||
-      format.prefix.find('\0') != std::string::npos ||
-      format.prefix.find(orbax::kTemporaryMark) != std::string::npos)
-    invalid_argument("'" + format.prefix + "' cannot be the prefix of a step's name");
+  const std::string before = format.prefix.empty() ? "" : format.prefix + format.separator;
+  if (before.find('/') != std::string::npos || before.find('\0') != std::string::npos ||
+      before.find(orbax::kTemporaryMark) != std::string::npos)
+    invalid_argument("'" + before + "' cannot be the beginning of a step's name");
   std::string digits = std::to_string(step);
   if (digits.size() < format.digits) digits.insert(0, format.digits - digits.size(), '0');
-  return format.prefix.empty() ? digits : format.prefix + "_" + digits;
+  return before + digits;
 }
 
 std::optional<std::int64_t> parse_step_name(std::string_view name, const StepNameFormat& format) {
@@ -53,8 +53,9 @@ std::optional<std::int64_t> parse_step_name(std::string_view name, const StepNam
     return step && *step >= 0 && format.name(*step) == name ? step : std::nullopt;
   }
   if (!format.prefix.empty()) {
-    if (!name.starts_with(format.prefix + "_")) return std::nullopt;
-    name.remove_prefix(format.prefix.size() + 1);
+    const std::string before = format.prefix + format.separator;
+    if (!name.starts_with(before)) return std::nullopt;
+    name.remove_prefix(before.size());
   }
   if (name.empty() || !std::ranges::all_of(name, is_digit)) return std::nullopt;
   // Leading zeros only fill a name up to its length.

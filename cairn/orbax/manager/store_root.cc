@@ -67,7 +67,9 @@ class StoreRoot final : public RunRoot {
   }
 
   StepPresence presence(const std::string& name, CommitRule rule) const override {
-    if (has_file(key_of(name, kCommitFile))) return StepPresence::kCommitted;
+    // PyTorch writes its file last.
+    if (has_file(key_of(name, kCommitFile)) || has_file(key_of(name, kDistributedFile)))
+      return StepPresence::kCommitted;
     if (!exists(name)) return StepPresence::kAbsent;
     return asks_for_marker(path(), rule) || !why_unfinished(open_step(name)).empty()
                ? StepPresence::kUncommitted

@@ -4,6 +4,7 @@
 #include <cairn/kvstore/folders/output_folder.h>
 #include <cairn/orbax/checkpoint_items.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
+#include <cairn/orbax/save/step_format.h>
 #include <cairn/types.h>
 
 #include <functional>
@@ -20,7 +21,8 @@ struct CompositeTree {
   std::string folder;  // "": the checkpoint itself
   // Not owned if the caller's own: it must outlive the start of the save.
   std::shared_ptr<const PyTreeSaveArgs> args;
-  bool without_database = false;  // overrules use_ocdbt
+  bool without_database = false;                 // overrules use_ocdbt
+  std::shared_ptr<const StepFormat> format = {};  // null: Orbax's
 };
 
 // Files in a folder of the checkpoint.

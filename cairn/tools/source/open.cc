@@ -21,6 +21,7 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/retry.h>
 #include <cairn/orbax/read/orbax_reader.h>
+#include <cairn/tools/dcp/dcp_run.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 #include <cairn/tools/web/web_folder.h>
@@ -225,6 +226,39 @@ std::string path_of_item(const std::string& folder, const std::string& name,
   return folder + "/" + name;
 }
 
+// Opens a Distributed Checkpoint of PyTorch, which may be a step of one of Cairn's managers.
+std::unique_ptr<Checkpoint> open_dcp(const FileTree& tree, const std::string& folder,
+                                     const OpenOptions& options) {
+  auto checkpoint = open_distributed(tree, folder, options);
+  const std::string record = folder + "/" + std::string(orbax::kCheckpointMetadataFile);
+  if (!tree.is_file(record)) return checkpoint;
+  auto& opened = dynamic_cast<RawCheckpoint&>(*checkpoint);
+  const auto read = try_look(tree.is_local(), [&] {
+    return orbax::parse_checkpoint_metadata(
+        as_text(tree.read_text(record, orbax::kMaxMetadataFile)));
+  });
+  if (!read)
+    opened.warn(fmt::format("{}: unreadable: {}", record, read.error().message()));
+  else if (!read.value().custom_metadata.is_null())
+    opened.set_custom_metadata(to_text(read.value().custom_metadata));
+  return checkpoint;
+}
+
+// Opens a step of a run of Distributed Checkpoints of PyTorch.
+std::unique_ptr<Checkpoint> open_dcp_step(const FileTree& tree, const ChosenDcpStep& chosen,
+                                          OpenOptions options) {
+  options.step.reset();
+  refuse_choices(chosen.step.path, options);
+  auto checkpoint = open_dcp(tree, chosen.step.path, options);
+  auto& opened = dynamic_cast<RawCheckpoint&>(*checkpoint);
+  opened.set_step(chosen.step.step);
+  for (const PassedDcpStep& step : chosen.passed_over)
+    if (step.lacks_files)
+      opened.warn(fmt::format("the later step {} is not complete, so it was not opened: {}",
+                              step.step.path, step.why));
+  return checkpoint;
+}
+
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
 std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& path,
@@ -242,13 +276,17 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     }
     if (const auto file = flax_step_file(tree, path, options.step))
       return open_flax(tree, *file, options);
+    const bool is_dcp = is_distributed(tree, path);
+    if (!is_dcp)
+      if (const auto chosen = choose_dcp_step(tree, path, options.step))
+        return open_dcp_step(tree, *chosen, options);
     std::vector<std::string> items = trainer_items(tree, path);
     if (options.item && !items.empty())
       return open_path(tree, path_of_item(path, *options.item, items), without_item(options),
                        open_layout);
     refuse_choices(path, options);
-    if (is_distributed(tree, path))
-      return with_items(items, "", open_distributed(tree, path, options));
+    if (is_dcp)
+      return with_items(items, "", open_dcp(tree, path, options));
     if (const auto model = find_safetensors_model(tree, path)) {
       // The files of several processes are one model.
       std::erase_if(items, [&](const std::string& item) {
@@ -356,6 +394,18 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
   });
 }
 
+// Returns the latest step that lacks files, if it is later than the one that was opened; else that.
+std::unique_ptr<Checkpoint> lacking_dcp_step(const std::string& where, const OpenOptions& options,
+                                             std::unique_ptr<Checkpoint> opened) {
+  if (!opened->info().step || options.step) return opened;
+  const std::string path = normal_path(where);
+  const auto chosen = choose_dcp_step(tree_at(path, options), path, {});
+  if (!chosen) return opened;
+  const auto lacking = std::ranges::find_if(chosen->passed_over, &PassedDcpStep::lacks_files);
+  if (lacking == chosen->passed_over.end()) return opened;
+  return open_any(lacking->step.path, options, &orbax::open_layout_to_verify);
+}
+
 std::vector<std::string> list_steps_in(const FileTree& tree, const std::string& path,
                                        const StoreOptions& store) {
   if (!tree.exists(path)) throw Error(Code::kNotFound, path + " does not exist");
@@ -363,6 +413,8 @@ std::vector<std::string> list_steps_in(const FileTree& tree, const std::string& 
   std::vector<std::string> steps = orbax::list_steps(path, store);
   if (steps.empty()) steps = bundle_prefixes(tree, path);
   if (steps.empty()) steps = flax_step_files(tree, path);
+  if (steps.empty() && !is_distributed(tree, path))
+    for (DcpStep& step : dcp_steps_in(tree, path)) steps.push_back(std::move(step.path));
   return steps;
 }
 
@@ -377,9 +429,11 @@ std::unique_ptr<Checkpoint> open(const std::string& where, const OpenOptions& op
 
 std::unique_ptr<Checkpoint> open_to_verify(const std::string& where, const OpenOptions& options) {
   auto checkpoint = open_any(where, options, &orbax::open_layout_to_verify);
+  // A reader goes back to the latest complete step. A check must report what the later one lacks.
+  if (dynamic_cast<const RawCheckpoint*>(checkpoint.get()) != nullptr)
+    return lacking_dcp_step(where, options, std::move(checkpoint));
   const auto* opened = dynamic_cast<const orbax::OrbaxCheckpoint*>(checkpoint.get());
   if (opened == nullptr) return checkpoint;
-  // A reader goes back to the latest complete step. A check must report what the later one lacks.
   for (const orbax::PassedStep& step : opened->layout().passed_over) {
     if (!step.lacks_files) continue;
     OpenOptions later = options;

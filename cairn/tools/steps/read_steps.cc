@@ -3,6 +3,8 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
+#include <cairn/formats/files/open_in_tree.h>
+#include <cairn/formats/pytorch/distributed/completeness.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/tree/local_folder.h>
@@ -12,6 +14,8 @@
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/manager/run_root.h>
 #include <cairn/orbax/manager/step_directory.h>
+#include <cairn/tools/dcp/dcp_plan.h>
+#include <cairn/tools/dcp/dcp_run.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/steps/bundle_steps.h>
 
@@ -111,24 +115,8 @@ std::string lacking(const orbax::Layout& layout, const std::string& path) {
   return missing ? std::move(missing).value() : reason_of(missing.error(), path);
 }
 
-void describe(StepRecord& record, const std::string& name, const FolderPtr& step) {
-  if (name.find(orbax::kTemporaryMark) != std::string::npos) {
-    record.reason = "its save was interrupted or is in progress";
-    return;
-  }
-  auto layout = try_call(
-      [&] { return orbax::try_find_layout(step, record.path, {.allow_uncommitted = true}); });
-  if (!layout || !layout.value()) {
-    record.reason =
-        layout ? "the folder holds no checkpoint" : reason_of(layout.error(), record.path);
-    return;
-  }
-  record.reason = layout.value()->uncommitted;
-  if (record.reason.empty()) record.reason = lacking(*layout.value(), record.path);
-  record.complete = record.reason.empty();
-  for (const orbax::Item& item : layout.value()->items)
-    if (!item.name.empty()) record.items.push_back(item.name);
-  std::ranges::sort(record.items);
+// Adds what the step records about itself: when it was committed, and its metrics.
+void add_records(StepRecord& record, const FolderPtr& step) {
   const auto metadata = try_call([&] {
     return orbax::read_checkpoint_metadata(*step,
                                            join(record.path, orbax::kCheckpointMetadataFile));
@@ -143,6 +131,37 @@ void describe(StepRecord& record, const std::string& name, const FolderPtr& step
     record.metrics = std::move(metrics).value();
   else
     (void)reason_of(metrics.error(), record.path);
+}
+
+void describe_orbax(StepRecord& record, const FolderPtr& step) {
+  auto layout = try_call(
+      [&] { return orbax::try_find_layout(step, record.path, {.allow_uncommitted = true}); });
+  if (!layout || !layout.value()) {
+    record.reason =
+        layout ? "the folder holds no checkpoint" : reason_of(layout.error(), record.path);
+    return;
+  }
+  record.reason = layout.value()->uncommitted;
+  if (record.reason.empty()) record.reason = lacking(*layout.value(), record.path);
+  record.complete = record.reason.empty();
+  for (const orbax::Item& item : layout.value()->items)
+    if (!item.name.empty()) record.items.push_back(item.name);
+  std::ranges::sort(record.items);
+  add_records(record, step);
+}
+
+void describe(StepRecord& record, const std::string& name, const FolderPtr& step) {
+  if (name.find(orbax::kTemporaryMark) != std::string::npos) {
+    record.reason = "its save was interrupted or is in progress";
+    return;
+  }
+  const FileTree tree(step);
+  if (!is_distributed(tree, step->path()) && !is_unfinished_distributed(tree, step->path()))
+    return describe_orbax(record, step);
+  auto why = try_call([&] { return pytorch::why_incomplete(tree, step->path()); });
+  record.reason = why ? std::move(why).value() : reason_of(why.error(), record.path);
+  record.complete = record.reason.empty();
+  add_records(record, step);
 }
 
 // Describes a step that may be a symbolic link. Takes its path away if it has disappeared.
@@ -175,9 +194,16 @@ std::unique_ptr<orbax::RunRoot> open_steps(const std::string& path, const StoreO
   return orbax::make_local_root(Directory::open(path));
 }
 
-// The step that a folder is, or would be when its save has ended.
-std::optional<std::int64_t> step_of(const std::string& name) {
-  return orbax::parse_step(name.substr(0, name.find(orbax::kTemporaryMark)));
+// The step that a folder is, or would be when its save has ended. More names are those of steps if
+// the folders are Distributed Checkpoints of PyTorch.
+std::optional<std::int64_t> step_of(const orbax::RunRoot& root, const std::string& name) {
+  const std::string base = name.substr(0, name.find(orbax::kTemporaryMark));
+  if (const auto step = orbax::parse_step(base)) return step;
+  const auto step = dcp_step_of(base);
+  const auto has = [&](std::string_view file) { return root.has_file(join(name, file)); };
+  const bool is_dcp =
+      step && (has(orbax::kDistributedFile) || has("__0.metadata") || has(dcp_data_file(0)));
+  return is_dcp ? step : std::nullopt;
 }
 
 // Whether a folder is a checkpoint of its own: recent ones have this file, and the items of a
@@ -193,7 +219,7 @@ std::vector<std::string> find_unnamed_steps(const std::string& path, const Store
   std::vector<std::string> names;
   if (root->has_file(orbax::kCheckpointMetadataFile)) return names;
   for (std::string& name : root->folder_names())
-    if (!step_of(name) && !root->is_link(name) && is_checkpoint(*root, name))
+    if (!step_of(*root, name) && !root->is_link(name) && is_checkpoint(*root, name))
       names.push_back(std::move(name));
   return names;
 }
@@ -203,7 +229,7 @@ std::vector<StepRecord> read_steps(const std::string& path, const StoreOptions& 
   std::vector<StepRecord> steps;
   std::vector<std::string> names;
   for (const std::string& name : root->folder_names()) {
-    const auto step = step_of(name);
+    const auto step = step_of(*root, name);
     if (!step) continue;
     steps.push_back({.step = *step, .path = root->path_of(name)});
     names.push_back(name);
@@ -228,8 +254,12 @@ std::vector<StepRecord> read_steps(const std::string& path, const StoreOptions& 
 }
 
 std::string incomplete_reason(const std::string& path, const StoreOptions& store) {
-  if (!is_store_url(path)) return orbax::why_incomplete(LocalFolder::open(absolute_path(path)));
-  return orbax::why_incomplete(open_folder(normal_path(path), store));
+  const FolderPtr folder = is_store_url(path) ? open_folder(normal_path(path), store)
+                                              : LocalFolder::open(absolute_path(path));
+  const FileTree tree(folder);
+  if (is_distributed(tree, folder->path()) || is_unfinished_distributed(tree, folder->path()))
+    return pytorch::why_incomplete(tree, folder->path());
+  return orbax::why_incomplete(folder);
 }
 
 std::string steps_json(const std::vector<StepRecord>& steps) {

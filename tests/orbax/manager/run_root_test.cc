@@ -34,7 +34,7 @@ std::shared_ptr<DyingStore> counted(const std::string& url, std::size_t requests
 
 std::vector<std::int64_t> steps_of(const StorePtr& store, const std::string& url,
                                    CommitRule rule = kReaders) {
-  return find_steps(*make_store_root(store, url), {}, rule, default_executor()).complete;
+  return find_steps(*make_store_root(store, url), {.commit = rule}, default_executor()).complete;
 }
 
 TEST(RunRoot, TheRuleOfTheStoreSaysWhichStepsCount) {
@@ -60,7 +60,7 @@ TEST(RunRoot, AStepThatLacksDataIsNotComplete) {
   upload_run(url, 2);
   const StorePtr store = open_store(url);
   for (const ListEntry& entry : store->list("2/default/d/")) store->remove(entry.key);
-  const FoundSteps found = find_steps(*make_store_root(store, url), {}, {}, default_executor());
+  const FoundSteps found = find_steps(*make_store_root(store, url), {}, default_executor());
   EXPECT_THAT(found.complete, ElementsAre(1));
   ASSERT_THAT(found.incomplete, SizeIs(1));
   EXPECT_EQ(found.incomplete[0].step, 2);
@@ -105,9 +105,9 @@ TEST(RunRoot, ALookForNewerStepsExaminesNoOlderOnes) {
   make_unfinished(url + "/9");
   const auto store = counted(url);
   store->set_page(20);
-  EXPECT_EQ(find_latest_step(*make_store_root(store, url), {}, {}, 9), std::nullopt);
+  EXPECT_EQ(find_latest_step(*make_store_root(store, url), {}, 9), std::nullopt);
   EXPECT_LE(store->requests(), 5U);
-  EXPECT_EQ(find_latest_step(*make_store_root(store, url), {}, {}), 8);
+  EXPECT_EQ(find_latest_step(*make_store_root(store, url), {}), 8);
 }
 
 // SeaweedFS lists the prefix of a removed folder for about two minutes.
@@ -119,7 +119,7 @@ TEST(RunRoot, AnEmptiedPrefixIsNoStep) {
   store->show_emptied("7/");
   EXPECT_THAT(make_store_root(store, url)->folder_names(), ElementsAre("1", "2", "3", "7"));
   EXPECT_THAT(steps_of(store, url), ElementsAre(1, 2, 3));
-  EXPECT_EQ(find_latest_step(*make_store_root(store, url), {}, {}), 3);
+  EXPECT_EQ(find_latest_step(*make_store_root(store, url), {}), 3);
 }
 
 TEST(RunRoot, AnEmptyRunHasNoSteps) {
@@ -143,7 +143,7 @@ TEST(RunRoot, ARemovalThatIsCutOffLeavesNoStepWithoutItsData) {
     const StorePtr store = open_store(url);
     for (const CommitRule rule : {kReaders, kMarker}) {
       const FoundSteps found =
-          find_steps(*make_store_root(store, url), {}, rule, default_executor());
+          find_steps(*make_store_root(store, url), {.commit = rule}, default_executor());
       EXPECT_THAT(found.incomplete, IsEmpty()) << requests;
       saw_whole |= found.complete.size() == 2;
       if (found.complete.size() == 2) {

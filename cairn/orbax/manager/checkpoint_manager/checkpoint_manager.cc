@@ -88,12 +88,18 @@ bool CheckpointManager::reached_preemption() const { return state_->reached_pree
 bool CheckpointManager::save(std::int64_t step, const PyTreeSaveArgs& tree,
                              const StepSaveOptions& options) {
   return state_->save(step, options, [&](orbax::CompositeArgs& args) {
+    if (const auto& format = state_->options.step_format) {
+      args.trees.push_back({.folder = "", .args = orbax::borrowed(tree), .format = format});
+      args.folders.emplace_back("", "");  // the step's own folder, of no handler of Orbax
+      return;
+    }
     orbax::add_tree(std::string(kDefaultItem), tree, args);
   });
 }
 
 bool CheckpointManager::save(std::int64_t step, const CheckpointItems& items,
                              const StepSaveOptions& options) {
+  state_->refuse_items();
   return state_->save(step, options, [&](orbax::CompositeArgs& args) {
     for (const auto& [name, item] : items) {
       if (name == orbax::kMetricsItem)
@@ -106,12 +112,15 @@ bool CheckpointManager::save(std::int64_t step, const CheckpointItems& items,
 Tree CheckpointManager::restore(std::optional<std::int64_t> step, const PyTreeRestoreArgs& args,
                                 std::string_view item) {
   state_->wait();
+  if (const auto& format = state_->options.step_format)
+    return format->restore(state_->existing(step), args, state_->options.handler);
   return state_->handler.restore(state_->existing(step, item), args);
 }
 
 RestoredItems CheckpointManager::restore_items(std::optional<std::int64_t> step,
                                                const ItemRequests& requests,
                                                const FilesReaders& readers) {
+  state_->refuse_items();
   state_->wait();
   const State& state = *state_;
   return orbax::restore_items(

@@ -92,6 +92,12 @@ struct CheckpointManager::State {
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step) const;
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step, std::string_view item) const;
 
+  // Throws for steps that hold one tree.
+  void refuse_items() const {
+    if (options.step_format != nullptr)
+      invalid_argument("steps of this format hold one tree each, and no items");
+  }
+
   // ---- which steps are saved ----
 
   [[nodiscard]] bool is_preempted(std::int64_t step) const {
