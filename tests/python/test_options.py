@@ -35,6 +35,7 @@ NAMES = {
         "keep_policy": None,  # delete()
         "step_name_format": "step_prefix",
         "handler": None,  # the options of saves
+        "step_format": "format",
     },
     "ConvertOptions": {
         "format": "to",
@@ -187,7 +188,7 @@ SAMPLES = {
     "compression": "zstd:3", "chunk_bytes": 4096, "target_file_bytes": 0, "durability": "unsynced", "commit_protocol": "commit_file",
     "save_timeout": 60.0, "threads": 2, "memory": 1 << 24, "item": "state", "reuse_from": "", "background_copy_bytes": 1, "coordinator": "none",
     "timeout": 9.0, "save_interval_steps": 2, "save_on_steps": {1}, "is_preempted": lambda step: False, "max_to_keep": 3, "keep_period": 2,
-    "keep_time_interval": 9.0, "best_metric": "loss", "best_fn": lambda metrics: 0.0, "best_mode": "min", "step_prefix": "a", "step_digits": 3,
+    "keep_time_interval": 9.0, "best_metric": "loss", "best_fn": lambda metrics: 0.0, "best_mode": "min", "step_prefix": "a", "step_digits": 3, "step_separator": "-", "format": "dcp",
     "todelete_subdir": "gone", "read_only": False, "root_metadata": "{}", "framework": "numpy", "dtype": "float32", "casting": "unsafe", "include": "*",
 }
 

@@ -67,11 +67,12 @@ class StoreRoot final : public RunRoot {
   }
 
   StepPresence presence(const std::string& name, CommitRule rule) const override {
-    // PyTorch writes its file last.
-    if (has_file(key_of(name, kCommitFile)) || has_file(key_of(name, kDistributedFile)))
-      return StepPresence::kCommitted;
+    if (has_file(key_of(name, kCommitFile))) return StepPresence::kCommitted;
     if (!exists(name)) return StepPresence::kAbsent;
-    return asks_for_marker(path(), rule) || !why_unfinished(open_step(name)).empty()
+    const FolderPtr step = open_step(name);
+    // PyTorch writes this file last.
+    if (step->exists(join(step->path(), kDistributedFile))) return StepPresence::kCommitted;
+    return asks_for_marker(path(), rule) || !why_unfinished(step).empty()
                ? StepPresence::kUncommitted
                : StepPresence::kCommitted;
   }

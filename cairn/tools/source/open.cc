@@ -277,7 +277,7 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     if (const auto file = flax_step_file(tree, path, options.step))
       return open_flax(tree, *file, options);
     const bool is_dcp = is_distributed(tree, path);
-    if (!is_dcp)
+    if (options.step && !is_dcp)
       if (const auto chosen = choose_dcp_step(tree, path, options.step))
         return open_dcp_step(tree, *chosen, options);
     std::vector<std::string> items = trainer_items(tree, path);
@@ -302,6 +302,8 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
     if (const auto model = find_trainer_model(tree, path, items))
       return with_items(items, *model, open_path(tree, path + "/" + *model, options, open_layout));
     if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);
+    if (const auto chosen = choose_dcp_step(tree, path, {}))
+      return open_dcp_step(tree, *chosen, options);
     refuse_foreign_files_in(tree, path);
     refuse(path);
   }
@@ -397,7 +399,8 @@ std::unique_ptr<Checkpoint> open_any(const std::string& where, const OpenOptions
 // Returns the latest step that lacks files, if it is later than the one that was opened; else that.
 std::unique_ptr<Checkpoint> lacking_dcp_step(const std::string& where, const OpenOptions& options,
                                              std::unique_ptr<Checkpoint> opened) {
-  if (!opened->info().step || options.step) return opened;
+  const CheckpointInfo info = opened->info();
+  if (!info.step || info.format != format_name(Format::kPytorch) || options.step) return opened;
   const std::string path = normal_path(where);
   const auto chosen = choose_dcp_step(tree_at(path, options), path, {});
   if (!chosen) return opened;

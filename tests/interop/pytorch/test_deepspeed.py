@@ -6,19 +6,16 @@ import contextlib
 import io
 import math
 import os
-import pathlib
 import random
 import resource
 import shutil
-import socket
-import subprocess
-import sys
 
 os.environ["DS_ACCELERATOR"] = "cpu"
 
 import cairn
 import numpy as np
 import pytest
+import ranks
 import safetensors.torch
 import torch
 from deepspeed.checkpoint import ds_to_universal
@@ -28,7 +25,6 @@ from deepspeed_folders import STATES, model_states, random_shapes, random_values
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_SEED"])
-HERE = pathlib.Path(__file__).parent
 ZERO = ["zero1", "zero2", "zero3", "zero1_fp32", "zero3_fp32"]
 
 
@@ -36,19 +32,7 @@ ZERO = ["zero1", "zero2", "zero3", "zero1_fp32", "zero3_fp32"]
 def run(request, tmp_path_factory):
     """Run folders that so many processes have saved, and a Universal checkpoint of each."""
     folder = tmp_path_factory.mktemp(f"deepspeed{request.param}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"WORLD_SIZE": request.param, "LOCAL_SIZE": request.param, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, HERE / "deepspeed_saves.py", folder],
-            env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for rank in range(request.param)]
-    for rank in ranks:
-        output = rank.communicate(timeout=600)[0].decode()
-        assert rank.returncode == 0, output[-3000:]
+    ranks.run("deepspeed_saves.py", request.param, folder)
     for name in ZERO:
         to_universal(folder / name / "global_step3", folder / name / "universal", inject_missing_state=True)
     return folder

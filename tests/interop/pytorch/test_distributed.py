@@ -3,19 +3,17 @@
 import io
 import json
 import os
-import pathlib
 import pickle
 import random
 import resource
 import shutil
-import socket
 import subprocess
-import sys
 import warnings
 
 import cairn
 import numpy as np
 import pytest
+import ranks
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
@@ -28,7 +26,6 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_SEED"])
-HERE = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -126,19 +123,7 @@ def test_an_optimizer(scratch):
 def run(request, tmp_path_factory):
     """Folders that so many processes have saved."""
     folder = tmp_path_factory.mktemp(f"processes{request.param}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"WORLD_SIZE": request.param, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, HERE / "distributed_saves.py", folder],
-            env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for rank in range(request.param)]
-    for rank in ranks:
-        output = rank.communicate(timeout=300)[0].decode()
-        assert rank.returncode == 0, output[-3000:]
+    ranks.run("distributed_saves.py", request.param, folder)
     return folder
 
 

@@ -1,18 +1,15 @@
 """Folders of torch_checkpointing: `cairn.load` gives the whole tensors that several processes have saved in parts."""
 
 import os
-import pathlib
 import pickle
 import random
 import resource
 import shutil
-import socket
-import subprocess
-import sys
 
 import cairn
 import numpy as np
 import pytest
+import ranks
 import safetensors.torch
 import torch
 from test_torch_files import assert_equal
@@ -20,26 +17,13 @@ from test_torch_files import assert_equal
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_SEED"])
-HERE = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(scope="module", params=[1, 3, 4])
 def run(request, tmp_path_factory):
     """Folders that so many processes have saved."""
     folder = tmp_path_factory.mktemp(f"checkpointing{request.param}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"WORLD_SIZE": request.param, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, HERE / "torch_checkpointing_saves.py", folder],
-            env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for rank in range(request.param)]
-    for rank in ranks:
-        output = rank.communicate(timeout=300)[0].decode()
-        assert rank.returncode == 0, output[-3000:]
+    ranks.run("torch_checkpointing_saves.py", request.param, folder)
     return folder
 
 

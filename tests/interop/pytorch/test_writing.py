@@ -2,17 +2,14 @@
 
 import json
 import os
-import pathlib
 import random
-import socket
-import subprocess
-import sys
 import warnings
 import zipfile
 
 import cairn
 import numpy as np
 import pytest
+import ranks
 import safetensors.torch
 import torch
 import torch.distributed.checkpoint as dcp
@@ -23,7 +20,6 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_SEED"])
-HERE = pathlib.Path(__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -308,19 +304,7 @@ def test_several_processes_load_it(scratch, world):
     for name, state, options in (("tensors", tensors, []), ("tensors_cut", tensors, ["--chunk-bytes", "40"]), ("model", dict(model.state_dict()), [])):
         torch.save(state, scratch / f"{name}.pt")
         cairn_cli.run("convert", scratch / f"{name}.pt", scratch / name, "--to", "dcp", *options)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"WORLD_SIZE": world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, HERE / "distributed_loads.py", scratch],
-            env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for rank in range(world)]
-    for rank in ranks:
-        output = rank.communicate(timeout=300)[0].decode()
-        assert rank.returncode == 0, output
+    ranks.run("distributed_loads.py", world, scratch)
 
 
 @pytest.mark.parametrize("beside", ["notes.txt", "model.safetensors", "__0_0.distcp/x", "sub/.metadata"])
