@@ -10,6 +10,8 @@
 #endif
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 namespace cairn::inline v0 {
 namespace {
@@ -19,33 +21,39 @@ constexpr std::uint32_t kIeee = 0xedb88320;
 constexpr std::uint32_t kCastagnoli = 0x82f63b78;
 constexpr std::uint32_t kOne = std::uint32_t{1} << 31U;
 
-template <std::uint32_t kModulus>
-std::uint32_t times_x(std::uint32_t p) {
-  return (p >> 1U) ^ ((p & 1U) != 0 ? kModulus : 0);
-}
+// `p` if the bit is 1, else 0: without a branch, which would be mispredicted half of the time.
+constexpr std::uint32_t if_set(std::uint32_t bit, std::uint32_t p) { return p & (0U - bit); }
 
 template <std::uint32_t kModulus>
-std::uint32_t times(std::uint32_t a, std::uint32_t b) {
+constexpr std::uint32_t times(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
-  for (std::uint32_t bit = kOne; bit != 0; bit >>= 1U) {
-    if ((a & bit) != 0) product ^= b;
-    b = times_x<kModulus>(b);
+  for (unsigned shift = 32; shift-- > 0;) {
+    product ^= if_set((a >> shift) & 1U, b);
+    b = (b >> 1U) ^ if_set(b & 1U, kModulus);
   }
   return product;
 }
 
-// Appending B to A multiplies A's polynomial by x^(8 * length). The power is computed by repeated
-// squaring.
+// x^8, and its repeated squares.
 template <std::uint32_t kModulus>
-std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
-  if (a == 0) return b;
-  std::uint32_t power = kOne;
-  std::uint32_t square = kOne >> 8U;  // x^8
-  for (; length_b != 0; length_b >>= 1U) {
-    if ((length_b & 1U) != 0) power = times<kModulus>(power, square);
+constexpr std::array<std::uint32_t, 64> squares() {
+  std::array<std::uint32_t, 64> all{};
+  std::uint32_t square = kOne >> 8U;
+  for (std::uint32_t& one : all) {
+    one = square;
     square = times<kModulus>(square, square);
   }
-  return times<kModulus>(a, power) ^ b;
+  return all;
+}
+
+// Appending B to A multiplies A's polynomial by x^(8 * length).
+template <std::uint32_t kModulus>
+std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) {
+  static constexpr std::array<std::uint32_t, 64> kSquares = squares<kModulus>();
+  if (a == 0) return b;
+  for (; length_b != 0; length_b &= length_b - 1)
+    a = times<kModulus>(a, kSquares[static_cast<std::size_t>(std::countr_zero(length_b))]);
+  return a ^ b;
 }
 
 }  // namespace

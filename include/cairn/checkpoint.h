@@ -308,6 +308,9 @@ class Checkpoint {
   // The dicts whose keys are not str in Python, as far as the checkpoint records them. Throws
   // data_loss if the record is damaged.
   [[nodiscard]] virtual std::vector<DictKeyTypes> key_types() const { return {}; }
+  // (leaf, earlier leaf) pairs of indices: both show the same elements of one stored tensor, as the
+  // tied weights of a PyTorch model do. convert() stores them once where the target can.
+  [[nodiscard]] virtual std::vector<std::pair<std::size_t, std::size_t>> ties() const { return {}; }
   // The Zarr metadata of an array, its compressor for example. nullopt: the array is not a Zarr
   // array, or one that TensorStore does not read.
   [[nodiscard]] virtual std::optional<ZarrMetadata> zarr_metadata(std::size_t /*index*/) const {

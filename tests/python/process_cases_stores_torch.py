@@ -24,11 +24,12 @@ def tree(number):
     return {"w": distribute_tensor(torch.from_numpy(values(number)), mesh, [Shard(0)])}
 
 
-def save(url, options, number):
-    cairn.save(url, tree(int(number)), overwrite=True, storage_options=json.loads(options))
+def save(url, options, form, number):
+    reach = json.loads(options)
+    cairn.save(url, tree(int(number)), format=form, overwrite=True, storage_options=reach)
 
 
-def save_and_die(url, options, number, victim, seconds):
+def save_and_die(url, options, form, number, victim, seconds):
     """The victim is killed after so many seconds; the others say what became of the save."""
     made = tree(int(number))
     if dist.get_rank() == int(victim):
@@ -37,6 +38,7 @@ def save_and_die(url, options, number, victim, seconds):
         cairn.save,
         url,
         made,
+        format=form,
         overwrite=True,
         storage_options=json.loads(options),
         timeout=4,

@@ -50,13 +50,21 @@ void add_warnings(const File& file, const pytorch::StateFile& read, CheckpointIn
   opening.warn_of_texts(file.path(), read.state.renamed, read.state.escaped);
 }
 
+void add_ties(const pytorch::StateFile& read, CheckpointInfo& info) {
+  std::vector<std::string> texts;
+  for (const auto& [leaf, earlier] : read.ties)
+    texts.push_back(read.state.leaves[leaf].leaf.info.name + " = " +
+                    read.state.leaves[earlier].leaf.info.name);
+  if (!texts.empty()) info.facts.emplace_back("tied", listed_names(texts));
+}
+
 std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
   const Workers workers(options.resources.threads);
   pytorch::StateFile read = read_state(file, workers.executor(), 0);
   CheckpointInfo info{.format = "pytorch", .layout = read.layout, .path = file.path()};
   info.revision = std::move(read.revision);
   info.facts.emplace_back("storages", std::to_string(read.storages));
-  if (!read.ties.empty()) info.facts.emplace_back("tied", listed_names(read.ties));
+  add_ties(read, info);
   if (!read.state.opaque.empty())
     info.facts.emplace_back("not read", listed_names(read.state.opaque));
   RawCheckpoint::Contents contents;
@@ -65,6 +73,7 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
   contents.reserve(read.state.leaves.size());
   for (pytorch::StateLeaf& leaf : read.state.leaves) contents.add(std::move(leaf.leaf));
   contents.structure = std::move(read.state.structure);
+  contents.ties = std::move(read.ties);
   return std::make_unique<pytorch::StateCheckpoint>(options, std::move(info), std::move(contents),
                                                     std::move(read.state.key_types),
                                                     std::move(read.unused));

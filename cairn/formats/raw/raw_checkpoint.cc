@@ -104,6 +104,7 @@ void RawCheckpoint::Contents::add(RawLeaf leaf) {
 
 RawCheckpoint::RawCheckpoint(const OpenOptions& options, CheckpointInfo info, Contents contents)
     : info_(std::move(info)),
+      ties_(std::move(contents.ties)),
       notes_(std::move(contents.notes)),
       files_(std::move(contents.files)),
       indexes_(std::move(contents.indexes)),

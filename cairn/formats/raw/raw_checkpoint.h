@@ -39,6 +39,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
     std::vector<File> indexes;      // files that say what is in `files`
     std::vector<Finding> notes;     // found while opening; verify repeats them
     std::optional<Tree> structure;  // nullopt: derived from the paths
+    std::vector<std::pair<std::size_t, std::size_t>> ties;  // as Checkpoint::ties()
 
     // Reserves memory for this many leaves.
     void reserve(std::size_t leaves);
@@ -67,6 +68,9 @@ class RawCheckpoint : public VerifiableCheckpoint {
   void set_step(std::int64_t step) { info_.step = step; }
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }
+  [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> ties() const override {
+    return ties_;
+  }
   // Verifies checksums. If a slice is read whole, its checksum is computed on the way. If it is
   // read in part, all of it is read once before.
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
@@ -124,6 +128,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   void check_read(const RawSlice& slice, const PartChecksums& sums) const;
 
   CheckpointInfo info_;
+  std::vector<std::pair<std::size_t, std::size_t>> ties_;
   std::vector<Finding> notes_;
   std::vector<File> files_;
   std::vector<File> indexes_;

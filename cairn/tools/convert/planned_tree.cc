@@ -6,6 +6,8 @@
 
 #include <array>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -51,13 +53,30 @@ std::vector<std::optional<Tree>> read_values(const PlannedSource& from,
   return values;
 }
 
-Tree other_leaf(const PlannedSource& from, std::size_t number) {
+// The leaves of the plan, and for each the one that is stored in its place: another one if the two
+// are tied.
+std::vector<std::size_t> stored_leaves(const PlannedSource& from, bool shares_ties) {
+  std::vector<std::size_t> stored(from.plan.indices.size());
+  std::iota(stored.begin(), stored.end(), std::size_t{0});
+  if (!shares_ties) return stored;
+  std::map<std::size_t, std::size_t> numbers;  // index in the source -> number in the plan
+  for (const std::size_t number : stored) numbers.emplace(from.plan.indices[number], number);
+  for (const auto& [leaf, earlier] : from.source.ties()) {
+    const auto number = numbers.find(leaf);
+    if (number == numbers.end()) continue;
+    // If the earlier leaf is not converted, the first that is tied to it takes its place.
+    stored[number->second] = numbers.emplace(earlier, number->second).first->second;
+  }
+  return stored;
+}
+
+Tree other_leaf(const PlannedSource& from, std::size_t number, std::size_t stored) {
   const std::size_t index = from.plan.indices[number];
   const TensorInfo& tensor = from.source.tensors()[index];
   if (tensor.is_string()) return Tree(from.source.read_string(index));
   if (!tensor.is_array()) return empty_leaf(tensor.typestr);
   return Tree(CustomLeaf::of(SourceLeaf{
-      number, tensor.typestr == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray}));
+      stored, tensor.typestr == "bytes" ? SourceLeaf::As::kBytes : SourceLeaf::As::kArray}));
 }
 
 // Rebuilds the source's containers without the leaves that are not converted, and without
@@ -107,8 +126,9 @@ bool keeps_structure(const PlannedSource& from) {
 Tree planned_tree(const PlannedSource& from, const PlannedTreeOptions& options) {
   std::vector<Tree> leaves;
   auto values = read_values(from, options);
+  const std::vector<std::size_t> stored = stored_leaves(from, options.shares_ties);
   for (std::size_t i = 0; i < values.size(); ++i)
-    leaves.push_back(values[i] ? *std::move(values[i]) : other_leaf(from, i));
+    leaves.push_back(values[i] ? *std::move(values[i]) : other_leaf(from, i, stored[i]));
   if (leaves.empty()) return Tree(Tree::Dict{});
   if (keeps_structure(from))
     return Pruner(from, std::move(leaves))

@@ -10,8 +10,10 @@ namespace cairn::inline v0 {
 struct PlannedTreeOptions {
   bool timestamps = false;       // those of msgpack become MsgpackTimestamp; else they are arrays
   bool bytes_in_memory = false;  // bytes objects are read; else they are SourceLeaf::As::kBytes
+  bool shares_ties = false;      // leaves that Checkpoint::ties() names together are one source
 };
-// The tree. An array is a SourceLeaf, whose index is the number of the leaf in the plan; numbers,
+// The tree. An array is a SourceLeaf, whose index is the number of the leaf in the plan, or of the leaf
+// that it is tied to; numbers,
 // texts and empty containers are values. It has the source's containers, without those that have
 // no children left; leaves that are renamed or nested have dicts instead.
 Tree planned_tree(const PlannedSource& from, const PlannedTreeOptions& options);

@@ -11,11 +11,12 @@
 namespace cairn::inline v0 {
 namespace {
 
-Tree torch_tree(const PlannedSource& from, const ConvertOptions& options) {
+// `shares_ties`: as PlannedTreeOptions.
+Tree torch_tree(const PlannedSource& from, const ConvertOptions& options, bool shares_ties) {
   Tree tree;
   distributed::ProcessGroup(options.multiprocessing)
       .step("convert: leaves", distributed::StepKind::kControl,
-            [&] { tree = planned_tree(from, {.bytes_in_memory = true}); });
+            [&] { tree = planned_tree(from, {.bytes_in_memory = true, .shares_ties = shares_ties}); });
   return tree;
 }
 
@@ -37,7 +38,7 @@ Options write_options(const PlannedSource& from, const ConvertOptions& options) 
 
 void write_as_torch(const PlannedSource& from, const std::string& target, const FetchFn& fetch,
                     const ConvertOptions& options) {
-  write_torch(target, torch_tree(from, options), from.plan.targets, fetch,
+  write_torch(target, torch_tree(from, options, true), from.plan.targets, fetch,
               write_options<TorchWriteOptions>(from, options));
 }
 
@@ -47,7 +48,7 @@ void write_as_dcp(const PlannedSource& from, const std::string& target, const Fe
   if (options.dcp.chunk_bytes) write.chunks.chunk_bytes = *options.dcp.chunk_bytes;
   for (const Relayout& relayout : from.plan.relayouts)
     write.chunks.shapes.push_back(relayout.piece);
-  write_dcp(target, torch_tree(from, options), from.plan.targets, fetch, write);
+  write_dcp(target, torch_tree(from, options, false), from.plan.targets, fetch, write);
 }
 
 }  // namespace cairn::inline v0

@@ -2,7 +2,6 @@
 #include <cairn/tools/dcp/dcp_plan.h>
 
 #include <cairn/distributed/consistency.h>
-#include <cairn/error.h>
 
 #include <fmt/format.h>
 
@@ -16,8 +15,7 @@ std::string dcp_data_file(std::size_t rank) { return fmt::format("__{}_0.distcp"
 Bytes DcpPlan::metadata() const { return pytorch::distributed_metadata(entries, *own, files); }
 
 DcpPlan plan_dcp(const ProcessGroup& group, const Tree& tree, std::span<const TensorSource> sources,
-                 const DcpPlanOptions& options) {
-  const bool alone = options.alone;
+                 const std::vector<DictKeyTypes>& key_types, const pytorch::ChunkRules& chunks) {
   DcpPlan plan;
   distributed::ConsistencyCheck check("writes");
   std::vector<Bytes> messages = group.gather("write: entries", StepKind::kControl, [&] {
@@ -30,22 +28,14 @@ DcpPlan plan_dcp(const ProcessGroup& group, const Tree& tree, std::span<const Te
   });
   check.check(messages, group, "write: other entries");
   messages = group.gather("write: plan", StepKind::kControl, [&] {
-    const bool idle = alone && !group.is_primary();
-    const WorkShare share = idle || alone ? WorkShare{idle ? std::size_t{1} : 0, idle ? 2U : 1U}
-                                          : WorkShare{group.index(), group.count()};
     plan.own = std::make_unique<pytorch::DistributedFile>(
-        plan.entries, sources, options.key_types, options.chunks,
-        pytorch::WriterShare{.sources = share, .has_values = group.is_primary()});
+        plan.entries, sources, key_types, chunks,
+        pytorch::WriterShare{.sources = {group.index(), group.count()},
+                             .has_values = group.is_primary()});
     return pytorch::parts_message(plan.own->parts());
   });
   for (std::size_t rank = 0; rank < messages.size(); ++rank) {
     if (messages[rank].empty()) continue;
-    if (alone && rank != group.primary())
-      group.step("write: refuse", StepKind::kControl, [] {
-        throw Error(Code::kUnimplemented,
-                    "a Distributed Checkpoint of arrays that several processes hold is written to "
-                    "a folder of this machine only, not to a store");
-      });
     if (rank == group.index()) plan.number = plan.files.size();
     plan.files.push_back({dcp_data_file(rank), pytorch::parts_of_message(messages[rank])});
   }

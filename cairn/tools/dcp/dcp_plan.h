@@ -32,15 +32,11 @@ struct DcpPlan {
   [[nodiscard]] Bytes metadata() const;
 };
 
-struct DcpPlanOptions {
-  const std::vector<DictKeyTypes>& key_types;
-  const pytorch::ChunkRules& chunks;
-  bool alone = false;  // the primary writes all
-};
 // Plans this process's part, and learns those of the others. Borrows everything. Throws
 // invalid_argument, naming the leaf, for a leaf that PyTorch cannot load, and if the processes do
-// not save the same entries; unimplemented if the primary cannot write all alone.
+// not save the same entries.
 DcpPlan plan_dcp(const distributed::ProcessGroup& group, const Tree& tree,
-                 std::span<const TensorSource> sources, const DcpPlanOptions& options);
+                 std::span<const TensorSource> sources, const std::vector<DictKeyTypes>& key_types,
+                 const pytorch::ChunkRules& chunks);
 
 }  // namespace cairn::inline v0

@@ -45,7 +45,7 @@ class DcpStepWrite final : public StepWrite {
       if (options_.chunk_bytes)
         chunks_.chunk_bytes = static_cast<std::uint64_t>(*options_.chunk_bytes);
     });
-    plan_ = plan_dcp(group_, tree_, {}, {.key_types = key_types_, .chunks = chunks_});
+    plan_ = plan_dcp(group_, tree_, {}, key_types_, chunks_);
   }
 
   void write() override {

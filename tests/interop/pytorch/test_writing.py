@@ -142,6 +142,26 @@ def test_tensors_that_share_their_bytes(scratch):
     assert loaded["a"].data_ptr() == loaded["b"].data_ptr() and torch.equal(loaded["a"], shared)
 
 
+def test_tied_tensors_stay_tied(scratch):
+    """They share a storage after a conversion, and views of other elements of theirs do not."""
+    words, values = torch.randn(500, 8), torch.randn(300, dtype=torch.complex64)
+    state = {"model": {"words": words, "head": words, "turned": words.T, "part": words[:250], "again": words.view(500, 8)},
+             "c": values, "conjugate": values.conj(), "same": values}
+    torch.save(state, scratch / "a.pt")
+    cairn_cli.run("convert", scratch / "a.pt", scratch / "b.pt")
+    loaded = torch.load(scratch / "b.pt", weights_only=True)
+    assert_equal(state, loaded)
+    pointers = {name: tensor.data_ptr() for name, tensor in {**loaded["model"], **loaded}.items() if name != "model"}
+    assert pointers["words"] == pointers["head"] == pointers["again"] and pointers["c"] == pointers["same"]
+    assert len(set(pointers.values())) == 5
+    cairn_cli.run("diff", scratch / "a.pt", scratch / "b.pt")
+    cairn_cli.run("convert", scratch / "a.pt", scratch / "c.pt", "--exclude", "model.words", "--rename", "^model[.]=m.", "--dtype", "bfloat16")
+    loaded = torch.load(scratch / "c.pt", weights_only=True)["m"]
+    assert loaded["head"].data_ptr() == loaded["again"].data_ptr() and torch.equal(loaded["head"], words.bfloat16())
+    cairn_cli.run("convert", scratch / "a.pt", scratch / "d.safetensors")  # no format without storages has ties
+    assert torch.equal(safetensors.torch.load_file(scratch / "d.safetensors")["model.head"], words)
+
+
 def test_training_goes_on(scratch):
     """An optimizer's state has int keys; with a copy of it, the next steps are the same."""
     def training():

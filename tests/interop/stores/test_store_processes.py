@@ -100,15 +100,17 @@ def torch_job():
         job.close()
 
 
-def test_a_process_that_is_killed(store, torch_job):
+@pytest.mark.parametrize("form", ["orbax", "dcp"])
+def test_a_process_that_is_killed(store, torch_job, form):
     """What the others leave is unfinished or whole, and the next job saves there."""
     rng = np.random.default_rng(int(os.environ["CAIRN_SEED"]))
     url, options = f"{store.url}/c", json.dumps(options_of(store))
     job = torch_job()
-    job.run("save", url, options, 1)
+    job.run("save", url, options, form, 1)
+    assert look(store) == 1
     victim, seconds = int(rng.integers(1, 3)), float(rng.random() * 0.2)
     for index in range(3):
-        job.ask(index, "save_and_die", url, options, "2", str(victim), str(seconds))
+        job.ask(index, "save_and_die", url, options, form, "2", str(victim), str(seconds))
     answers = {index: job.answer(index) for index in range(3) if index != victim}
     told = {tuple(answer[1])[0] for answer in answers.values()}
     assert all(answer[0] == "returned" for answer in answers.values()), answers
@@ -116,8 +118,9 @@ def test_a_process_that_is_killed(store, torch_job):
     assert number in (None, 2) or told == {"OSError"}, (told, number)
     if told == {"nothing"}:
         assert number == 2
-    torch_job().run("save", url, options, 3)
+    torch_job().run("save", url, options, form, 3)
     assert look(store) == 3
+    assert cairn.verify(url, strict=True, **reach(store))
 
 
 def look(store):

@@ -66,24 +66,28 @@ class Placing {
     return storages;
   }
 
-  // "a = b, c = d": leaves that show the same elements.
-  [[nodiscard]] std::vector<std::string> ties() const {
-    std::vector<std::string> texts;
-    std::map<Elements, const std::string*> first;
-    for (const StateLeaf& leaf : leaves_) {
-      if (!leaf.tensor || leaf.leaf.info.nbytes == 0) continue;
+  // (leaf, earlier leaf) pairs of leaves that show the same elements.
+  [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> ties() const {
+    std::vector<std::pair<std::size_t, std::size_t>> found;
+    std::map<Elements, std::size_t> first;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const StateLeaf& leaf = leaves_[i];
+      if (!leaf.tensor || leaf.leaf.info.nbytes == 0 || !leaf.leaf.info.is_described()) continue;
       const TorchTensor& tensor = *leaf.tensor;
       const auto [known, is_new] =
           first.emplace(Elements{tensor.storage.key, tensor.storage.first + tensor.offset,
-                                 tensor.shape, tensor.strides},
-                        &leaf.leaf.info.name);
-      if (!is_new) texts.push_back(leaf.leaf.info.name + " = " + *known->second);
+                                 tensor.shape, tensor.strides, leaf.leaf.info.dtype,
+                                 std::pair(tensor.conjugated, tensor.negated)},
+                        i);
+      if (!is_new) found.emplace_back(i, known->second);
     }
-    return texts;
+    return found;
   }
 
  private:
-  using Elements = std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>>;
+  using Elements =
+      std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>, DType,
+                              std::pair<bool, bool>>;
 
   void place(StateLeaf& leaf) {
     const TorchTensor& tensor = *leaf.tensor;

@@ -25,7 +25,8 @@ struct StateFile {
   State state;
   const char* layout = "";
   std::size_t storages = 0;
-  std::vector<std::string> ties;            // "a = b": leaves that show the same elements
+  // (leaf, earlier leaf) pairs of indices: both show the same elements.
+  std::vector<std::pair<std::size_t, std::size_t>> ties;
   std::vector<std::string> unsafe_globals;  // that PyTorch's restricted unpickler refuses
   std::vector<std::string> notes;           // what is strange about the file
   std::vector<UnusedStorage> unused;
