@@ -34,10 +34,10 @@ def check(restored, step):
         assert np.asarray(shard.data).tobytes() == whole[shard.index].tobytes()
 
 
-def save_with_cairn(url, options, *steps):
+def save_with_cairn(url, options, form, *steps):
     """The steps that a manager of all processes has after it has saved these."""
-    options = json.loads(options)
-    with cairn.CheckpointManager(url, max_to_keep=2, storage_options=options) as run:
+    given = {"max_to_keep": 2, "format": form, "storage_options": json.loads(options)}
+    with cairn.CheckpointManager(url, **given) as run:
         for step in map(int, steps):
             assert run.save(step, tree(step), force=True)
         run.wait_until_finished()

@@ -62,14 +62,15 @@ def test_processes_save_what_they_save_locally(store, jobs, tmp_path, count, lay
     jobs[count].run("load_with_cairn", f"{store.url}/c", options)
 
 
-def test_a_manager_of_all_processes(store, jobs):
+@pytest.mark.parametrize("form", ["orbax", "dcp"])
+def test_a_manager_of_all_processes(store, jobs, form):
+    options = json.dumps(options_of(store))
     for count, steps in ((2, (1, 2, 3)), (3, (4,))):
-        found = jobs[count].run(
-            "save_with_cairn", f"{store.url}/run", json.dumps(options_of(store)), *steps
-        )
+        found = jobs[count].run("save_with_cairn", f"{store.url}/run", options, form, *steps)
         assert found == [[steps[-1] - 1, steps[-1]]] * count
     for step in (3, 4):
-        step_is(store, f"run/{step}", step, item="default")
+        step_is(store, f"run/{step}", step, **({"item": "default"} if form == "orbax" else {}))
+    assert cairn.verify(f"{store.url}/run", strict=True, **reach(store))
     assert cairn.clean(f"{store.url}/run", **reach(store)) == []
 
 
@@ -77,12 +78,12 @@ def test_two_processes_of_orbax_and_of_cairn_continue_each_other(gcs, jobs):
     url, options = f"{gcs.url}/run", json.dumps(options_of(gcs))
     job = jobs[2]
     assert job.run("save_with_orbax", url, 1, 2) == [[1, 2]] * 2
-    assert job.run("save_with_cairn", url, options, 3) == [[2, 3]] * 2
+    assert job.run("save_with_cairn", url, options, "orbax", 3) == [[2, 3]] * 2
     assert job.run("restore_with_orbax", url) == [3, 3]
     assert job.run("save_with_orbax", url, 4) == [[3, 4]] * 2
     for step in (3, 4):
         step_is(gcs, f"run/{step}", step, item="default")
-    assert job.run("save_with_cairn", url, options, 5) == [[4, 5]] * 2
+    assert job.run("save_with_cairn", url, options, "orbax", 5) == [[4, 5]] * 2
     assert cairn.clean(url, **reach(gcs)) == []
 
 
