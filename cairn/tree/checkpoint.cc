@@ -46,15 +46,6 @@ void check_leaf(const Checkpoint& checkpoint, std::size_t index) {
   });
 }
 
-// A non-empty array of strings becomes a list of strings, or nested lists.
-Tree nested_strings(std::span<const std::int64_t> shape, std::vector<std::string>::iterator& next) {
-  if (shape.empty()) return Tree(std::move(*next++));
-  Tree::List list;
-  for (std::int64_t i = 0; i < shape[0]; ++i)
-    list.push_back(nested_strings(shape.subspan(1), next));
-  return Tree(std::move(list));
-}
-
 }  // namespace
 
 VerifyReport Checkpoint::verify(const ProgressFn& progress) const {
@@ -184,10 +175,7 @@ Tree Checkpoint::other_leaf(std::size_t index) const {
   const TensorInfo& tensor = tensors()[index];
   if (!tensor.is_string()) return empty_leaf(tensor.typestr);
   if (tensor.shape.empty()) return Tree(read_string(index));
-  if (element_count(tensor.shape) == 0) return Tree(EmptyNode::kList);
-  std::vector<std::string> strings = read_strings(index);
-  auto next = strings.begin();
-  return nested_strings(tensor.shape, next);
+  return strings_leaf(tensor, read_strings(index));
 }
 
 Tree Checkpoint::load(const ProgressFn& progress) const {

@@ -71,6 +71,9 @@ def add_stored(
         if is_number or info.typestr == "complex":
             plan.add(index, _item)
             continue
+        if info.typestr in _OF_NUMBERS:
+            plan.add(index, _OF_NUMBERS[info.typestr])
+            continue
         is_cast = cast is not None and is_float(stored_as)
         placed = sharding(info.name, info.shape) if callable(sharding) else sharding
         check_sharding(placed)
@@ -93,6 +96,18 @@ def _same(array: Any) -> Any:
 
 def _item(array: Any) -> Any:
     return array.item()
+
+
+def _item_list(array: Any) -> Any:
+    return array.tolist()
+
+
+def _tuple(array: Any) -> Any:
+    return tuple(array.tolist())
+
+
+# Lists and tuples of very many numbers, which are stored as one array.
+_OF_NUMBERS = {"list of numbers": _item_list, "tuple of numbers": _tuple}
 
 
 def _of_framework(framework: str | None) -> Callable[[Any], Any] | None:

@@ -8,6 +8,7 @@
 #include <cairn/formats/raw/deferred_array.h>
 #include <cairn/formats/raw/signs.h>
 #include <cairn/formats/raw/spare_bits.h>
+#include <cairn/formats/raw/strings_message.h>
 #include <cairn/tree/leaf_value.h>
 
 #include <fmt/format.h>
@@ -351,6 +352,12 @@ std::string RawCheckpoint::read_string(std::size_t index) const {
                  });
   });
   return text;
+}
+
+std::vector<std::string> RawCheckpoint::read_strings(std::size_t index) const {
+  if (tensor(index).shape.empty()) return {read_string(index)};
+  (void)string_leaf(index);
+  return strings_of_message(slices_of(index).front().array.own);
 }
 
 std::optional<Array> RawCheckpoint::try_view(std::size_t index) const {

@@ -75,6 +75,7 @@ class RawCheckpoint : public VerifiableCheckpoint {
   // read in part, all of it is read once before.
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override;
   [[nodiscard]] std::string read_string(std::size_t index) const override;
+  [[nodiscard]] std::vector<std::string> read_strings(std::size_t index) const override;
   // Reads the viewed array once, if it has a checksum.
   [[nodiscard]] std::optional<Array> try_view(std::size_t index) const override;
   [[nodiscard]] Tree tree_of(const std::function<Tree(std::size_t)>& leaf) const override;

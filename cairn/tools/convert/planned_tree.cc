@@ -32,7 +32,7 @@ std::vector<std::optional<Tree>> read_values(const PlannedSource& from,
     return options.timestamps && is_timestamp(tensor);
   };
   const auto is_value = [&](const TensorInfo& tensor) {
-    return is_scalar_leaf(tensor) || (options.bytes_in_memory && tensor.typestr == "bytes");
+    return is_scalar_leaf(tensor) || (options.values_in_memory && (tensor.typestr == "bytes" || is_number_list(tensor)));
   };
   const auto& indices = from.plan.indices;
   std::vector<Array> arrays(indices.size());
@@ -73,6 +73,8 @@ std::vector<std::size_t> stored_leaves(const PlannedSource& from, bool shares_ti
 Tree other_leaf(const PlannedSource& from, std::size_t number, std::size_t stored) {
   const std::size_t index = from.plan.indices[number];
   const TensorInfo& tensor = from.source.tensors()[index];
+  if (tensor.is_string() && !tensor.shape.empty())
+    return strings_leaf(tensor, from.source.read_strings(index));
   if (tensor.is_string()) return Tree(from.source.read_string(index));
   if (!tensor.is_array()) return empty_leaf(tensor.typestr);
   return Tree(CustomLeaf::of(SourceLeaf{

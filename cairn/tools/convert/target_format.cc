@@ -115,8 +115,9 @@ std::string obstacle(const TensorInfo& t, DType dtype, TargetFormat format) {
   const bool safetensors = format == TargetFormat::kSafetensors;
   if (!t.error.empty()) return t.error;
   if (tensorflow && t.is_string()) return "";
-  if (t.is_string() && !t.shape.empty()) return "an array of strings";
-  if (t.is_string() && t.dtype_name == "bytes") return "a string of bytes";
+  if (t.is_string() && t.dtype_name == "bytes")
+    return t.shape.empty() ? "a string of bytes" : "an array of strings of bytes";
+  if (t.is_string() && !t.shape.empty() && !is_torch_format(format)) return "an array of strings";
   if (is_orbax_format(format))
     return t.is_array() && dtype == DType::kOpaque ? "elements of type " + t.dtype_name : "";
   if (t.typestr == "placeholder") return "a placeholder without data";

@@ -16,7 +16,7 @@ Tree torch_tree(const PlannedSource& from, const ConvertOptions& options, bool s
   Tree tree;
   distributed::ProcessGroup(options.multiprocessing)
       .step("convert: leaves", distributed::StepKind::kControl,
-            [&] { tree = planned_tree(from, {.bytes_in_memory = true, .shares_ties = shares_ties}); });
+            [&] { tree = planned_tree(from, {.values_in_memory = true, .shares_ties = shares_ties}); });
   return tree;
 }
 

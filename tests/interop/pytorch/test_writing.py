@@ -162,6 +162,38 @@ def test_tied_tensors_stay_tied(scratch):
     assert torch.equal(safetensors.torch.load_file(scratch / "d.safetensors")["model.head"], words)
 
 
+@pytest.mark.parametrize("values", [
+    [i * 0.5 for i in range(50_000)], tuple(range(-30_000, 30_000)), [i % 3 == 0 for i in range(20_001)], [f"word {i}" for i in range(40_000)],
+    [float("nan")] * 20_001, [""] * 20_001, [2**63 - 1, -(2**63)] * 15_000])
+def test_long_lists(scratch, values):
+    """One leaf each, which is a list again for those who load it."""
+    torch.save({"history": {"of": values}, "w": torch.ones(3)}, scratch / "a.pt")
+    want = torch.load(scratch / "a.pt", weights_only=True)
+    cairn_cli.run("convert", scratch / "a.pt", scratch / "b.pt")
+    for loaded in (cairn.load(scratch / "a.pt", framework="torch"), torch.load(scratch / "b.pt", weights_only=True)):
+        assert_equal(want["w"], loaded["w"])
+        assert repr(loaded["history"]["of"]) == repr(values)
+    assert len(cairn_cli.run("ls", scratch / "a.pt").stdout.splitlines()) == 2
+    cairn_cli.run("verify", scratch / "a.pt")
+    cairn_cli.run("diff", scratch / "a.pt", scratch / "b.pt")
+    dcp.save({"history": {"of": values}, "w": torch.ones(3)}, checkpoint_id=scratch / "dcp", no_dist=True)
+    assert repr(cairn.load(scratch / "dcp")["history"]["of"]) == repr(values)
+    if not isinstance(values[0], str):
+        cairn_cli.run("convert", scratch / "a.pt", scratch / "orbax")
+        stored = cairn.load(scratch / "orbax")["history"]["of"]
+        assert stored.tolist() == list(values) or np.isnan(stored).all()
+
+
+def test_a_long_list_of_several_types_is_named(scratch):
+    torch.save({"mixed": [1, 2.5] * 15_000}, scratch / "b.pt")
+    assert cairn.load(scratch / "b.pt")["mixed"] == [1, 2.5] * 15_000
+    torch.save({"mixed": [1, 2.5] * 100_000, "w": torch.ones(3)}, scratch / "a.pt")
+    assert b"several types" in cairn_cli.run("ls", scratch / "a.pt", status=3).stderr
+    with pytest.raises(NotImplementedError, match="mixed: a list of 200000 values of several types"):
+        cairn.load(scratch / "a.pt")
+    assert cairn.load(scratch / "a.pt", include="w")["w"].tolist() == [1, 1, 1]
+
+
 def test_training_goes_on(scratch):
     """An optimizer's state has int keys; with a copy of it, the next steps are the same."""
     def training():

@@ -2,7 +2,10 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/formats/pytorch/tensors/objects.h>
+#include <cairn/formats/pytorch/tensors/plain_list.h>
 #include <cairn/formats/pytorch/tensors/place.h>
+#include <cairn/formats/pytorch/tensors/plain_list.h>
+#include <cairn/tree/leaf_value.h>
 
 #include <fmt/format.h>
 
@@ -158,9 +161,7 @@ class Walk {
     if (found.items.size() > kMostInList && std::ranges::all_of(found.items, [&](Value item) {
           return p_.kind(item) <= Kind::kByteArray;
         }))
-      return broken(fmt::format("a list of {} numbers or texts; Cairn reads up to {}",
-                                found.items.size(), kMostInList),
-                    Code::kUnimplemented);
+      if (auto one = add_plain(found)) return *std::move(one);
     Tree::List list;
     list.reserve(std::min(found.items.size(), left_ / kLeafMemory));
     for (std::size_t i = 0; i < found.items.size(); ++i) {
@@ -171,6 +172,37 @@ class Walk {
     }
     if (found.is_tuple) return Tree(Tree::Tuple{std::move(list)});
     return Tree(std::move(list));
+  }
+
+  // A list with very many plain values; nullopt if each becomes a leaf.
+  std::optional<Tree> add_plain(const Sequence& found) {
+    for (const Value item : found.items)
+      if (p_.kind(item) == Kind::kText) charge(p_.text(item).size());
+    charge(sizeof(std::uint64_t) * found.items.size());
+    auto list = plain_list(p_, found.items);
+    if (!list) {
+      // A leaf for each, as in short lists, while that leaves memory for others.
+      const std::uint64_t most = left_ / 4 * 3 / (kLeafMemory + kKeyMemory * (path_.size() + 1));
+      if (found.items.size() <= most) return std::nullopt;
+      return broken(fmt::format("a list of {} values of several types, or of long integers or "
+                                "bytes; there is memory for {} of those",
+                                found.items.size(), most),
+                    Code::kUnimplemented);
+    }
+    RawLeaf leaf = new_leaf(std::string(found.is_tuple ? kTupleOfNumbers : kListOfNumbers));
+    if (list->dtype) {
+      leaf.info.dtype = *list->dtype;
+      leaf.info.dtype_name = dtype_name(*list->dtype);
+      leaf.info.element_size = dtype_size(*list->dtype);
+    } else {
+      leaf.info.kind = LeafKind::kString;
+      leaf.info.typestr = "string";
+      leaf.info.dtype_name = "string";
+    }
+    leaf.info.shape = {static_cast<std::int64_t>(found.items.size())};
+    leaf.info.nbytes = list->bytes.size();
+    leaf.array.own = std::move(list->bytes);
+    return add_leaf(std::move(leaf));
   }
 
   // Notes the types of keys that are not all str. Returns the index of the note, if it is new.
