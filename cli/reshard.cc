@@ -153,6 +153,7 @@ void setup_reshard(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "reshard", "Rewrite the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
+  add_dequantize(*command, arguments->source);
   auto* target = command->add_option(
       "OUT", arguments->target,
       "The folder of the new checkpoint: a path, or a URL\n(s3://bucket/NAME, gs://)");

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -38,6 +39,9 @@ struct Source {
   std::string at_time;
   std::string memory = "1GiB";
   OpenOptions options;
+  bool dequantize = false;
+  std::optional<DType> dequantized_type = {};  // none: that of the model
+  bool transforms = false;                     // rules are applied to what was opened
 };
 
 // Adds the checkpoint as a positional argument, and the options --step, --item,
@@ -46,6 +50,8 @@ struct Source {
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // The same without the positional argument.
 void add_reading_options(CLI::App& command, Source& source);
+// Adds --dequantize.
+void add_dequantize(CLI::App& command, Source& source);
 // Makes the option reject an empty path as wrong usage.
 CLI::Option* check_path(CLI::Option* option);
 // Makes the option reject "", which CLI11 reads as the number 0, and sizes as "not given".
@@ -58,7 +64,8 @@ void finish_options(Source& source);
 // What opening does about parts that the checkpoint records and lacks. kName: it names them on
 // standard error. kLeave: the command itself refuses them or names them.
 enum class MissingParts : std::uint8_t { kName, kLeave };
-// Opens the checkpoint. Every error becomes a Failure.
+// Opens the checkpoint, and dequantises it if the user asks for that. Every error becomes a
+// Failure.
 std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing = MissingParts::kName);
 // Returns kFailure if the checkpoint lacks a part that it records, unless the user allows that.
 // open_source() has named the part.
@@ -75,6 +82,8 @@ std::string name_suggestion(const Checkpoint& checkpoint, const std::string& glo
 // As status_of(checkpoint), but kNo after printing an error if the globs selected nothing.
 int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
                     const std::string& glob, const std::vector<std::string>& exclude);
+// The shares of the --memory budget.
+MemoryShares memory_shares(const Source& source);
 // The part of the --memory budget that a command may use for its own buffers.
 std::uint64_t buffer_memory(const Source& source);
 

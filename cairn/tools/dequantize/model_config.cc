@@ -54,24 +54,43 @@ Shape extents_of(const Json& list, const char* name) {
   return extents;
 }
 
-// compressed-tensors: {"config_groups": {"group_0": {"weights": {"group_size": 128, ...}}}}. Groups
-// of modules may differ; then the shapes decide.
-Shape blocks_of_groups(const Json& groups) {
-  std::optional<Shape> common;
-  if (groups.as_object() == nullptr) return {};
+// The value that all groups of modules share; nullopt if they differ.
+template <class Value>
+class Common {
+ public:
+  void add(const Value& value) {
+    is_one_ = is_one_ && (!value_ || *value_ == value);
+    value_ = value;
+  }
+  [[nodiscard]] std::optional<Value> get() const { return is_one_ ? value_ : std::nullopt; }
+
+ private:
+  bool is_one_ = true;
+  std::optional<Value> value_;
+};
+
+// compressed-tensors: {"config_groups": {"group_0": {"weights": {"group_size": 128, ...}}}}. Where
+// groups of modules differ, the shapes decide.
+void take_groups(const Json& groups, ModelConfig& config) {
+  if (groups.as_object() == nullptr) return;
+  Common<Shape> blocks;
+  Common<std::int64_t> bits;
   for (const auto& [name, group] : *groups.as_object()) {
     const Json* weights = group.find("weights");
-    const Json* blocks = find_in(weights, "block_structure");
-    const Json* size = find_in(weights, "group_size");
-    Shape extents;
-    if (blocks != nullptr && blocks->as_array() != nullptr)
-      extents = extents_of(*blocks, "block_structure");
+    if (weights == nullptr || weights->as_object() == nullptr) continue;
+    const Json* extents = weights->find("block_structure");
+    const Json* size = weights->find("group_size");
+    if (extents != nullptr && extents->as_array() != nullptr)
+      blocks.add(extents_of(*extents, "block_structure"));
     else if (size != nullptr && size->as_int64().value_or(0) > 0)
-      extents = {1, *size->as_int64()};
-    if (common && *common != extents) return {};
-    common = extents;
+      blocks.add({1, *size->as_int64()});
+    else
+      blocks.add({});
+    const Json* width = weights->find("num_bits");
+    bits.add(width == nullptr ? 0 : width->as_int64().value_or(0));
   }
-  return common.value_or(Shape());
+  config.blocks = config.groups = blocks.get().value_or(Shape());
+  if (bits.get().value_or(0) > 0) config.bits = bits.get();
 }
 
 }  // namespace
@@ -88,7 +107,7 @@ ModelConfig parse_model_config(std::string_view json) {
       blocks != nullptr && !blocks->is_null())
     config.blocks = extents_of(*blocks, "weight_block_size");
   else if (const Json* groups = quantized->find("config_groups"))
-    config.blocks = blocks_of_groups(*groups);
+    take_groups(*groups, config);
   return config;
 }
 

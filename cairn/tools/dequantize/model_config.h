@@ -4,6 +4,7 @@
 #include <cairn/storage/store_options.h>
 #include <cairn/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,9 @@ namespace cairn::inline v0 {
 struct ModelConfig {
   std::optional<DType> dtype = {};  // of the model's weights
   std::string method = {};          // "fp8", "mxfp4", "compressed-tensors", "gptq"; "": not quantised
-  Shape blocks = {};                // extents that share a scale, along the last axes; {}: unknown
+  // Extents that share a scale, along the last axes: of float8 and of packed integers. {}: unknown
+  Shape blocks = {}, groups = {};
+  std::optional<std::int64_t> bits = {};  // of a packed integer
 };
 
 // Parses the text of a config.json. Members that it does not know are ignored. Throws data_loss for

@@ -16,14 +16,15 @@ namespace cairn::inline v0 {
 namespace {
 
 constexpr std::int64_t kFloat4Bytes = 16;  // of a group of 32 codes
+constexpr std::size_t kWordBytes = 4;      // of packed integers
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // The multiples of `unit` that cover [begin, begin + count), counted in units.
-struct Span1 {
+struct UnitSpan {
   std::int64_t begin = 0, count = 0;
 };
-Span1 units_over(std::int64_t begin, std::int64_t count, std::int64_t unit) {
+UnitSpan units_over(std::int64_t begin, std::int64_t count, std::int64_t unit) {
   const std::int64_t first = begin / unit;
   return {first, quotient_up(begin + count, unit) - first};
 }
@@ -88,7 +89,7 @@ class ScaledArray final : public LazyArray {
     const bool is_grouped = spec_.packing == CodePacking::kFloat4;
     const std::int64_t per =
         is_grouped ? 2 * kFloat4Bytes : codes_per_element(spec_.packing);
-    const Span1 last = units_over(box.origin.back(), box.shape.back(), per);
+    const UnitSpan last = units_over(box.origin.back(), box.shape.back(), per);
     stored.origin.back() = last.begin;
     stored.shape.back() = last.count;
     if (is_grouped) {
@@ -103,7 +104,7 @@ class ScaledArray final : public LazyArray {
     Box blocks;
     for (std::size_t d = 0; d < spec_.blocks.size(); ++d) {
       const bool is_whole = spec_.group_index && d + 1 == spec_.blocks.size();
-      const Span1 span = is_whole ? Span1{0, tensors_[spec_.scale].shape[d]}
+      const UnitSpan span = is_whole ? UnitSpan{0, tensors_[spec_.scale].shape[d]}
                                   : units_over(box.origin[d], box.shape[d], spec_.blocks[d]);
       blocks.origin.push_back(span.begin);
       blocks.shape.push_back(span.count);
@@ -115,10 +116,11 @@ class ScaledArray final : public LazyArray {
   [[nodiscard]] Box zero_box(const Box& blocks) const {
     Box stored = blocks;
     if (spec_.zero_points != ZeroPoints::kPacked) return stored;
-    const Span1 rows =
-        units_over(blocks.origin[0], blocks.shape[0], codes_per_element(spec_.packing));
-    stored.origin[0] = rows.begin;
-    stored.shape[0] = rows.count;
+    const std::size_t d = blocks.rank() - 2;
+    const UnitSpan rows =
+        units_over(blocks.origin[d], blocks.shape[d], codes_per_element(spec_.packing));
+    stored.origin[d] = rows.begin;
+    stored.shape[d] = rows.count;
     return stored;
   }
 
@@ -133,7 +135,7 @@ class ScaledArray final : public LazyArray {
       ++stored.back();
     Shape blocks = block_box(box).shape;
     for (std::size_t d = 0; d < blocks.size(); ++d)
-      if (spec_.blocks[d] > 1) ++blocks[d];
+      blocks[d] += spec_.blocks[d] > 1 ? 1 : 0;
     const std::uint64_t number = dtype_size(tensors_[spec_.scale].dtype) + sizeof(float);
     std::uint64_t scales = static_cast<std::uint64_t>(element_count(blocks)) * number;
     if (spec_.zero_point) scales *= 3;  // they may be stored as int64
@@ -197,14 +199,20 @@ class ScaledArray final : public LazyArray {
       return out;
     }
     const std::int64_t per = codes_per_element(spec_.packing);
-    const std::int64_t columns = blocks.shape[1];
-    const std::int64_t first = blocks.origin[0] - blocks.origin[0] / per * per;
+    const std::size_t d = blocks.rank() - 2;
+    const std::int64_t rows = blocks.shape[d], columns = blocks.shape[d + 1];
+    const std::int64_t first = blocks.origin[d] % per;
+    const std::int64_t stored_rows = stored.shape()[d];
+    const std::int64_t matrices = rows * columns == 0 ? 0 : element_count(blocks.shape) / (rows * columns);
     auto* numbers = reinterpret_cast<float*>(out.mutable_view().data);
-    for (std::int64_t i = 0; i < blocks.shape[0]; ++i)
-      for (std::int64_t j = 0; j < columns; ++j)
-        decode_codes(spec_.packing, DType::kInt32,
-                     stored.bytes().data() + ((first + i) / per * columns + j) * 4,
-                     (first + i) % per, 1, numbers + i * columns + j);
+    for (std::int64_t m = 0; m < matrices; ++m)
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const std::byte* words =
+            stored.bytes().data() +
+            (m * stored_rows + (first + i) / per) * columns * static_cast<std::int64_t>(kWordBytes);
+        for (std::int64_t j = 0; j < columns; ++j, words += kWordBytes)
+          decode_codes(spec_.packing, DType::kInt32, words, (first + i) % per, 1, numbers++);
+      }
     return out;
   }
 

@@ -19,7 +19,7 @@ namespace cairn::inline v0 {
 // How zero points are stored.
 enum class ZeroPoints : std::uint8_t {
   kNumbers,  // one for each scale, in an array of the scale's shape
-  kPacked    // as codes of the weight's packing, along the first axis of an array of rank 2
+  kPacked    // as codes of the weight's packing, along the axis before the last one
 };
 
 // The stored arrays of a weight, by their indices, and how they belong together. The caller has

@@ -9,7 +9,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn::inline v0 {
 namespace {
@@ -76,10 +79,11 @@ std::optional<std::size_t> scale_of(const LeafSearch& search, std::size_t i) {
 // ---- the packed integers of compressed-tensors ----
 
 constexpr std::string_view kPacked = "weight_packed";
+constexpr std::int64_t kWordBits = 32;
 
-std::int64_t words_of(std::int64_t codes, CodePacking packing) {
-  const std::int64_t per = codes_per_element(packing);
-  return codes / per + (codes % per != 0 ? 1 : 0);
+// Words of a row of codes, which are packed without gaps.
+std::int64_t words_of(std::int64_t codes, std::int64_t bits) {
+  return codes / kWordBits * bits + (codes % kWordBits * bits + kWordBits - 1) / kWordBits;
 }
 
 // The shape of the weight, which must be that of the words but for the last axis.
@@ -87,25 +91,44 @@ Shape packed_shape(const LeafSearch& search, std::size_t i) {
   const TensorInfo& words = search.leaves[i];
   const std::size_t stored = search.leaves.required(i, kPacked, "weight_shape");
   const Shape& shape = search.integers.at(stored);
-  const auto fits = [&](CodePacking packing) {
+  const auto fits = [&] {
     return std::equal(shape.begin(), shape.end() - 1, words.shape.begin(), words.shape.end() - 1) &&
-           shape.back() >= 0 && words_of(shape.back(), packing) == words.shape.back();
+           shape.back() >= 0 && shape.back() / kWordBits <= words.shape.back();
   };
-  if (shape.size() != words.shape.size() || shape.empty() ||
-      !(fits(CodePacking::kInt4) || fits(CodePacking::kInt8)))
+  if (shape.size() != words.shape.size() || shape.empty() || !fits())
     data_loss(fmt::format("{}: {}, which does not fit {} of shape {}",
                           search.leaves[stored].full_name(), shape_text(shape), words.full_name(),
                           shape_text(words.shape)));
   return shape;
 }
 
-CodePacking packing_of(const TensorInfo& words, const Shape& shape) {
-  const bool is_int4 = words_of(shape.back(), CodePacking::kInt4) == words.shape.back();
-  const bool is_int8 = words_of(shape.back(), CodePacking::kInt8) == words.shape.back();
-  if (is_int4 && is_int8 && shape.back() > 0)
-    invalid_argument(words.full_name() + ": rows of " + std::to_string(shape.back()) +
-                     " elements in one word may have 4 or 8 bits each");
-  return is_int4 ? CodePacking::kInt4 : CodePacking::kInt8;
+// Bits of a code: those of the configuration, or those that follow from the shapes.
+std::int64_t bits_of(const LeafSearch& search, const TensorInfo& words, const Shape& shape) {
+  std::vector<std::int64_t> fitting;
+  for (std::int64_t bits = 1; bits <= 8; ++bits)
+    if (words_of(shape.back(), bits) == words.shape.back() &&
+        search.config.bits.value_or(bits) == bits)
+      fitting.push_back(bits);
+  if (fitting.empty())
+    data_loss(fmt::format("{}: {} words a row do not fit {} codes of {} bits", words.full_name(),
+                          words.shape.back(), shape.back(),
+                          search.config.bits ? std::to_string(*search.config.bits) : "1 to 8"));
+  if (fitting.size() > 1 && shape.back() > 0)
+    invalid_argument(fmt::format(
+        "{}: rows of {} elements in {} words may have {} to {} bits each; put the model's "
+        "config.json beside its files",
+        words.full_name(), shape.back(), words.shape.back(), fitting.front(), fitting.back()));
+  return shape.back() > 0 ? fitting.front() : 4;
+}
+
+CodePacking packing_of(const LeafSearch& search, const TensorInfo& words, const Shape& shape) {
+  const std::int64_t bits = bits_of(search, words, shape);
+  if (bits == 4) return CodePacking::kInt4;
+  if (bits == 8) return CodePacking::kInt8;
+  throw Error(Code::kUnimplemented,
+              fmt::format("{}: packed integers of {} bits cannot be dequantised: Cairn reads those "
+                          "of 4 and 8",
+                          words.full_name(), bits));
 }
 
 void add_zero_points(const LeafSearch& search, std::size_t i, std::string_view from,
@@ -117,10 +140,13 @@ void add_zero_points(const LeafSearch& search, std::size_t i, std::string_view f
   spec.zero_point = found;
   if (zeros.shape == scales.shape && dtype_kind(zeros.dtype) != DTypeKind::kComplex) return;
   Shape packed = scales.shape;
-  if (packed.size() == 2 && spec.packing != CodePacking::kElements)
-    packed[0] = words_of(packed[0], spec.packing);
-  const bool is_packed = spec.packing != CodePacking::kElements && spec.blocks.size() == 2 &&
-                         zeros.dtype == DType::kInt32 && zeros.shape == packed;
+  const bool may_be_packed = spec.packing != CodePacking::kElements && spec.blocks.size() >= 2 &&
+                             zeros.dtype == DType::kInt32;
+  if (may_be_packed) {
+    std::int64_t& rows = packed[packed.size() - 2];
+    rows = words_of(rows, kWordBits / codes_per_element(spec.packing));
+  }
+  const bool is_packed = may_be_packed && zeros.shape == packed;
   if (!is_packed)
     data_loss(fmt::format("{}: {}, which does not fit scales of shape {}", zeros.full_name(),
                           type_text(zeros), shape_text(scales.shape)));
@@ -236,7 +262,7 @@ std::optional<DequantizedLeaf> find_packed(const LeafSearch& search, std::size_t
                             codes.full_name(), codes.dtype_name));
   ScaledCodes spec{.codes = i, .shape = packed_shape(search, i)};
   spec.scale = search.leaves.required(i, kPacked, "weight_scale");
-  spec.packing = packing_of(codes, spec.shape);
+  spec.packing = packing_of(search, codes, spec.shape);
   const TensorInfo& scales = search.leaves[spec.scale];
   check_scale_type(scales);
   // A scale a channel stays one, whatever the size of groups elsewhere.
@@ -244,7 +270,7 @@ std::optional<DequantizedLeaf> find_packed(const LeafSearch& search, std::size_t
   with_context([&] { return codes.full_name(); },
                [&] {
                  spec.blocks = block_extents(spec.shape, scales.shape,
-                                             is_channel ? Shape() : search.config.blocks);
+                                             is_channel ? Shape() : search.config.groups);
                });
   add_zero_points(search, i, kPacked, "weight_zero_point", spec);
   add_group_index(search, i, spec);
