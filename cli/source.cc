@@ -259,17 +259,15 @@ void print_warnings(const CheckpointInfo& info, MissingParts missing) {
 
 std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing) {
   finish_options(source);
-  const DequantizeOptions dequantized{
-      .dtype = source.dequantized_type,
-      .store = source.options.store,
-      .resources = {.threads = source.options.resources.threads,
-                    .memory = memory_shares(source).transforming}};
+  const DequantizeOptions dequantized{.dtype = source.dequantized_type,
+                                      .store = source.options.store,
+                                      .resources = {.threads = source.options.resources.threads,
+                                                    .memory = memory_shares(source).transforming}};
   try {
     std::unique_ptr<Checkpoint> checkpoint;
     do_together(job(), "cairn: open", [&] {
       checkpoint = open(source.path, source.options);
-      if (source.dequantize)
-        checkpoint = dequantize(std::move(checkpoint), dequantized).checkpoint;
+      if (source.dequantize) checkpoint = dequantize(std::move(checkpoint), dequantized).checkpoint;
       return Bytes();
     });
     print_warnings(checkpoint->info(), missing);

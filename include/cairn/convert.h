@@ -26,11 +26,11 @@ enum class MsgpackDialect : std::uint8_t;  // msgpack.h
 
 // How a program that opens a checkpoint and writes it again divides its working memory.
 struct MemoryShares {
-  std::uint64_t reading = 0;       // for OpenOptions::resources
+  std::uint64_t reading = 0;  // for OpenOptions::resources
   // for transform_checkpoint() or dequantize(), half of it for each if both are used; 0 if neither
   // is
   std::uint64_t transforming = 0;
-  std::uint64_t writing = 0;       // for ConvertOptions::resources and ReshardOptions::resources
+  std::uint64_t writing = 0;  // for ConvertOptions::resources and ReshardOptions::resources
 };
 // The shares of `total` bytes: a quarter for reading and a half for the work on what was read. The
 // rest is for the process itself. A total of less than 64 MiB counts as 64 MiB.
@@ -69,8 +69,8 @@ struct DequantizeOptions {
   // Floating-point type of the weights. None: that of config.json (`dtype`, `torch_dtype`), else
   // bfloat16, and float32 for quantised tensors of PyTorch.
   std::optional<DType> dtype = {};
-  StoreOptions store = {};     // how to read config.json, if the checkpoint is at a URL
-  Resources resources = {};    // of the computations; about this memory for intermediate results
+  StoreOptions store = {};   // how to read config.json, if the checkpoint is at a URL
+  Resources resources = {};  // of the computations; about this memory for intermediate results
 };
 // The report of dequantize().
 struct DequantizeReport {

@@ -46,10 +46,9 @@ class AffineArray final : public LazyArray {
           box, context.memory, [&](const Shape& shape) { return cost(shape); },
           [&](const Box& piece) {
             const AffinePiece found = read_parts(piece, context);
-            fill_row_tiles(subview(out, relative_to(piece, box.origin)), context.executor,
-                           [&](const RowPart& part, float* to) {
-                             compute(found, piece.shape, part, to);
-                           });
+            fill_row_tiles(
+                subview(out, relative_to(piece, box.origin)), context.executor,
+                [&](const RowPart& part, float* to) { compute(found, piece.shape, part, to); });
           });
     });
   }
@@ -96,8 +95,8 @@ class AffineArray final : public LazyArray {
     for (std::size_t d = 0; d < part.row.size(); ++d) row = row * shape[d] + part.row[d];
     const std::int64_t columns = shape.empty() ? 1 : shape.back();
     const std::size_t size = dtype_size(integer_type());
-    const std::byte* from = piece.integers.bytes().data() +
-                            static_cast<std::size_t>(row * columns + part.begin) * size;
+    const std::byte* from =
+        piece.integers.bytes().data() + static_cast<std::size_t>(row * columns + part.begin) * size;
     // The integers first take the place of the results, which are as large.
     auto* const bytes = reinterpret_cast<std::byte*>(to);
     const auto n = static_cast<std::size_t>(part.count);
@@ -123,9 +122,8 @@ class AffineArray final : public LazyArray {
     const auto scale = static_cast<float>(piece.scales[0]);
     for (std::size_t i = 0; i < n; ++i) {
       // As PyTorch's, the difference wraps.
-      const auto difference =
-          static_cast<std::int32_t>(static_cast<std::uint32_t>(integer_at(to + i)) -
-                                    piece.zero_point);
+      const auto difference = static_cast<std::int32_t>(
+          static_cast<std::uint32_t>(integer_at(to + i)) - piece.zero_point);
       to[i] = scale * static_cast<float>(difference);
     }
   }

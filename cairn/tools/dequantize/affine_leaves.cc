@@ -92,8 +92,7 @@ std::optional<DequantizedLeaf> find_affine(const LeafSearch& search, std::size_t
   DequantizedLeaf leaf{.codes = i, .path = integers.path};
   leaf.path.pop_back();
   leaf.format = fmt::format("{}, {}", type, parts.axis ? "per channel" : "per tensor");
-  leaf.array =
-      lazy_affine(search.leaves.source(), parts, search.dtype.value_or(DType::kFloat32));
+  leaf.array = lazy_affine(search.leaves.source(), parts, search.dtype.value_or(DType::kFloat32));
   leaf.parameters = {parts.scale, parts.zero_point};
   if (parts.axis) leaf.parameters.push_back(*search.leaves.sibling(i, kIntegers, "axis"));
   return leaf;

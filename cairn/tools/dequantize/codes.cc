@@ -21,8 +21,8 @@ constexpr CodePairs pairs_of(Decode decode) {
   for (std::size_t i = 0; i < pairs.size(); ++i) pairs[i] = {decode(i & 15U), decode(i >> 4U)};
   return pairs;
 }
-constexpr CodePairs kFloat4Pairs = pairs_of(
-    [](std::size_t code) { return small_float::kDecoded<small_float::kE2m1fn>[code]; });
+constexpr CodePairs kFloat4Pairs =
+    pairs_of([](std::size_t code) { return small_float::kDecoded<small_float::kE2m1fn>[code]; });
 constexpr CodePairs kInt4Pairs =
     pairs_of([](std::size_t code) { return static_cast<float>(code) - 8.0F; });
 

@@ -160,7 +160,8 @@ class DequantizedCheckpoint final : public DerivedCheckpoint {
     if (const auto result = result_of(node)) return leaf(*result);
     if (const auto* dict = node.dict()) return rebuilt_dict(*dict, leaf);
     if (const auto* list = node.list()) return Tree(rebuilt_items(*list, leaf));
-    if (const auto* tuple = node.tuple()) return Tree(Tree::Tuple{rebuilt_items(tuple->items, leaf)});
+    if (const auto* tuple = node.tuple())
+      return Tree(Tree::Tuple{rebuilt_items(tuple->items, leaf)});
     if (const auto* named = node.named_tuple()) {
       Tree::NamedTuple out{named->module, named->name, {}};
       out.fields = rebuilt_members(named->fields, leaf);
@@ -205,8 +206,8 @@ class DequantizedCheckpoint final : public DerivedCheckpoint {
   std::uint64_t memory_;
   Workers workers_;
   TensorList tensors_;
-  std::vector<ResultLeaf> leaves_;                     // of the result
-  std::vector<std::optional<std::size_t>> results_;    // for each stored leaf; nullopt: dropped
+  std::vector<ResultLeaf> leaves_;                   // of the result
+  std::vector<std::optional<std::size_t>> results_;  // for each stored leaf; nullopt: dropped
   std::vector<std::pair<std::string, std::string>> dequantized_;
 };
 
@@ -214,8 +215,8 @@ class DequantizedCheckpoint final : public DerivedCheckpoint {
 
 Dequantized dequantize(std::shared_ptr<const Checkpoint> source, const DequantizeOptions& options) {
   if (options.dtype && dtype_kind(*options.dtype) != DTypeKind::kFloat)
-    invalid_argument("weights cannot be dequantised to " +
-                     std::string(dtype_name(*options.dtype)) + ": expected a floating-point type");
+    invalid_argument("weights cannot be dequantised to " + std::string(dtype_name(*options.dtype)) +
+                     ": expected a floating-point type");
   const ModelConfig config = read_model_config(source->info().path, options.store);
   const std::vector<DequantizedLeaf> found = find_quantized(*source, config, options.dtype);
   DequantizeReport report;
@@ -223,8 +224,7 @@ Dequantized dequantize(std::shared_ptr<const Checkpoint> source, const Dequantiz
   for (const DequantizedLeaf& leaf : found)
     dropped.insert(leaf.parameters.begin(), leaf.parameters.end());
   for (const std::size_t i : dropped) report.dropped.push_back(source->tensors()[i].full_name());
-  auto made =
-      std::make_unique<DequantizedCheckpoint>(std::move(source), found, options.resources);
+  auto made = std::make_unique<DequantizedCheckpoint>(std::move(source), found, options.resources);
   report.dequantized = *made->dequantized();
   return {std::move(made), std::move(report)};
 }

@@ -35,8 +35,8 @@ void refuse_other_method(const ModelConfig& config);
 
 // Whether it is an array of this type that can be read.
 bool is_array_of(const TensorInfo& leaf, DType dtype);
-// Whether the last key ends so.
-bool key_ends_with(const TensorInfo& leaf, std::string_view end);
+// Whether the name ends so; a dot may be the border of two keys.
+bool name_ends_with(const TensorInfo& leaf, std::string_view end);
 // Floats of 8 bits with a mantissa.
 bool is_float8(DType dtype);
 // "int32(2, 3)"

@@ -34,8 +34,7 @@ std::optional<DType> model_type(const Json& root) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     std::string_view name = text_of(find_anywhere(root, key));
     if (name.starts_with("torch.")) name.remove_prefix(std::string_view("torch.").size());
-    for (const DType dtype :
-         {DType::kBfloat16, DType::kFloat16, DType::kFloat32, DType::kFloat64})
+    for (const DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kFloat32, DType::kFloat64})
       if (name == dtype_name(dtype)) return dtype;
   }
   return std::nullopt;

@@ -13,7 +13,7 @@ namespace cairn::inline v0 {
 
 struct ModelConfig {
   std::optional<DType> dtype = {};  // of the model's weights
-  std::string method = {};          // "fp8", "mxfp4", "compressed-tensors", "gptq"; "": not quantised
+  std::string method = {};  // "fp8", "mxfp4", "compressed-tensors", "gptq"; "": not quantised
   // Extents that share a scale, along the last axes: of float8 and of packed integers. {}: unknown
   Shape blocks = {}, groups = {};
   std::optional<std::int64_t> bits = {};  // of a packed integer

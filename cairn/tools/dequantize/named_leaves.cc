@@ -39,13 +39,12 @@ std::optional<std::size_t> NamedLeaves::readable(std::size_t i, std::string_view
   const TensorInfo& leaf = tensors_[*found];
   if (leaf.kind != LeafKind::kArray || !leaf.error.empty() || leaf.dtype == DType::kOpaque)
     data_loss(fmt::format("{}: a parameter of {} that is not an array of numbers{}{}",
-                          leaf.full_name(), tensors_[i].full_name(),
-                          leaf.error.empty() ? "" : ": ", leaf.error));
+                          leaf.full_name(), tensors_[i].full_name(), leaf.error.empty() ? "" : ": ",
+                          leaf.error));
   return found;
 }
 
-std::size_t NamedLeaves::required(std::size_t i, std::string_view from,
-                                  std::string_view to) const {
+std::size_t NamedLeaves::required(std::size_t i, std::string_view from, std::string_view to) const {
   if (const auto found = readable(i, from, to)) return *found;
   std::string name = tensors_[i].full_name();
   name.replace(name.size() - from.size(), from.size(), to);

@@ -32,19 +32,19 @@ std::string_view packed_by(const NamedLeaves& leaves, std::size_t i) {
 void refuse_format_of(const NamedLeaves& leaves, std::size_t i) {
   const TensorInfo& leaf = leaves[i];
   if (!leaf.is_array()) return;
-  if (key_ends_with(leaf, "qweight") && leaves.sibling(i, "qweight", "qzeros"))
+  if (name_ends_with(leaf, "qweight") && leaves.sibling(i, "qweight", "qzeros"))
     refuse_format(leaf, packed_by(leaves, i));
-  if (key_ends_with(leaf, ".SCB") || key_ends_with(leaf, ".quant_map") ||
+  if (name_ends_with(leaf, ".SCB") || name_ends_with(leaf, ".quant_map") ||
       leaf.name.find(".quant_state.bitsandbytes__") != std::string::npos)
     refuse_format(leaf, "bitsandbytes");
-  if (is_float8(leaf.dtype) && key_ends_with(leaf, "weight_scale")) refuse_format(leaf, "NVFP4");
+  if (is_float8(leaf.dtype) && name_ends_with(leaf, "weight_scale")) refuse_format(leaf, "NVFP4");
 }
 
 void refuse_alone(const NamedLeaves& leaves, std::size_t i) {
   const TensorInfo& leaf = leaves[i];
-  const bool is_scale = leaf.is_array() && key_ends_with(leaf, "_scale_inv");
+  const bool is_scale = leaf.is_array() && name_ends_with(leaf, "_scale_inv");
   const bool is_mxfp4 = is_array_of(leaf, DType::kUint8) &&
-                        (key_ends_with(leaf, "_scales") || key_ends_with(leaf, ".scales"));
+                        (name_ends_with(leaf, "_scales") || name_ends_with(leaf, ".scales"));
   if (is_scale || is_mxfp4)
     invalid_argument(leaf.full_name() +
                      ": scales without the codes of a weight, which may lie in a file that is "

@@ -51,7 +51,7 @@ StoredIntegers read_integers(const NamedLeaves& leaves) {
   for (std::size_t i = 0; i < leaves.size(); ++i)
     for (const auto& [codes, part] :
          {std::pair("weight_packed", "weight_shape"), std::pair("int_repr", "axis")})
-      if (key_ends_with(leaves[i], codes))
+      if (name_ends_with(leaves[i], codes))
         if (const auto found = leaves.sibling(i, codes, part)) integers.add(*found);
   integers.read();
   return integers;

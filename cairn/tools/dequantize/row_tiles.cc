@@ -53,8 +53,8 @@ class Tiles {
     if (!is_row_) part.row.assign(box.origin.begin(), box.origin.end() - 1);
     for (std::int64_t i = 0; i < rows; ++i) {
       compute_(part, numbers.data());
-      std::byte* row = is_direct ? to.data + i * to.strides[rank - 2]
-                                 : tile_bytes.data() + i * columns * size;
+      std::byte* row =
+          is_direct ? to.data + i * to.strides[rank - 2] : tile_bytes.data() + i * columns * size;
       store(numbers.data(), row, columns);
       if (!part.row.empty()) ++part.row.back();
     }

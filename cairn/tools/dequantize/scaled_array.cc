@@ -47,9 +47,9 @@ Shape code_chunks(const TensorInfo& codes, const ScaledCodes& spec) {
 // What was read for a piece of the weight.
 struct ScaledPiece {
   Array codes;
-  std::int64_t first = 0;  // code of a stored row at which a row of the piece begins
-  Array scales, zeros;     // float32; zeros: not allocated if there are none
-  Box blocks;              // the scales that they are; of rank 0: the only one
+  std::int64_t first = 0;            // code of a stored row at which a row of the piece begins
+  Array scales, zeros;               // float32; zeros: not allocated if there are none
+  Box blocks;                        // the scales that they are; of rank 0: the only one
   std::vector<std::int64_t> groups;  // along the last axis, from 0 on; empty: as the blocks say
 };
 
@@ -87,8 +87,7 @@ class ScaledArray final : public LazyArray {
     Box stored = box;
     if (box.shape.empty()) return stored;
     const bool is_grouped = spec_.packing == CodePacking::kFloat4;
-    const std::int64_t per =
-        is_grouped ? 2 * kFloat4Bytes : codes_per_element(spec_.packing);
+    const std::int64_t per = is_grouped ? 2 * kFloat4Bytes : codes_per_element(spec_.packing);
     const UnitSpan last = units_over(box.origin.back(), box.shape.back(), per);
     stored.origin.back() = last.begin;
     stored.shape.back() = last.count;
@@ -105,7 +104,7 @@ class ScaledArray final : public LazyArray {
     for (std::size_t d = 0; d < spec_.blocks.size(); ++d) {
       const bool is_whole = spec_.group_index && d + 1 == spec_.blocks.size();
       const UnitSpan span = is_whole ? UnitSpan{0, tensors_[spec_.scale].shape[d]}
-                                  : units_over(box.origin[d], box.shape[d], spec_.blocks[d]);
+                                     : units_over(box.origin[d], box.shape[d], spec_.blocks[d]);
       blocks.origin.push_back(span.begin);
       blocks.shape.push_back(span.count);
     }
@@ -134,8 +133,7 @@ class ScaledArray final : public LazyArray {
     else if (!stored.empty())
       ++stored.back();
     Shape blocks = block_box(box).shape;
-    for (std::size_t d = 0; d < blocks.size(); ++d)
-      blocks[d] += spec_.blocks[d] > 1 ? 1 : 0;
+    for (std::size_t d = 0; d < blocks.size(); ++d) blocks[d] += spec_.blocks[d] > 1 ? 1 : 0;
     const std::uint64_t number = dtype_size(tensors_[spec_.scale].dtype) + sizeof(float);
     std::uint64_t scales = static_cast<std::uint64_t>(element_count(blocks)) * number;
     if (spec_.zero_point) scales *= 3;  // they may be stored as int64
@@ -192,8 +190,8 @@ class ScaledArray final : public LazyArray {
   }
 
   [[nodiscard]] Array zero_floats(const Array& stored, const Box& blocks) const {
-    Array out = Array::allocate(DType::kFloat32, spec_.blocks.empty() ? stored.shape()
-                                                                      : blocks.shape);
+    Array out =
+        Array::allocate(DType::kFloat32, spec_.blocks.empty() ? stored.shape() : blocks.shape);
     if (spec_.zero_points == ZeroPoints::kNumbers) {
       cast_elements(stored.view(), out.mutable_view());
       return out;
@@ -203,13 +201,14 @@ class ScaledArray final : public LazyArray {
     const std::int64_t rows = blocks.shape[d], columns = blocks.shape[d + 1];
     const std::int64_t first = blocks.origin[d] % per;
     const std::int64_t stored_rows = stored.shape()[d];
-    const std::int64_t matrices = rows * columns == 0 ? 0 : element_count(blocks.shape) / (rows * columns);
+    const std::int64_t matrices =
+        rows * columns == 0 ? 0 : element_count(blocks.shape) / (rows * columns);
     auto* numbers = reinterpret_cast<float*>(out.mutable_view().data);
     for (std::int64_t m = 0; m < matrices; ++m)
       for (std::int64_t i = 0; i < rows; ++i) {
-        const std::byte* words =
-            stored.bytes().data() +
-            (m * stored_rows + (first + i) / per) * columns * static_cast<std::int64_t>(kWordBytes);
+        const std::byte* words = stored.bytes().data() + (m * stored_rows + (first + i) / per) *
+                                                             columns *
+                                                             static_cast<std::int64_t>(kWordBytes);
         for (std::int64_t j = 0; j < columns; ++j, words += kWordBytes)
           decode_codes(spec_.packing, DType::kInt32, words, (first + i) % per, 1, numbers++);
       }
@@ -239,8 +238,8 @@ class ScaledArray final : public LazyArray {
     const std::size_t lead = box.shape.empty() ? 0 : box.rank() - 1;
     std::int64_t stored_rows = 1;  // the codes of a row lie one behind the other
     for (std::size_t d = 0; d < lead; ++d) stored_rows *= box.shape[d];
-    const auto row_bytes =
-        static_cast<std::int64_t>(piece.codes.bytes().size()) / std::max<std::int64_t>(stored_rows, 1);
+    const auto row_bytes = static_cast<std::int64_t>(piece.codes.bytes().size()) /
+                           std::max<std::int64_t>(stored_rows, 1);
     fill_row_tiles(out, executor, [&](const RowPart& part, float* to) {
       std::int64_t row = 0;
       std::int64_t block = 0;
@@ -260,9 +259,8 @@ class ScaledArray final : public LazyArray {
   void scale_row(const ScaledPiece& piece, const Box& box, std::int64_t block, const RowPart& part,
                  float* to) const {
     const auto* scales = reinterpret_cast<const float*>(piece.scales.bytes().data());
-    const auto* zeros = spec_.zero_point
-                            ? reinterpret_cast<const float*>(piece.zeros.bytes().data())
-                            : nullptr;
+    const auto* zeros =
+        spec_.zero_point ? reinterpret_cast<const float*>(piece.zeros.bytes().data()) : nullptr;
     if (spec_.blocks.empty()) return scale_run(scales, zeros, 0, to, part.count);
     const std::int64_t row = block * piece.blocks.shape.back();
     if (!piece.groups.empty()) {

@@ -22,17 +22,20 @@ constexpr std::int64_t kMxfp4Bytes = 16;  // of a group
 constexpr std::int64_t kMxfp4Group = 32;  // codes
 constexpr std::int64_t kMostElements = std::int64_t{1} << 58U;
 
-// Replaces the end of the last key.
-KeyPath with_end(const TensorInfo& leaf, std::string_view from, std::string_view to) {
+// The path without the end of the name.
+KeyPath without_end(const TensorInfo& leaf, std::string_view end) {
   KeyPath path = leaf.path;
   std::string& key = path.back().text;
-  key.replace(key.size() - from.size(), from.size(), to);
+  if (key.size() < end.size())
+    path.pop_back();  // the end is a key of its own, behind a dot
+  else
+    key.resize(key.size() - end.size());
   return path;
 }
 
 void check_scale_type(const TensorInfo& scale) {
-  for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16, DType::kUint8,
-                            DType::kFloat8E8m0fnu})
+  for (const DType dtype :
+       {DType::kFloat32, DType::kBfloat16, DType::kFloat16, DType::kUint8, DType::kFloat8E8m0fnu})
     if (scale.dtype == dtype) return;
   data_loss(fmt::format("{}: scales of type {}; expected float32, bfloat16, float16 or E8M0",
                         scale.full_name(), scale.dtype_name));
@@ -157,8 +160,7 @@ void add_group_index(const LeafSearch& search, std::size_t i, ScaledCodes& spec)
   const auto found = search.leaves.readable(i, kPacked, "weight_g_idx");
   if (!found) return;
   const TensorInfo& groups = search.leaves[*found];
-  const bool is_integer =
-      groups.dtype == DType::kInt32 || groups.dtype == DType::kInt64;
+  const bool is_integer = groups.dtype == DType::kInt32 || groups.dtype == DType::kInt64;
   if (!is_integer || groups.shape != Shape{spec.shape.back()})
     data_loss(fmt::format("{}: {}; expected a group for each of {} columns", groups.full_name(),
                           type_text(groups), spec.shape.back()));
@@ -168,7 +170,8 @@ void add_group_index(const LeafSearch& search, std::size_t i, ScaledCodes& spec)
 // What is left of the parts when one scale serves all: the groups mean nothing then.
 void add_unused(const LeafSearch& search, std::size_t i, DequantizedLeaf& leaf) {
   for (const char* name : {"weight_shape", "weight_g_idx"})
-    if (const auto found = search.leaves.sibling(i, kPacked, name)) leaf.parameters.push_back(*found);
+    if (const auto found = search.leaves.sibling(i, kPacked, name))
+      leaf.parameters.push_back(*found);
 }
 
 }  // namespace
@@ -177,8 +180,8 @@ bool is_array_of(const TensorInfo& leaf, DType dtype) {
   return leaf.kind == LeafKind::kArray && leaf.error.empty() && leaf.dtype == dtype;
 }
 
-bool key_ends_with(const TensorInfo& leaf, std::string_view end) {
-  return !leaf.path.empty() && leaf.path.back().text.ends_with(end);
+bool name_ends_with(const TensorInfo& leaf, std::string_view end) {
+  return !leaf.path.empty() && std::string_view(leaf.name).ends_with(end);
 }
 
 bool is_float8(DType dtype) {
@@ -190,31 +193,32 @@ std::string type_text(const TensorInfo& leaf) { return leaf.dtype_name + shape_t
 
 std::optional<DequantizedLeaf> find_scaled(const LeafSearch& search, std::size_t i) {
   const TensorInfo& codes = search.leaves[i];
-  const bool is_int8 = is_array_of(codes, DType::kInt8) && key_ends_with(codes, "weight");
+  const bool is_int8 = is_array_of(codes, DType::kInt8) && name_ends_with(codes, "weight");
   const bool is_fp8 = is_array_of(codes, codes.dtype) && is_float8(codes.dtype);
   if (!is_int8 && !is_fp8) return std::nullopt;
   const auto scale = scale_of(search, i);
   if (!scale) {
     if (is_int8) return std::nullopt;  // numbers as others are
     const std::string name = codes.full_name();
-    invalid_argument(fmt::format("{}: {} without a scale: there is neither {}_scale_inv nor "
-                                 "{}_scale, which may lie in a file that is missing",
-                                 name, codes.dtype_name, name, name));
+    invalid_argument(
+        fmt::format("{}: {} without a scale: there is neither {}_scale_inv nor "
+                    "{}_scale, which may lie in a file that is missing",
+                    name, codes.dtype_name, name, name));
   }
   ScaledCodes spec{.codes = i, .shape = codes.shape, .scale = *scale};
   check_scale_type(search.leaves[*scale]);
   if (is_int8 && dtype_size(search.leaves[*scale].dtype) == 1)
     throw Error(Code::kUnimplemented,
-                codes.full_name() + ": int8 with scales of E8M0 may be pairs of 4 bits, which Cairn "
-                                    "does not dequantise");
+                codes.full_name() +
+                    ": int8 with scales of E8M0 may be pairs of 4 bits, which Cairn "
+                    "does not dequantise");
   with_context([&] { return codes.full_name(); },
                [&] {
                  spec.blocks = block_extents(codes.shape, search.leaves[*scale].shape,
                                              is_fp8 ? search.config.blocks : Shape());
                });
   add_zero_points(search, i, "", "_zero_point", spec);
-  std::string format =
-      (is_int8 ? "int8, " : "fp8, ") + blocks_text(spec.blocks, codes.shape);
+  std::string format = (is_int8 ? "int8, " : "fp8, ") + blocks_text(spec.blocks, codes.shape);
   DequantizedLeaf leaf = made(search, std::move(spec), codes.path, std::move(format));
   add_activation_parameters(search.leaves, i, "weight", leaf.parameters);
   return leaf;
@@ -224,8 +228,8 @@ std::optional<DequantizedLeaf> find_mxfp4(const LeafSearch& search, std::size_t 
   const TensorInfo& codes = search.leaves[i];
   if (!is_array_of(codes, DType::kUint8)) return std::nullopt;
   // OpenAI's own files have dots and keep the order of the axes.
-  const bool is_original = key_ends_with(codes, ".blocks");
-  if (!is_original && !key_ends_with(codes, "_blocks")) return std::nullopt;
+  const bool is_original = name_ends_with(codes, ".blocks");
+  if (!is_original && !name_ends_with(codes, "_blocks")) return std::nullopt;
   const std::string_view end = is_original ? ".blocks" : "_blocks";
   const std::size_t scale = search.leaves.required(i, end, is_original ? ".scales" : "_scales");
   const TensorInfo& scales = search.leaves[scale];
@@ -239,14 +243,14 @@ std::optional<DequantizedLeaf> find_mxfp4(const LeafSearch& search, std::size_t 
                               scales.shape.end()))
     data_loss(fmt::format("{}: {}, which does not fit blocks of shape {}", scales.full_name(),
                           type_text(scales), shape_text(codes.shape)));
-  ScaledCodes spec{.codes = i, .packing = CodePacking::kFloat4, .shape = scales.shape,
-                   .scale = scale};
+  ScaledCodes spec{
+      .codes = i, .packing = CodePacking::kFloat4, .shape = scales.shape, .scale = scale};
   if (spec.shape.back() > kMostElements)
     data_loss(codes.full_name() + ": has more elements than any memory");
   spec.shape.back() *= kMxfp4Group;
   spec.blocks.assign(spec.shape.size(), 1);
   spec.blocks.back() = kMxfp4Group;
-  DequantizedLeaf leaf = made(search, std::move(spec), with_end(codes, end, ""), "mxfp4");
+  DequantizedLeaf leaf = made(search, std::move(spec), without_end(codes, end), "mxfp4");
   // As transformers gives it: (experts, in, out).
   if (!is_original) leaf.array = lazy_transpose(std::move(leaf.array), {0, 2, 1});
   return leaf;
@@ -254,7 +258,7 @@ std::optional<DequantizedLeaf> find_mxfp4(const LeafSearch& search, std::size_t 
 
 std::optional<DequantizedLeaf> find_packed(const LeafSearch& search, std::size_t i) {
   const TensorInfo& codes = search.leaves[i];
-  if (!key_ends_with(codes, kPacked)) return std::nullopt;
+  if (!name_ends_with(codes, kPacked)) return std::nullopt;
   if (!is_array_of(codes, DType::kInt32))
     throw Error(Code::kUnimplemented,
                 fmt::format("{}: packed weights of type {} cannot be dequantised: Cairn reads "
@@ -278,7 +282,7 @@ std::optional<DequantizedLeaf> find_packed(const LeafSearch& search, std::size_t
                        blocks_text(spec.blocks, spec.shape);
   if (spec.group_index) format += ", in any order";
   DequantizedLeaf leaf =
-      made(search, std::move(spec), with_end(codes, "_packed", ""), std::move(format));
+      made(search, std::move(spec), without_end(codes, "_packed"), std::move(format));
   add_unused(search, i, leaf);
   add_activation_parameters(search.leaves, i, kPacked, leaf.parameters);
   return leaf;
