@@ -77,9 +77,10 @@ def convert(
         follow_links (False: a symbolic link in an item is a RuntimeError; True: what it leads to is
         copied, even from outside). Of the source: allow_uncommitted, metadata_key, generation,
         commit_time_ns, as in open(); dequantize (True: as Checkpoint.dequantized(), in the type
-        dtype; "dequantized" of the result lists the weights). storage_options: how to reach the stores of URLs, as in
-        open(); target_storage_options: that of the target, if it differs. threads (0: one for each
-        core), memory (bytes for the whole call; None: 1 GiB; at least 64 MiB are used).
+        dtype; "dequantized" of the result lists the weights). storage_options: how to reach the
+        stores of URLs, as in open(); target_storage_options: that of the target, if it differs.
+        threads (0: one for each core), memory (bytes for the whole call; None: 1 GiB; at least
+        64 MiB are used).
 
     Returns:
       a dict with "format", "files", "tensors" (a number), "bytes" and the rest of what

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 namespace cairn::inline v0 {
 namespace {
 

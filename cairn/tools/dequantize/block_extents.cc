@@ -8,7 +8,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 namespace cairn::inline v0 {
 namespace {

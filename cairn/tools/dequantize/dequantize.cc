@@ -8,7 +8,6 @@
 #include <cairn/tools/dequantize/quantized_leaves.h>
 #include <cairn/tools/source/derived_checkpoint.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>

@@ -1,5 +1,5 @@
-// quantized_leaves.h -- finds the quantised weights of a checkpoint by the names, types and shapes of
-// its leaves.
+// quantized_leaves.h -- finds the quantised weights of a checkpoint by the names, types and shapes
+// of its leaves.
 //
 //   names                                              format
 //   X, X_scale_inv or X_scale; Y.weight, Y.scale       float8 or int8 codes, with a scale a block

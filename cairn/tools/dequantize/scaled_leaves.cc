@@ -47,8 +47,8 @@ bool is_scale(const TensorInfo& leaf) {
          (dtype_kind(leaf.dtype) == DTypeKind::kFloat || leaf.dtype == DType::kUint8);
 }
 
-// Adds the leaves that a weight has beside its scales, and that mean nothing without codes: those of
-// its module's inputs and outputs.
+// Adds the leaves that a weight has beside its scales, and that mean nothing without codes: those
+// of its module's inputs and outputs.
 void add_activation_parameters(const NamedLeaves& leaves, std::size_t i, std::string_view weight,
                                std::vector<std::size_t>& parameters) {
   for (const char* name : {"input_scale", "input_zero_point", "input_global_scale", "output_scale",

@@ -323,9 +323,8 @@ class Leaves {
 
   // A quantised tensor in one chunk as an object: a dict of its parts, which only its pickle knows.
   static std::optional<SavedValue> quantised_whole(const SavedValue& value) {
-    const bool is_quantised =
-        value.element && (value.element->name.starts_with("qint") ||
-                          value.element->name.starts_with("quint"));
+    const bool is_quantised = value.element && (value.element->name.starts_with("qint") ||
+                                                value.element->name.starts_with("quint"));
     if (!is_quantised || value.chunks.size() != 1 || !value.chunks[0].entry ||
         value.chunks[0].box != Box::whole(value.shape))
       return std::nullopt;
@@ -346,8 +345,8 @@ class Leaves {
       throw Error(Code::kUnimplemented, "its chunk is not a quantised tensor");
     const TensorInfo& integers = found->leaf.info;
     if (integers.dtype != value.element->dtype || integers.shape != value.shape)
-      data_loss(fmt::format("its chunk has {}{}, the metadata says torch.{}{}",
-                            integers.dtype_name, shape_text(integers.shape), value.element->name,
+      data_loss(fmt::format("its chunk has {}{}, the metadata says torch.{}{}", integers.dtype_name,
+                            shape_text(integers.shape), value.element->name,
                             shape_text(value.shape)));
   }
 

@@ -99,8 +99,9 @@ RawArray packed_array(const TorchTensor& tensor, const StorageBytes& storage,
                       const std::vector<std::uint8_t>& axes) {
   const bool in_order = std::ranges::is_sorted(axes) && is_dense(tensor, axes);
   if (!in_order || tensor.offset != 0 || tensor.storage.first != 0)
-    throw Error(Code::kUnimplemented,
-                fmt::format("a view of {} elements, which lie several in a byte", tensor.element.name));
+    throw Error(
+        Code::kUnimplemented,
+        fmt::format("a view of {} elements, which lie several in a byte", tensor.element.name));
   RawArray array = whole_storage_array(storage);
   array.in_byte = tensor.element.in_byte;
   return array;
