@@ -82,7 +82,7 @@ struct DequantizeReport {
 // A checkpoint with dequantised weights, and the report about it.
 struct Dequantized {
   std::unique_ptr<Checkpoint> checkpoint;
-  DequantizeReport report;
+  DequantizeReport report;  // what was dequantised
 };
 // Replaces the quantised weights of `source` by floating-point arrays, and leaves out their scales
 // and other parameters (docs/dequantize.md lists the formats). The numbers are computed in float32

@@ -3,12 +3,14 @@
 import json
 import os
 import random
+import re
 import warnings
 
 import cairn
 import numpy as np
 import pytest
 import torch
+import torch.distributed.checkpoint as dcp
 from test_torch_files import assert_equal
 
 import cairn_cli
@@ -118,6 +120,44 @@ def test_a_tensor_alone_and_with_attributes(scratch):
     names = list(opened.tensors)
     np.testing.assert_array_equal(opened.tensors[names[0]].numpy(), q.dequantize().numpy())
     assert "note" in opened.tree()
+
+
+def quantized_dcp(folder):
+    dense = torch.randn(30, 7)
+    state = {"q": torch.quantize_per_tensor(dense, 0.1, 3, torch.qint8), "plain": dense,
+             "layers": [{"w": torch.quantize_per_channel(dense, torch.rand(7, dtype=torch.float64), torch.arange(7), 1, torch.quint8)}]}
+    dcp.save(state, checkpoint_id=folder)
+    return state
+
+
+def test_distributed_checkpoints(scratch):
+    """PyTorch saves them, and cannot load them."""
+    state = quantized_dcp(scratch / "d")
+    parts = cairn.load(scratch / "d")
+    assert sorted(parts["q"]) == ["int_repr", "scale", "zero_point"]
+    np.testing.assert_array_equal(parts["layers"][0]["w"]["int_repr"], state["layers"][0]["w"].int_repr().numpy())
+    assert_equal(dequantized(state), cairn.open(scratch / "d").dequantized().load(framework="torch"))
+    assert cairn.verify(scratch / "d")
+
+
+def test_damaged_distributed_checkpoints(scratch):
+    """A file that is cut anywhere, or has another byte, is an error that names a leaf, or has the same numbers."""
+    expected = dequantized(quantized_dcp(scratch / "d"))
+    file = scratch / "d/__0_0.distcp"
+    good = file.read_bytes()
+    rng = random.Random(f"{SEED}-quantized-damage")
+    damages = [good[:end] for end in range(0, len(good), 61)]
+    for _ in range(150):
+        at = rng.randrange(len(good))
+        damages.append(good[:at] + bytes([rng.randrange(256)]) + good[at + 1:])
+    for damage in damages:
+        file.write_bytes(damage)
+        try:
+            got = cairn.open(scratch / "d").dequantized().load(framework="torch")
+        except (OSError, ValueError, NotImplementedError) as error:
+            assert re.search(r"\bq\b|layers\.0\.w|plain|__0_0\.distcp", str(error)), error
+        else:
+            assert_equal(expected, got)
 
 
 def test_commands(scratch):

@@ -378,7 +378,7 @@ std::shared_ptr<MemoryCheckpoint> checkpoint_of(const std::vector<StoredPart>& p
   auto source = std::make_shared<MemoryCheckpoint>();
   for (const StoredPart& part : parts) {
     Array array = Array::allocate(part.dtype, part.shape);
-    std::memset(array.mutable_view().data, 0, array.bytes().size());
+    if (!array.bytes().empty()) std::memset(array.mutable_view().data, 0, array.bytes().size());
     if (!part.integers.empty()) array = make_array(part.dtype, part.shape, part.integers);
     source->add(part.name, array);
   }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "tests/support/upload.h"
+
 namespace cairn {
 namespace {
 
@@ -50,6 +52,18 @@ TEST(DequantizeGolden, TheTypeOfTheConfiguration) {
                 .checkpoint->info("group.weight")
                 .dtype,
             DType::kBfloat16);
+}
+
+// In a store, too, the configuration lies beside the files.
+TEST(DequantizeGolden, AModelInAStore) {
+  const std::string url = "memory://dequantize_golden/fp8";
+  testing::upload(golden_model("fp8"), url + "/");
+  const auto made = dequantize(open(url));
+  EXPECT_EQ(made.checkpoint->info("block.weight").dtype, DType::kFloat32);
+  const auto local = dequantize(open(golden_model("fp8")));
+  EXPECT_EQ(made.checkpoint->load(), local.checkpoint->load());
+  EXPECT_EQ(dequantize(open(url + "/model.safetensors")).checkpoint->info("block.weight").dtype,
+            DType::kFloat32);
 }
 
 }  // namespace
