@@ -72,30 +72,10 @@ void finish_arguments(ConvertArguments& arguments) {
   check_one_server(arguments.source.path, arguments.target, options.store);
 }
 
-std::string list_text(std::string_view label,
-                      const std::vector<std::pair<std::string, std::string>>& entries,
-                      std::string_view arrow) {
-  constexpr std::size_t kShown = 10;
-  std::string text;
-  for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
-    text += fmt::format("{} {} {} {}\n", label, printable_text(entries[i].first), arrow,
-                        printable_text(entries[i].second));
-  if (entries.size() > kShown)
-    text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
-  return text;
-}
-
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (const auto& name : names) text.append(text.empty() ? "" : ", ").append(printable_text(name));
   return text;
-}
-
-// "dequant. a.weight -- fp8, blocks of 128 x 128"
-std::string dequantized_text(const ConvertReport& report) {
-  if (!report.dequantized) return "";
-  if (report.dequantized->empty()) return "dequant. nothing: no weight is quantised\n";
-  return list_text("dequant.", *report.dequantized, "--");
 }
 
 std::string report_text(const ConvertReport& report, double seconds) {

@@ -124,7 +124,8 @@ int run_reshard(ReshardArguments& arguments) {
     out().show_json(reshard_json(report));
     return kGood;
   }
-  std::string text = arguments.options.dry_run ? plan_text(report) : "";
+  std::string text = dequantized_text(report.written);
+  if (arguments.options.dry_run) text += plan_text(report);
   if (arguments.options.mesh)
     text += fmt::format("devices  {}, each reads {}\n", arguments.options.mesh->device_ids.size(),
                         bytes_text(report.device_bytes));

@@ -7,6 +7,7 @@
 #include "screen/terminal.h"
 #include "screen/text.h"
 
+#include <fmt/format.h>
 #include <CLI/Validators.hpp>
 
 #include <algorithm>
@@ -218,6 +219,25 @@ int status_of(const Checkpoint& checkpoint) {
 
 void print_left_out(const ConvertReport& report) {
   for (const auto& [name, why] : report.left_out) warn("left out '" + name + "': " + why);
+}
+
+std::string list_text(std::string_view label,
+                      const std::vector<std::pair<std::string, std::string>>& entries,
+                      std::string_view arrow) {
+  constexpr std::size_t kShown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
+    text += fmt::format("{} {} {} {}\n", label, printable_text(entries[i].first), arrow,
+                        printable_text(entries[i].second));
+  if (entries.size() > kShown)
+    text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
+  return text;
+}
+
+std::string dequantized_text(const ConvertReport& report) {
+  if (!report.dequantized) return "";
+  if (report.dequantized->empty()) return "dequant. nothing: no weight is quantised\n";
+  return list_text("dequant.", *report.dequantized, "--");
 }
 
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,12 @@ int missing_status(const Checkpoint& checkpoint);
 int status_of(const Checkpoint& checkpoint);
 // Prints a line to standard error for each item of the source that a conversion left out.
 void print_left_out(const ConvertReport& report);
+// Lines "LABEL FIRST ARROW SECOND" for the first ten pairs, and the number of the others.
+std::string list_text(std::string_view label,
+                      const std::vector<std::pair<std::string, std::string>>& entries,
+                      std::string_view arrow);
+// The weights that --dequantize has made: "dequant. a.weight -- fp8, blocks of 128 x 128".
+std::string dequantized_text(const ConvertReport& report);
 // Adds --exclude GLOB.
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude);
 // Suggests names that are like a glob without wildcards.

@@ -266,19 +266,12 @@ std::string convert_json(const ConvertReport& report) {
   JsonArray renamed;
   for (const auto& [from, to] : report.renamed)
     renamed.push_back(JsonObject{{"from", text_json(from)}, {"to", text_json(to)}});
-  Json dequantized;  // null: the source is as it is stored
-  if (report.dequantized) {
-    JsonArray leaves;
-    for (const auto& [name, format] : *report.dequantized)
-      leaves.push_back(JsonObject{{"name", text_json(name)}, {"format", format}});
-    dequantized = std::move(leaves);
-  }
   const Json out = JsonObject{{"format", format_text(report.format)},
                               {"files", strings_json(report.files)},
                               {"tensors", report.tensors},
                               {"bytes", report.bytes},
                               {"cast", report.cast},
-                              {"dequantized", std::move(dequantized)},
+                              {"dequantized", dequantized_json(report.dequantized)},
                               {"scalars", strings_json(report.scalars)},
                               {"renamed", std::move(renamed)},
                               {"skipped", reasons_json(report.skipped, "name")},

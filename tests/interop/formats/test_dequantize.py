@@ -197,6 +197,17 @@ def test_rules_apply_to_the_weights(scratch):
     assert bits(load_file(scratch / "x.safetensors")["m.weight"]) == bits((codes.float() * scales).t().contiguous())
 
 
+def test_reshard(scratch):
+    rng = np.random.default_rng(SEED)
+    codes, scales = random_codes(rng, torch.float8_e4m3fn, (64, 32)), random_scales(rng, (64, 1))
+    save_file({"w": codes, "w_scale": scales}, scratch / "model.safetensors")
+    report = cairn.reshard(scratch / "model.safetensors", scratch / "out", mesh={"x": 4}, specs={"w": ("x", None)}, dequantize=True)
+    assert report["dequantized"] == [{"name": "w", "format": "fp8, per channel"}]
+    assert bits(cairn.open(scratch / "out")["w"].torch()) == bits((codes.float() * scales).bfloat16())
+    out = cairn_cli.run("reshard", "--dequantize", scratch / "model.safetensors", scratch / "again", "--mesh", "x=4", "--spec", "w=x").stdout
+    assert b"dequant. w -- fp8, per channel" in out
+
+
 def damaged(rng, parts):
     """Parts with one of another shape, type or value, or without it."""
     name = rng.choice(sorted(parts))
