@@ -1,5 +1,5 @@
-// dequantize_test.cc -- dequantised weights, element by element, whole and in boxes; what stays as it
-// is; and parts that do not belong together.
+// dequantize_test.cc -- dequantised weights, element by element, whole and in boxes; what stays as
+// it is; and parts that do not belong together.
 #include <cairn/array/small_float.h>
 #include <cairn/cairn.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// quantized_model.h -- quantised weights of random shapes in memory, and their numbers, computed one
-// by one in float64.
+// quantized_model.h -- quantised weights of random shapes in memory, and their numbers, computed
+// one by one in float64.
 #pragma once
 
 #include <cairn/checkpoint.h>
