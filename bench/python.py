@@ -34,6 +34,10 @@ def tree_of(kind, scale):
     if kind == "small":
         return {f"layer{i}": np.full(1024, i, np.float32) for i in range(10_000 // scale)}
     rng = np.random.default_rng(0)
+    if kind == "fp8":  # 1 GiB as bfloat16
+        columns = 64 * MIB // ROWS // scale
+        tree = {f"w{i}.weight": rng.integers(0, 127, (ROWS, columns), np.uint8) for i in range(8)}
+        return tree | {f"{name}_scale_inv": rng.random((ROWS // 128, columns // 128), np.float32) for name in tree}
     first = rng.standard_normal((ROWS, 128 * MIB // ROWS // 4 // scale), np.float32)
     return {f"w{i}": first * np.float32(1 + i / 8) for i in range(8)}  # as hard to compress as the first
 
@@ -229,6 +233,72 @@ class CairnDcp(CairnTorch):
         self.cairn.convert(path, f"{path}.safetensors", overwrite=True)
 
 
+class Fp8(CairnTorch):
+    """An FP8 model in blocks of 128 x 128, written as it is."""
+
+    options = {}
+
+    def save(self, path, tree):
+        import safetensors.torch
+
+        tensors = torch_tree(tree)
+        codes = {name: tensor.view(self.fp8()) for name, tensor in tensors.items() if name.endswith(".weight")}
+        safetensors.torch.save_file(tensors | codes, path)
+
+    @staticmethod
+    def fp8():
+        import torch
+
+        return torch.float8_e4m3fn
+
+    def export(self, path):
+        self.cairn.convert(path, f"{path}.safetensors", overwrite=True, **self.options)
+
+
+class Fp8Dequantized(Fp8):
+    options = {"dequantize": True}
+
+
+class Fp8Torch(Fp8):
+    """The script that DeepSeek's users run: load, multiply, save."""
+
+    def export(self, path):
+        import safetensors.torch
+        import torch
+
+        stored = safetensors.torch.load_file(path)
+        out = {}
+        for name, weight in stored.items():
+            if name.endswith(".weight"):
+                scale = stored[f"{name}_scale_inv"].repeat_interleave(128, 0).repeat_interleave(128, 1)
+                out[name] = (weight.float() * scale).to(torch.bfloat16)
+        safetensors.torch.save_file(out, f"{path}.safetensors")
+
+
+class Fp8Numpy(Fp8):
+    def export(self, path):
+        import ml_dtypes
+        import numpy as np
+        import safetensors
+        import safetensors.numpy
+
+        out = {}
+        with safetensors.safe_open(path, "torch") as stored:
+            for name in stored.keys():  # noqa: SIM118 -- it is no dict
+                if name.endswith(".weight"):
+                    codes = stored.get_tensor(name).view(self.uint8()).numpy().view(ml_dtypes.float8_e4m3fn)
+                    scale = stored.get_tensor(f"{name}_scale_inv").numpy()
+                    blocks = codes.astype(np.float32).reshape(scale.shape[0], 128, scale.shape[1], 128)
+                    out[name] = (blocks * scale[:, None, :, None]).reshape(codes.shape).astype(ml_dtypes.bfloat16)
+        safetensors.numpy.save_file(out, f"{path}.safetensors")
+
+    @staticmethod
+    def uint8():
+        import torch
+
+        return torch.uint8
+
+
 class Npz:
     def __init__(self):
         import numpy as np
@@ -248,8 +318,10 @@ CONTENDERS = {
     "Cairn": Cairn, "Cairn, unsynced": CairnUnsynced, "Cairn, unsynced, uncompressed": CairnPlain, "Orbax": Orbax,
     "cairn.orbax": CairnOrbax, "Orbax through Cairn": OrbaxThroughCairn, "safetensors": Safetensors, "torch.save": Torch, "DCP": Dcp, "np.savez": Npz,
     "Cairn, .pt": CairnTorch, "torch.load(mmap=True)": TorchMapped, "Cairn, DCP": CairnDcp,
+    "Cairn, as stored": Fp8, "Cairn, dequantised": Fp8Dequantized, "a script of PyTorch": Fp8Torch, "a script of NumPy": Fp8Numpy,
 }
-WRITERS = [name for name in CONTENDERS if name not in ("Cairn, .pt", "torch.load(mmap=True)", "Cairn, DCP")]
+FP8 = ["Cairn, dequantised", "Cairn, as stored", "a script of PyTorch", "a script of NumPy"]
+WRITERS = [name for name in CONTENDERS if name not in ("Cairn, .pt", "torch.load(mmap=True)", "Cairn, DCP", *FP8)]
 READERS = ["Cairn", "cairn.orbax", "Orbax", "Orbax through Cairn", "safetensors", "torch.save", "DCP", "np.savez"]
 CASES = {  # case: (what, data, contenders)
     "save 1 GiB": ("save", "large", WRITERS),
@@ -268,6 +340,7 @@ CASES = {  # case: (what, data, contenders)
     "Distributed Checkpoint: save 10,000 arrays": ("save", "small", ["Cairn, DCP", "DCP"]),
     "Distributed Checkpoint: load 10,000 arrays": ("load", "small", ["Cairn, DCP", "DCP"]),
     "Distributed Checkpoint to safetensors, 1 GiB": ("export", "large", ["Cairn, DCP", "DCP"]),
+    "FP8 model to 1 GiB of bfloat16": ("export", "fp8", FP8),
     "import": ("import", "", ["import cairn", "import orbax.checkpoint", "import torch", "import safetensors.numpy", "import numpy"]),
 }
 

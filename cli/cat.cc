@@ -157,6 +157,7 @@ void setup_cat(CLI::App& app, int& status) {
   const auto options = std::make_shared<CatOptions>();
   CLI::App* command = app.add_subcommand("cat", "Show one tensor, or write its bytes");
   add_source(*command, options->source);
+  add_dequantize(*command, options->source);
   command->add_option(
       "NAME", options->name,
       "Tensor, as cairn ls names it; ITEM/NAME where there are several items; or an item\n"

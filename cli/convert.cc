@@ -72,19 +72,6 @@ void finish_arguments(ConvertArguments& arguments) {
   check_one_server(arguments.source.path, arguments.target, options.store);
 }
 
-std::string list_text(std::string_view label,
-                      const std::vector<std::pair<std::string, std::string>>& entries,
-                      std::string_view arrow) {
-  constexpr std::size_t kShown = 10;
-  std::string text;
-  for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
-    text += fmt::format("{} {} {} {}\n", label, printable_text(entries[i].first), arrow,
-                        printable_text(entries[i].second));
-  if (entries.size() > kShown)
-    text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
-  return text;
-}
-
 std::string names_text(const std::vector<std::string>& names) {
   std::string text;
   for (const auto& name : names) text.append(text.empty() ? "" : ", ").append(printable_text(name));
@@ -92,7 +79,7 @@ std::string names_text(const std::vector<std::string>& names) {
 }
 
 std::string report_text(const ConvertReport& report, double seconds) {
-  std::string text = list_text("renamed ", report.renamed, "->");
+  std::string text = dequantized_text(report) + list_text("renamed ", report.renamed, "->");
   text += list_text("left out", report.skipped, "--");
   if (!report.scalars.empty())
     text +=
@@ -129,7 +116,8 @@ std::string plan_text(const TransformReport* transformed, const Checkpoint& chec
                                              : tensor.typestr) +
             "\n";
   }
-  text += list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
+  text += dequantized_text(report) + list_text("renamed ", report.renamed, "->") +
+          list_text("left out", report.skipped, "--");
   if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"),
                             bytes_text(report.bytes));
@@ -146,9 +134,12 @@ bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
 int run_convert(ConvertArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   finish_arguments(arguments);
-  Transformed source{open_source(arguments.source, MissingParts::kLeave), {}};
   const bool transformed = !arguments.transform.empty();
-  const MemoryShares memory = divide_memory(parse_size(arguments.source.memory), transformed);
+  arguments.source.transforms = transformed;
+  if (arguments.options.dtype && dtype_kind(*arguments.options.dtype) == DTypeKind::kFloat)
+    arguments.source.dequantized_type = arguments.options.dtype;
+  Transformed source{open_source(arguments.source, MissingParts::kLeave), {}};
+  const MemoryShares memory = memory_shares(arguments.source);
   arguments.options.resources.memory = memory.writing;
   if (transformed) {
     do_together(job(), "cairn: transform", [&] {
@@ -196,6 +187,7 @@ void setup_convert(CLI::App& app, int& status) {
   ConvertOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("convert", "Write the checkpoint in another format");
   add_source(*command, arguments->source);
+  add_dequantize(*command, arguments->source);
   auto* target =
       command->add_option("DST", arguments->target,
                           "What to write: NAME.safetensors, NAME.npz, NAME.msgpack,\n"
@@ -292,6 +284,7 @@ void setup_convert(CLI::App& app, int& status) {
       "  cairn convert ckpt tf/model-1 --to tensorflow --shard-bytes 2GB --skip-unsupported\n"
       "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default --nest .\n"
       "  cairn convert ckpt model.safetensors --metadata format=pt\n"
+      "  cairn convert DeepSeek-V3 dense --to orbax --dequantize --dry-run\n"
       "  cairn convert model.safetensors model.pt\n"
       "  cairn convert model.safetensors model-dcp --to dcp");
   command->callback([arguments, &status] { status = run_convert(*arguments); });

@@ -104,6 +104,7 @@ void setup_diff(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("diff", "Compare two checkpoints: structure, types and values");
   add_source(*command, arguments->a, "A");
+  add_dequantize(*command, arguments->a);
   check_path(command->add_option("B", arguments->b, "The other checkpoint, of any format"))
       ->required();
   command->add_option("GLOB", arguments->glob, "Only names that match");

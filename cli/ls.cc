@@ -134,6 +134,7 @@ void setup_ls(CLI::App& app, int& status) {
   const auto options = std::make_shared<LsOptions>();
   CLI::App* command = app.add_subcommand("ls", "List the tensors");
   add_source(*command, options->source);
+  add_dequantize(*command, options->source);
   command->add_option("GLOB", options->glob,
                       "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z];\n"
                       "'/' also stands for '.'");

@@ -124,7 +124,8 @@ int run_reshard(ReshardArguments& arguments) {
     out().show_json(reshard_json(report));
     return kGood;
   }
-  std::string text = arguments.options.dry_run ? plan_text(report) : "";
+  std::string text = dequantized_text(report.written);
+  if (arguments.options.dry_run) text += plan_text(report);
   if (arguments.options.mesh)
     text += fmt::format("devices  {}, each reads {}\n", arguments.options.mesh->device_ids.size(),
                         bytes_text(report.device_bytes));
@@ -153,6 +154,7 @@ void setup_reshard(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "reshard", "Rewrite the checkpoint in the pieces that other devices will read");
   add_source(*command, arguments->source);
+  add_dequantize(*command, arguments->source);
   auto* target = command->add_option(
       "OUT", arguments->target,
       "The folder of the new checkpoint: a path, or a URL\n(s3://bucket/NAME, gs://)");

@@ -7,6 +7,7 @@
 #include "screen/terminal.h"
 #include "screen/text.h"
 
+#include <fmt/format.h>
 #include <CLI/Validators.hpp>
 
 #include <algorithm>
@@ -174,12 +175,25 @@ void add_reading_options(CLI::App& command, Source& source) {
   add_store_options(command, source.options.store);
 }
 
-std::uint64_t buffer_memory(const Source& source) {
-  return divide_memory(parse_size(source.memory)).writing;
+void add_dequantize(CLI::App& command, Source& source) {
+  command
+      .add_flag("--dequantize", source.dequantize,
+                "Replace quantised weights by floating-point arrays, and drop\n"
+                "their scales: FP8, MXFP4, INT4, PyTorch (docs/dequantize.md)")
+      ->group(kReading);
 }
 
+MemoryShares memory_shares(const Source& source) {
+  MemoryShares shares =
+      divide_memory(parse_size(source.memory), source.dequantize || source.transforms);
+  if (source.dequantize && source.transforms) shares.transforming /= 2;
+  return shares;
+}
+
+std::uint64_t buffer_memory(const Source& source) { return memory_shares(source).writing; }
+
 void finish_options(Source& source) {
-  source.options.resources.memory = divide_memory(parse_size(source.memory)).reading;
+  source.options.resources.memory = memory_shares(source).reading;
   if (!source.at_time.empty()) source.options.version.commit_time_ns = parse_time(source.at_time);
 }
 
@@ -205,6 +219,25 @@ int status_of(const Checkpoint& checkpoint) {
 
 void print_left_out(const ConvertReport& report) {
   for (const auto& [name, why] : report.left_out) warn("left out '" + name + "': " + why);
+}
+
+std::string list_text(std::string_view label,
+                      const std::vector<std::pair<std::string, std::string>>& entries,
+                      std::string_view arrow) {
+  constexpr std::size_t kShown = 10;
+  std::string text;
+  for (std::size_t i = 0; i < entries.size() && i < kShown; ++i)
+    text += fmt::format("{} {} {} {}\n", label, printable_text(entries[i].first), arrow,
+                        printable_text(entries[i].second));
+  if (entries.size() > kShown)
+    text += fmt::format("{} {} more (--json lists all)\n", label, entries.size() - kShown);
+  return text;
+}
+
+std::string dequantized_text(const ConvertReport& report) {
+  if (!report.dequantized) return "";
+  if (report.dequantized->empty()) return "dequant. nothing: no weight is quantised\n";
+  return list_text("dequant.", *report.dequantized, "--");
 }
 
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude) {
@@ -246,10 +279,15 @@ void print_warnings(const CheckpointInfo& info, MissingParts missing) {
 
 std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing) {
   finish_options(source);
+  const DequantizeOptions dequantized{.dtype = source.dequantized_type,
+                                      .store = source.options.store,
+                                      .resources = {.threads = source.options.resources.threads,
+                                                    .memory = memory_shares(source).transforming}};
   try {
     std::unique_ptr<Checkpoint> checkpoint;
     do_together(job(), "cairn: open", [&] {
       checkpoint = open(source.path, source.options);
+      if (source.dequantize) checkpoint = dequantize(std::move(checkpoint), dequantized).checkpoint;
       return Bytes();
     });
     print_warnings(checkpoint->info(), missing);

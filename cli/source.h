@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,9 @@ struct Source {
   std::string at_time;
   std::string memory = "1GiB";
   OpenOptions options;
+  bool dequantize = false;
+  std::optional<DType> dequantized_type = {};  // none: that of the model
+  bool transforms = false;                     // rules are applied to what was opened
 };
 
 // Adds the checkpoint as a positional argument, and the options --step, --item,
@@ -46,6 +51,8 @@ struct Source {
 void add_source(CLI::App& command, Source& source, const char* positional = "CKPT");
 // The same without the positional argument.
 void add_reading_options(CLI::App& command, Source& source);
+// Adds --dequantize.
+void add_dequantize(CLI::App& command, Source& source);
 // Makes the option reject an empty path as wrong usage.
 CLI::Option* check_path(CLI::Option* option);
 // Makes the option reject "", which CLI11 reads as the number 0, and sizes as "not given".
@@ -58,7 +65,8 @@ void finish_options(Source& source);
 // What opening does about parts that the checkpoint records and lacks. kName: it names them on
 // standard error. kLeave: the command itself refuses them or names them.
 enum class MissingParts : std::uint8_t { kName, kLeave };
-// Opens the checkpoint. Every error becomes a Failure.
+// Opens the checkpoint, and dequantises it if the user asks for that. Every error becomes a
+// Failure.
 std::unique_ptr<Checkpoint> open_source(Source& source, MissingParts missing = MissingParts::kName);
 // Returns kFailure if the checkpoint lacks a part that it records, unless the user allows that.
 // open_source() has named the part.
@@ -68,6 +76,12 @@ int missing_status(const Checkpoint& checkpoint);
 int status_of(const Checkpoint& checkpoint);
 // Prints a line to standard error for each item of the source that a conversion left out.
 void print_left_out(const ConvertReport& report);
+// Lines "LABEL FIRST ARROW SECOND" for the first ten pairs, and the number of the others.
+std::string list_text(std::string_view label,
+                      const std::vector<std::pair<std::string, std::string>>& entries,
+                      std::string_view arrow);
+// The weights that --dequantize has made: "dequant. a.weight -- fp8, blocks of 128 x 128".
+std::string dequantized_text(const ConvertReport& report);
 // Adds --exclude GLOB.
 void add_exclude(CLI::App& command, std::vector<std::string>& exclude);
 // Suggests names that are like a glob without wildcards.
@@ -75,6 +89,8 @@ std::string name_suggestion(const Checkpoint& checkpoint, const std::string& glo
 // As status_of(checkpoint), but kNo after printing an error if the globs selected nothing.
 int selected_status(const Checkpoint& checkpoint, std::span<const std::size_t> selected,
                     const std::string& glob, const std::vector<std::string>& exclude);
+// The shares of the --memory budget.
+MemoryShares memory_shares(const Source& source);
 // The part of the --memory budget that a command may use for its own buffers.
 std::uint64_t buffer_memory(const Source& source);
 

@@ -251,6 +251,7 @@ void setup_stats(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand(
       "stats", "Show min, max, mean, std, zeros, NaN, Inf and a histogram of each tensor");
   add_source(*command, options->source);
+  add_dequantize(*command, options->source);
   command->add_option("GLOB", options->glob, "Only names that match");
   command->add_flag("--nonfinite", options->nonfinite, "Show only arrays with NaN or infinities");
   check_choice(command->add_option("--sort", options->sort,

@@ -26,9 +26,11 @@ enum class MsgpackDialect : std::uint8_t;  // msgpack.h
 
 // How a program that opens a checkpoint and writes it again divides its working memory.
 struct MemoryShares {
-  std::uint64_t reading = 0;       // for OpenOptions::resources
-  std::uint64_t transforming = 0;  // for transform_checkpoint(); 0 if nothing is transformed
-  std::uint64_t writing = 0;       // for ConvertOptions::resources and ReshardOptions::resources
+  std::uint64_t reading = 0;  // for OpenOptions::resources
+  // for transform_checkpoint() or dequantize(), half of it for each if both are used; 0 if neither
+  // is
+  std::uint64_t transforming = 0;
+  std::uint64_t writing = 0;  // for ConvertOptions::resources and ReshardOptions::resources
 };
 // The shares of `total` bytes: a quarter for reading and a half for the work on what was read. The
 // rest is for the process itself. A total of less than 64 MiB counts as 64 MiB.
@@ -59,6 +61,40 @@ Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::
 Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
                                          const std::string& rules_path,
                                          const Resources& resources = {});
+
+// ---- dequantising ----
+
+// Options of dequantize().
+struct DequantizeOptions {
+  // Floating-point type of the weights. None: that of config.json (`dtype`, `torch_dtype`), else
+  // bfloat16, and float32 for quantised tensors of PyTorch.
+  std::optional<DType> dtype = {};
+  StoreOptions store = {};   // how to read config.json, if the checkpoint is at a URL
+  Resources resources = {};  // of the computations; about this memory for intermediate results
+};
+// The report of dequantize().
+struct DequantizeReport {
+  // (name, format) of each weight that is dequantised: "fp8, blocks of 128 x 128"; empty if the
+  // checkpoint has nothing quantised.
+  std::vector<std::pair<std::string, std::string>> dequantized;
+  std::vector<std::string> dropped;  // names of the scales and other parameters that are gone
+};
+// A checkpoint with dequantised weights, and the report about it.
+struct Dequantized {
+  std::unique_ptr<Checkpoint> checkpoint;
+  DequantizeReport report;  // what was dequantised
+};
+// Replaces the quantised weights of `source` by floating-point arrays, and leaves out their scales
+// and other parameters (docs/dequantize.md lists the formats). The numbers are computed in float32
+// and rounded once. The result is lazy: reading a box of it reads the codes and scales of that box,
+// with about `resources.memory` bytes of intermediate results at most. It shares `source`. The size
+// of blocks comes from the config.json beside the files, else from the shapes. Other leaves stay as
+// they are. Throws, naming the leaf: invalid_argument for a weight without scales, scales without a
+// weight, blocks of ambiguous size, and two leaves of one name; data_loss for parts that do not fit
+// each other; unimplemented for a format that Cairn does not dequantise. invalid_argument for a
+// dtype that is not floating-point.
+Dequantized dequantize(std::shared_ptr<const Checkpoint> source,
+                       const DequantizeOptions& options = {});
 
 // ---- converting ----
 
@@ -187,6 +223,9 @@ struct ConvertReport {
   // Scalars written as 0-d arrays because the format has no scalars.
   std::vector<std::string> scalars;
   std::uint64_t cast = 0;  // number of tensors whose dtype was changed
+  // (name, format) of each weight written that dequantize() has made, as in DequantizeReport. None:
+  // the source is not from dequantize().
+  std::optional<std::vector<std::pair<std::string, std::string>>> dequantized;
   // Items of the Orbax checkpoint written, if it keeps the items of its source.
   std::vector<std::string> items;
   // (item or file of the source, reason) for everything beside the leaves that the options select,

@@ -258,6 +258,23 @@ class Checkpoint(Group):
         """The tree, drawn with one line for each node."""
         return str(self.reader.drawn())
 
+    def dequantized(self, dtype: str | None = None) -> Checkpoint:
+        """The checkpoint with floating-point arrays in place of its quantised weights.
+
+        Nothing is read but shapes that are stored as leaves; docs/dequantize.md lists the formats.
+        Scales and zero points are gone. This checkpoint stays as it is.
+
+        Args:
+          dtype: the type of the weights: "bfloat16", "float32"; None: that of the config.json
+            beside the files, else bfloat16, and float32 for quantised tensors of PyTorch.
+
+        Raises:
+          ValueError: a weight without scales, or whose blocks have an ambiguous size, named.
+          CorruptionError: parts of a weight that do not fit each other.
+          NotImplementedError: a format that Cairn does not dequantise, named.
+        """
+        return Checkpoint(self.reader.dequantized(dtype or ""), self.path)
+
     def json_item(self, name: str) -> Any:
         """The value of a JSON item ("metrics"), or None if there is none of this name."""
         import json

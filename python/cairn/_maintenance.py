@@ -76,9 +76,11 @@ def convert(
         durability, commit_protocol, as in save(); as_item (a name: the tree becomes this item);
         follow_links (False: a symbolic link in an item is a RuntimeError; True: what it leads to is
         copied, even from outside). Of the source: allow_uncommitted, metadata_key, generation,
-        commit_time_ns, as in open(). storage_options: how to reach the stores of URLs, as in
-        open(); target_storage_options: that of the target, if it differs. threads (0: one for each
-        core), memory (bytes for the whole call; None: 1 GiB; at least 64 MiB are used).
+        commit_time_ns, as in open(); dequantize (True: as Checkpoint.dequantized(), in the type
+        dtype; "dequantized" of the result lists the weights). storage_options: how to reach the
+        stores of URLs, as in open(); target_storage_options: that of the target, if it differs.
+        threads (0: one for each core), memory (bytes for the whole call; None: 1 GiB; at least
+        64 MiB are used).
 
     Returns:
       a dict with "format", "files", "tensors" (a number), "bytes" and the rest of what
@@ -149,8 +151,8 @@ def reshard(
       dry_run: decide and report the box of each array that a device reads, but write nothing.
       **options: as in convert(): compression, chunk_bytes (the largest size of a chunk, in bytes),
         target_file_bytes, as_item, follow_links, durability, commit_protocol, allow_uncommitted,
-        metadata_key, generation, commit_time_ns, storage_options, target_storage_options, threads,
-        memory.
+        metadata_key, generation, commit_time_ns, dequantize, storage_options,
+        target_storage_options, threads, memory.
 
     Returns:
       a dict with "arrays" (each with name, dtype, shape, "box" and sharding), "device_bytes" (what

@@ -122,6 +122,7 @@ class ReadOptions(TypedDict, total=False):
     metadata_key: str
     generation: int | None
     commit_time_ns: int | None
+    dequantize: bool
     threads: int
     memory: int | None
 

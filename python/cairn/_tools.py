@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from cairn import _cairn
-from cairn._arguments import excluded, included
+from cairn._arguments import check_flag, excluded, included
 from cairn._checkpoint import Checkpoint, open
 from cairn._progress import shown
 
@@ -87,15 +87,18 @@ def diff(
     atol: float = 0.0,
     ignore_dtype: bool = False,
     allow_missing: bool = False,
+    dequantize: bool = False,
     storage_options: StoreOptions | None = None,
     progress: Any = None,
 ) -> DiffReport:
     """Compares two checkpoints of any format: structure and values.
 
     allow_missing: compare what is left of a checkpoint that lacks a part it records; the report
-    names the part. False: that is a CorruptionError. storage_options: as in cairn.open, for the
+    names the part. False: that is a CorruptionError. dequantize: compare quantised weights as
+    floating-point arrays, as Checkpoint.dequantized(). storage_options: as in cairn.open, for the
     URLs among the two paths.
     """
+    check_flag("dequantize", dequantize)
     with shown(progress, "diff") as callback:
         text = _cairn.diff_json(
             a,
@@ -106,6 +109,7 @@ def diff(
             atol,
             ignore_dtype,
             allow_missing,
+            bool(dequantize),
             storage_options,
             callback,
         )

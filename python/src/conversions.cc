@@ -35,7 +35,8 @@ using TextPairs = std::vector<std::pair<std::string, std::string>>;
 struct Conversion {
   OpenOptions open;
   std::uint64_t memory = Resources().memory;  // of the whole call
-  std::uint64_t transform_memory = 0;         // the share of the rules
+  std::uint64_t transform_memory = 0;         // the share of the rules, and of dequantising
+  bool dequantize = false;
   ConvertOptions convert;
   std::optional<StoreOptions> target_store;  // none: as open.store
   std::optional<std::uint64_t> shard_bytes;
@@ -67,6 +68,8 @@ const Setters<Conversion>& reading_options() {
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.open.version.commit_time_ns = number_option<std::uint64_t>(n, v);
        }},
+      {"dequantize",
+       [](Conversion& o, const std::string& n, nb::handle v) { o.dequantize = bool_option(n, v); }},
       {"threads",
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.open.resources.threads = number_option<std::size_t>(n, v);
@@ -195,9 +198,10 @@ const Setters<Conversion>& reshard_options() {
 
 // Sets what depends on several options.
 void complete(Conversion& o, const std::string& target) {
-  const MemoryShares memory = divide_memory(o.memory, o.rules || o.rules_path);
+  const bool transforms = o.rules || o.rules_path;
+  const MemoryShares memory = divide_memory(o.memory, transforms || o.dequantize);
   o.open.resources.memory = memory.reading;
-  o.transform_memory = memory.transforming;
+  o.transform_memory = memory.transforming / (transforms && o.dequantize ? 2 : 1);
   o.convert.resources = {.threads = o.open.resources.threads, .memory = memory.writing};
   o.convert.store = o.target_store.value_or(o.open.store);
   if (o.convert.format == TargetFormat::kDcp && o.convert.orbax.chunk_bytes) {
@@ -210,6 +214,17 @@ void complete(Conversion& o, const std::string& target) {
   const TargetFormat format = o.convert.format ? *o.convert.format : target_format_of(target);
   (format == TargetFormat::kTensorFlow ? o.convert.tensorflow.max_shard_bytes
                                        : o.convert.safetensors.max_shard_bytes) = o.shard_bytes;
+}
+
+std::unique_ptr<Checkpoint> opened_source(const std::string& path, const Conversion& o) {
+  auto opened = cairn::open(path, o.open);
+  if (!o.dequantize) return opened;
+  DequantizeOptions options{
+      .store = o.open.store,
+      .resources = {.threads = o.open.resources.threads, .memory = o.transform_memory}};
+  if (o.convert.dtype && dtype_kind(*o.convert.dtype) == DTypeKind::kFloat)
+    options.dtype = o.convert.dtype;
+  return dequantize(std::move(opened), options).checkpoint;
 }
 
 std::unique_ptr<Checkpoint> transformed(std::unique_ptr<Checkpoint> source, const Conversion& o) {
@@ -232,7 +247,7 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
   const auto work = [&](const CallControl& call) {
     chosen.convert.progress = call.progress;
     chosen.open.cancel = call.cancel;
-    const auto opened = transformed(cairn::open(from, chosen.open), chosen);
+    const auto opened = transformed(opened_source(from, chosen), chosen);
     json = convert_json(cairn::convert(*opened, to, chosen.convert));
   };
   run_long(progress, work, Outcome::kCommit);
@@ -257,7 +272,7 @@ std::string reshard_to_json(const PathText& source, const PathText& target, nb::
   const auto work = [&](const CallControl& call) {
     reshard.progress = call.progress;
     chosen.open.cancel = call.cancel;
-    const auto opened = cairn::open(from, chosen.open);
+    const auto opened = opened_source(from, chosen);
     json = reshard_json(cairn::reshard(*opened, to, reshard));
   };
   run_long(progress, work, Outcome::kCommit);

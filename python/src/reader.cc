@@ -11,6 +11,7 @@
 #include "values/text.h"
 #include "values/trees.h"
 
+#include <cairn/convert.h>
 #include <cairn/inspect.h>
 #include <cairn/open.h>
 
@@ -90,8 +91,10 @@ std::vector<std::string> texts_of(const std::vector<NameText>& names) {
 
 class Reader {
  public:
-  explicit Reader(std::shared_ptr<const Checkpoint> checkpoint)
-      : checkpoint_(std::move(checkpoint)) {}
+  // `store`, `resources`: how it was opened.
+  Reader(std::shared_ptr<const Checkpoint> checkpoint, StoreOptions store,
+         const Resources& resources)
+      : checkpoint_(std::move(checkpoint)), store_(std::move(store)), resources_(resources) {}
 
   [[nodiscard]] std::size_t size() const { return all().size(); }
   [[nodiscard]] const TensorInfo& tensor(std::size_t i) const {
@@ -296,6 +299,19 @@ class Reader {
     }
     return text ? nb::cast(*text) : nb::none();
   }
+  // The checkpoint with dequantised weights. `dtype`: a name, or "" for that of the model.
+  [[nodiscard]] Reader dequantized(std::string_view dtype) const {
+    constexpr std::uint64_t kShare = 4;  // of the memory that reads take
+    DequantizeOptions options{.store = store_, .resources = resources_};
+    options.resources.memory /= kShare;
+    if (!dtype.empty())
+      options.dtype =
+          with_context([] { return std::string("dtype"); }, [&] { return parse_dtype(dtype); });
+    std::unique_ptr<Checkpoint> made;
+    run_long(nb::none(),
+             [&](const CallControl&) { made = dequantize(checkpoint_, options).checkpoint; });
+    return {std::move(made), store_, resources_};
+  }
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
 
  private:
@@ -346,6 +362,8 @@ class Reader {
   }
 
   std::shared_ptr<const Checkpoint> checkpoint_;
+  StoreOptions store_;
+  Resources resources_;
 };
 
 Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
@@ -368,7 +386,7 @@ Reader open_reader(const PathText& path, std::optional<std::int64_t> step,
     options.cancel = call.cancel;
     opened = cairn::open(path.text, options);
   });
-  return Reader(std::move(opened));
+  return {std::move(opened), std::move(options.store), options.resources};
 }
 
 void define_tensor_info(nb::module_& module) {
@@ -418,7 +436,8 @@ void define_reader(nb::module_& module) {
       .def("stats_json", &Reader::stats_json, nb::arg("indices"))
       .def("usage_json", &Reader::usage_json, nb::arg("indices"), nb::arg("depth"),
            nb::call_guard<WithoutGil>())
-      .def("json_item", &Reader::json_item, nb::arg("name"));
+      .def("json_item", &Reader::json_item, nb::arg("name"))
+      .def("dequantized", &Reader::dequantized, nb::arg("dtype"));
   module.def(
       "is_number_type",
       [](std::string_view name) {

@@ -7,6 +7,7 @@
 #include "store_options.h"
 #include "values/text.h"
 
+#include <cairn/convert.h>
 #include <cairn/diff.h>
 #include <cairn/inspect.h>
 #include <cairn/maintain.h>
@@ -17,6 +18,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -44,14 +46,22 @@ std::string verify(const PathText& path, Step step, Item item, bool strict,
 }
 
 std::string diff(const PathText& a, const PathText& b, const Globs& include, const Globs& exclude,
-                 double rtol, double atol, bool ignore_dtype, bool allow_missing,
+                 double rtol, double atol, bool ignore_dtype, bool allow_missing, bool dequantizes,
                  nb::handle storage_options, nb::handle progress) {
   OpenOptions open{.allow_missing = allow_missing, .store = store_options(storage_options)};
   std::string json;
   run_long(progress, [&](const CallControl& call) {
     open.cancel = call.cancel;
-    const auto first = cairn::open(a.text, open);
-    const auto second = cairn::open(b.text, open);
+    const auto opened = [&](const PathText& path) -> std::unique_ptr<Checkpoint> {
+      auto checkpoint = cairn::open(path.text, open);
+      if (!dequantizes) return checkpoint;
+      const MemoryShares memory = divide_memory(Resources().memory, true);
+      return dequantize(std::move(checkpoint),
+                        {.store = open.store, .resources = {.memory = memory.transforming}})
+          .checkpoint;
+    };
+    const auto first = opened(a);
+    const auto second = opened(b);
     json = diff_json(cairn::diff(*first, *second,
                                  {.include = include,
                                   .exclude = exclude,
@@ -135,7 +145,7 @@ void define_tools(nb::module_& module) {
              nb::arg("strict"), nb::arg("storage_options").none(), nb::arg("progress").none());
   module.def("diff_json", diff, nb::arg("a"), nb::arg("b"), nb::arg("include"), nb::arg("exclude"),
              nb::arg("rtol"), nb::arg("atol"), nb::arg("ignore_dtype"), nb::arg("allow_missing"),
-             nb::arg("storage_options").none(), nb::arg("progress").none());
+             nb::arg("dequantize"), nb::arg("storage_options").none(), nb::arg("progress").none());
   module.def("prune_json", prune, nb::arg("path"), nb::arg("options"),
              nb::arg("storage_options").none() = nb::none());
   module.def("clean_json", clean, nb::arg("path"), nb::arg("dry_run"), nb::arg("foreign"),

@@ -62,6 +62,7 @@ NAMES = {
         "multiprocessing": None,  # the command, in a job of several processes
         "store": "target_storage_options",
     },
+    "DequantizeOptions": {"store": None, "resources": None},  # those of the checkpoint
     "PruneOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
     # foreign is for handlers of items; Ctrl-C
     "CleanOptions": {"mode": "dry_run", "foreign": None, "store": "storage_options", "cancel": None},
@@ -69,11 +70,12 @@ NAMES = {
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
-           "ReshardOptions": "convert.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
+           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
            "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
              "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
-             "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
+             "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard,
+             "DequantizeOptions": cairn.Checkpoint.dequantized, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
              "CompactOptions": cairn.compact}
 
 

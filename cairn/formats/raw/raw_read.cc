@@ -119,18 +119,21 @@ Box piece_box(const Geometry& g, const Shape& shape, std::uint64_t index) {
   return piece;
 }
 
-void unpack_nibbles(ByteView packed, bool skip_first, MutableByteView out) {
+// Elements of a byte from the low bits on. `skipped`: of the first byte.
+template <unsigned kInByte>
+void unpack_elements(ByteView packed, std::size_t skipped, MutableByteView out) {
+  constexpr unsigned kBits = 8 / kInByte;
+  constexpr std::byte kMask{(1U << kBits) - 1};
   std::size_t i = 0;
-  if (skip_first && !out.empty()) {
-    out[i++] = packed[0] >> 4;
-    packed = packed.subspan(1);
-  }
-  const std::size_t pairs = (out.size() - i) / 2;
-  for (std::size_t p = 0; p < pairs; ++p) {
-    out[i + 2 * p] = packed[p] & std::byte{15};
-    out[i + 2 * p + 1] = packed[p] >> 4;
-  }
-  if (i + 2 * pairs < out.size()) out[i + 2 * pairs] = packed[pairs] & std::byte{15};
+  for (; skipped != 0 && skipped < kInByte && i < out.size(); ++i, ++skipped)
+    out[i] = packed[0] >> (kBits * skipped) & kMask;
+  if (i > 0) packed = packed.subspan(1);
+  const std::size_t whole = (out.size() - i) / kInByte;
+  for (std::size_t p = 0; p < whole; ++p)
+    for (unsigned e = 0; e < kInByte; ++e)
+      out[i + kInByte * p + e] = packed[p] >> (kBits * e) & kMask;
+  i += kInByte * whole;
+  for (unsigned e = 0; i < out.size(); ++i, ++e) out[i] = packed[whole] >> (kBits * e) & kMask;
 }
 
 // The size of a request to a store.
@@ -233,7 +236,7 @@ class BulkRead {
     const RawRead& read = reads_[index];
     const Geometry g = plan_box(read, max_piece_);
     total_ += g.payload;
-    const bool direct = g.run == g.payload && read.out->contiguous() && !read.array->packed;
+    const bool direct = g.run == g.payload && read.out->contiguous() && !read.array->is_packed();
     if (direct && g.payload <= small_box_ && read.array->runs.size() == 1) {
       const RawRun& whole = read.array->runs.front();
       segments_.push_back({{whole.file, whole.offset + g.first, g.payload}, index});
@@ -337,13 +340,13 @@ class BulkRead {
     const std::uint64_t extent = extent_in_file(piece.shape, g.strides, out.element_size);
     const std::uint64_t payload =
         static_cast<std::uint64_t>(element_count(piece.shape)) * out.element_size;
-    if (extent == payload && out.contiguous() && !read.array->packed) {
+    if (extent == payload && out.contiguous() && !read.array->is_packed()) {
       read_in_place(read, first, {out.data, payload});
       return payload;
     }
     ScratchPool::Loan scratch(scratch_);
     const std::uint64_t runs = payload / std::min(g.run, payload);
-    if (read.array->packed || read.array->stream || extent - payload <= runs * gap_bytes_)
+    if (read.array->is_packed() || read.array->stream || extent - payload <= runs * gap_bytes_)
       read_through(read, first, {scratch.data(), extent}, out, g.strides);
     else
       gather_runs(*read.array, first, {scratch.data(), payload}, out, g);
@@ -368,11 +371,15 @@ class BulkRead {
   void read_through(const RawRead& read, std::uint64_t first, MutableByteView all,
                     const MutableArrayView& out, const std::vector<std::int64_t>& strides) {
     const RawArray& array = *read.array;
-    if (array.packed) {
+    if (array.is_packed()) {
+      const std::uint64_t n = array.in_byte;
       const MutableByteView packed(all.data() + all.size(),
-                                   (first + all.size() + 1) / 2 - first / 2);
-      read_raw_bytes(*context_.files, array, first / 2, packed);
-      unpack_nibbles(packed, first % 2 == 1, all);
+                                   (first + all.size() + n - 1) / n - first / n);
+      read_raw_bytes(*context_.files, array, first / n, packed);
+      if (n == 2)
+        unpack_elements<2>(packed, first % n, all);
+      else
+        unpack_elements<4>(packed, first % n, all);
     } else {
       read_in_place(read, first, all);
     }

@@ -66,7 +66,8 @@ struct RawArray {
   Bytes own;
   // `own` and the shape were compared with a checksum when they were read
   bool is_protected = false;
-  bool packed = false;  // two 4-bit elements a byte, the first one in the low bits
+  // elements in a byte: 2 of 4 bits or 4 of 2 bits, the first one in the low bits
+  std::uint8_t in_byte = 1;
   // If set, dimension i of the stored array is dimension axes[i] of this one: the reader must ask
   // for the transposed array. Fortran order has them reversed.
   std::vector<std::uint8_t> axes;
@@ -89,8 +90,9 @@ struct RawArray {
   }
   // Whether the elements in memory are the stored bytes, in order.
   [[nodiscard]] bool is_as_in_memory() const {
-    return !packed && axes.empty() && !has_changed_elements();
+    return !is_packed() && axes.empty() && !has_changed_elements();
   }
+  [[nodiscard]] bool is_packed() const { return in_byte > 1; }
   // Whether the reader must change elements after it has read them.
   [[nodiscard]] bool has_changed_elements() const {
     return big_endian || spare_bits || negated || conjugated;

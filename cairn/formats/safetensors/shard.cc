@@ -41,7 +41,7 @@ RawLeaf make_leaf(SafetensorsEntry entry, std::uint32_t file, std::uint64_t data
   leaf.info.stored_nbytes = entry.end - entry.begin;
   leaf.info.nbytes = type.bits == 4 ? 2 * leaf.info.stored_nbytes : leaf.info.stored_nbytes;
   leaf.info.shape = std::move(entry.shape);
-  leaf.array.packed = type.bits == 4;
+  if (type.bits == 4) leaf.array.in_byte = 2;
   leaf.array.runs.push_back({file, data_start + entry.begin, leaf.info.stored_nbytes});
   if (!type.dtype) leaf.unreadable = fmt::format("elements of type {} cannot be read", type.name);
   return leaf;

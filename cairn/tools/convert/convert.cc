@@ -271,6 +271,7 @@ std::string convert_json(const ConvertReport& report) {
                               {"tensors", report.tensors},
                               {"bytes", report.bytes},
                               {"cast", report.cast},
+                              {"dequantized", dequantized_json(report.dequantized)},
                               {"scalars", strings_json(report.scalars)},
                               {"renamed", std::move(renamed)},
                               {"skipped", reasons_json(report.skipped, "name")},

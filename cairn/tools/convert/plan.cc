@@ -10,6 +10,7 @@
 #include <cairn/tools/convert/target_format.h>
 #include <cairn/tools/convert/to_tensorflow.h>
 #include <cairn/tools/source/capacity.h>
+#include <cairn/tools/source/derived_checkpoint.h>
 #include <cairn/tools/source/name_match.h>
 #include <cairn/tools/source/source_files.h>
 #include <cairn/tools/source/stream.h>
@@ -18,6 +19,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+#include <set>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -93,6 +97,23 @@ void check_kept(const Checkpoint& source, const std::vector<std::size_t>& left_o
   throw Error(Code::kInvalidArgument, format_text(plan.report.format) + " cannot hold any of the " +
                                           std::to_string(left_out.size()) + " selected leaves: " +
                                           list_text(plan.report.skipped) + "; nothing is written");
+}
+
+// The weights that dequantize() has made of the source, if it did: those that are written, or all
+// if rules have given them other names since.
+std::optional<std::vector<std::pair<std::string, std::string>>> dequantized_leaves(
+    const Checkpoint& source, const std::vector<std::size_t>& written) {
+  const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&source);
+  if (derived == nullptr) return std::nullopt;
+  const auto* all = derived->dequantized();
+  if (all == nullptr) return dequantized_leaves(derived->source(), {});
+  if (written.empty()) return *all;
+  std::set<std::string> names;
+  for (const std::size_t i : written) names.insert(source.tensors()[i].full_name());
+  std::vector<std::pair<std::string, std::string>> found;
+  std::ranges::copy_if(*all, std::back_inserter(found),
+                       [&](const auto& leaf) { return names.contains(leaf.first); });
+  return found;
 }
 
 // What holds the names of leaves. `keeps_keys`: keys are those of a TensorFlow source.
@@ -173,6 +194,7 @@ class Planner {
     std::ranges::move(dropped_, std::back_inserter(report.skipped));
     check_kept(source_, left_out_, plan_);
     report.tensors = plan_.targets.size();
+    report.dequantized = dequantized_leaves(source_, plan_.indices);
     if (plan_.items) finish_items(source_, options_, *plan_.items, report);
     keep_types(source_, plan_);
     report_lost_metadata(source_, options_.safetensors.metadata, report);

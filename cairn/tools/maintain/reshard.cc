@@ -199,6 +199,7 @@ std::string reshard_json(const ReshardReport& report) {
                               {"bytes", report.written.bytes},
                               {"device_bytes", report.device_bytes},
                               {"arrays", std::move(arrays)},
+                              {"dequantized", dequantized_json(report.written.dequantized)},
                               {"items", strings_json(report.written.items)},
                               {"left_out", reasons_json(report.written.left_out, "item")},
                               {"compression", compression_json(report.written.compression)}};

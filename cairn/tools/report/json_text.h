@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,15 @@ Json missing_json(const std::vector<MissingPart>& parts);
 // A list of objects with `subject` and "why".
 Json reasons_json(const std::vector<std::pair<std::string, std::string>>& entries,
                   const char* subject);
+// A list of objects with "name" and "format"; null: the source is as it is stored.
+inline Json dequantized_json(
+    const std::optional<std::vector<std::pair<std::string, std::string>>>& leaves) {
+  if (!leaves) return {};
+  JsonArray out;
+  for (const auto& [name, format] : *leaves)
+    out.push_back(JsonObject{{"name", text_json(name)}, {"format", format}});
+  return out;
+}
 // null if the compression did not depend on time.
 Json compression_json(const CompressionReport& report);
 // Passes a list of `count` objects to `sink`, one a line, so that people, grep and diff can read

@@ -21,8 +21,9 @@ FlatPart flat_part(const StateLeaf& leaf) {
                 .count = static_cast<std::uint64_t>(info.shape[0]),
                 .array = leaf.leaf.array};
   const RawArray& array = part.array;
-  const bool is_plain = !array.stream && !array.packed && !array.negated && !array.conjugated &&
-                        array.axes.empty() && array.runs.size() == (part.count == 0 ? 0U : 1U);
+  const bool is_plain = !array.stream && !array.is_packed() && !array.negated &&
+                        !array.conjugated && array.axes.empty() &&
+                        array.runs.size() == (part.count == 0 ? 0U : 1U);
   if (!is_plain) throw Error(Code::kUnimplemented, "its elements do not lie one behind the other");
   return part;
 }

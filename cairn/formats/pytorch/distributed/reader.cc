@@ -162,6 +162,10 @@ class Leaves {
 
   Tree add(const SavedValue& value, const KeyPath& path) {
     if (value.element_name.empty()) return add_object(value, path);
+    if (const auto whole = quantised_whole(value)) {
+      ++chunks;
+      return add_object(*whole, path);
+    }
     return add_leaf(tensor_leaf(value, path));
   }
 
@@ -317,6 +321,35 @@ class Leaves {
 
   // ---- objects ----
 
+  // A quantised tensor in one chunk as an object: a dict of its parts, which only its pickle knows.
+  static std::optional<SavedValue> quantised_whole(const SavedValue& value) {
+    const bool is_quantised = value.element && (value.element->name.starts_with("qint") ||
+                                                value.element->name.starts_with("quint"));
+    if (!is_quantised || value.chunks.size() != 1 || !value.chunks[0].entry ||
+        value.chunks[0].box != Box::whole(value.shape))
+      return std::nullopt;
+    SavedValue whole = value;
+    whole.entry = value.chunks[0].entry;
+    return whole;
+  }
+
+  // Throws data_loss unless the parts are of the tensor that the metadata describes.
+  static void check_parts(const SavedValue& value, const pytorch::State& state) {
+    if (!value.element) return;
+    const auto is_integers = [](const pytorch::StateLeaf& leaf) {
+      const KeyPath& path = leaf.leaf.info.path;
+      return path.size() == 1 && path[0].text == "int_repr";
+    };
+    const auto found = std::ranges::find_if(state.leaves, is_integers);
+    if (found == state.leaves.end())
+      throw Error(Code::kUnimplemented, "its chunk is not a quantised tensor");
+    const TensorInfo& integers = found->leaf.info;
+    if (integers.dtype != value.element->dtype || integers.shape != value.shape)
+      data_loss(fmt::format("its chunk has {}{}, the metadata says torch.{}{}", integers.dtype_name,
+                            shape_text(integers.shape), value.element->name,
+                            shape_text(value.shape)));
+  }
+
   Tree add_object(const SavedValue& value, const KeyPath& path) {
     auto found = try_call([&] { return object_state(value); });
     if (!found) {
@@ -386,9 +419,11 @@ class Leaves {
     return with_context(
         [&] { return fmt::format("{}, byte {}", file.path(), value.entry->offset); },
         [&] {
-          return pytorch::read_state_in(
+          pytorch::StateFile found = pytorch::read_state_in(
               pytorch::read_archive_in(file, value.entry->offset, value.entry->length),
               files_.placed(*value.entry).file, value.entry->offset, memory_);
+          check_parts(value, found.state);
+          return found;
         });
   }
 

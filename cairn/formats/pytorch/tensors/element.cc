@@ -28,13 +28,13 @@ constexpr TorchElement kElements[] = {
     {"float8_e5m2", DType::kFloat8E5m2, 1},
     {"float8_e5m2fnuz", DType::kFloat8E5m2fnuz, 1},
     {"float8_e8m0fnu", DType::kFloat8E8m0fnu, 1},
-    {"float4_e2m1fn_x2", DType::kFloat4E2m1fn, 1, true},
+    {"float4_e2m1fn_x2", DType::kFloat4E2m1fn, 1, 2},
     // The integers behind quantised values.
     {"quint8", DType::kUint8, 1},
     {"qint8", DType::kInt8, 1},
     {"qint32", DType::kInt32, 4},
-    {"quint4x2", DType::kUint4, 1, true},
-    {"quint2x4", DType::kOpaque, 1},
+    {"quint4x2", DType::kUint4, 1, 2},
+    {"quint2x4", DType::kUint2, 1, 4},
     // Elements of one to seven bits take a byte, and PyTorch computes with none of them.
     {"uint1", DType::kOpaque, 1},
     {"uint2", DType::kOpaque, 1},
@@ -107,7 +107,8 @@ std::optional<TorchElement> element_of_storage(std::string_view global) {
 }
 
 std::optional<TorchElement> element_of_type(DType dtype) {
-  if (dtype == DType::kOpaque || dtype == DType::kUint4) return std::nullopt;
+  if (dtype == DType::kOpaque || dtype == DType::kUint4 || dtype == DType::kUint2)
+    return std::nullopt;
   // The first of a type is not the one of quantised values.
   const auto* const found = std::ranges::find(kElements, dtype, &TorchElement::dtype);
   if (found == std::end(kElements)) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cairn/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,8 +15,8 @@ namespace cairn::inline v0::pytorch {
 struct TorchElement {
   std::string_view name;         // PyTorch's name without "torch.": "float32", "qint8"
   DType dtype = DType::kOpaque;  // kOpaque if Cairn has no such type
-  std::size_t size = 0;          // bytes of an element; of quint4x2 the bytes of two
-  bool packed = false;           // two elements a byte, the first one in the low bits
+  std::size_t size = 0;          // bytes of an element; 1 if several are in a byte
+  std::uint8_t in_byte = 1;      // elements in a byte, the first one in the low bits
 };
 
 // The type of "torch.float32"; nullopt for anything that is not an element type.

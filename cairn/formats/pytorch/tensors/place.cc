@@ -99,10 +99,11 @@ RawArray packed_array(const TorchTensor& tensor, const StorageBytes& storage,
                       const std::vector<std::uint8_t>& axes) {
   const bool in_order = std::ranges::is_sorted(axes) && is_dense(tensor, axes);
   if (!in_order || tensor.offset != 0 || tensor.storage.first != 0)
-    throw Error(Code::kUnimplemented,
-                fmt::format("a view of {} elements, which lie two in a byte", tensor.element.name));
+    throw Error(
+        Code::kUnimplemented,
+        fmt::format("a view of {} elements, which lie several in a byte", tensor.element.name));
   RawArray array = whole_storage_array(storage);
-  array.packed = true;
+  array.in_byte = tensor.element.in_byte;
   return array;
 }
 
@@ -118,7 +119,7 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
   const std::uint64_t stored = storage.bytes->all().stored_bytes();
   check_storage(tensor.storage, stored);
   const std::uint64_t count = elements_of(tensor);
-  const std::uint64_t in_byte = tensor.element.packed ? 2 : 1;
+  const std::uint64_t in_byte = tensor.element.in_byte;
   if (count > 0 && end_of(tensor) > stored / tensor.element.size * in_byte)
     data_loss(fmt::format("it ends at element {} of its storage \"{}\", which has {}",
                           end_of(tensor), tensor.storage.key,
@@ -128,7 +129,7 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
     data_loss(fmt::format("it ends at element {} of a view of its storage \"{}\", which has {}",
                           end_of(tensor) - tensor.storage.first, tensor.storage.key, *length));
   std::vector<std::uint8_t> axes = count == 0 ? std::vector<std::uint8_t>() : order_of(tensor);
-  if (tensor.element.packed && count > 0) return packed_array(tensor, storage, axes);
+  if (tensor.element.in_byte > 1 && count > 0) return packed_array(tensor, storage, axes);
 
   const std::uint64_t element = tensor.element.size;
   const std::uint64_t first = (tensor.storage.first + tensor.offset) * element;
@@ -156,7 +157,7 @@ RawArray place_tensor(const TorchTensor& tensor, const StorageBytes& storage) {
 double bytes_read_for(const TorchTensor& tensor, const StorageBytes& storage) {
   const std::uint64_t count = elements_of(tensor);
   const auto bytes = static_cast<double>(count * tensor.element.size);
-  if (count == 0 || tensor.element.packed) return bytes;
+  if (count == 0 || tensor.element.in_byte > 1) return bytes;
   const std::vector<std::uint8_t> axes = order_of(tensor);
   if (is_dense(tensor, axes)) return bytes;
   return StridedBytes(storage.bytes, tensor, axes).bytes_read();

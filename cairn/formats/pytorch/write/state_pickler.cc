@@ -24,7 +24,7 @@ namespace {
 // The shape as PyTorch has it: two elements of 4 bits are one element of its type.
 Shape torch_shape(const TorchElement& element, std::span<const std::int64_t> shape) {
   Shape out(shape.begin(), shape.end());
-  if (element.packed) out.back() /= 2;
+  if (element.in_byte > 1) out.back() /= element.in_byte;
   return out;
 }
 
@@ -235,7 +235,7 @@ class StatePickler {
 std::string tensor_obstacle(DType dtype, std::span<const std::int64_t> shape) {
   const auto element = element_of_type(dtype);
   if (!element) return fmt::format("elements of type {}", dtype_name(dtype));
-  if (element->packed && (shape.empty() || shape.back() % 2 != 0))
+  if (element->in_byte > 1 && (shape.empty() || shape.back() % 2 != 0))
     return fmt::format(
         "a last dimension of an odd number of elements of type {}, two of which are "
         "one element of PyTorch,",
@@ -245,10 +245,10 @@ std::string tensor_obstacle(DType dtype, std::span<const std::int64_t> shape) {
 
 std::uint64_t torch_nbytes(DType dtype, std::span<const std::int64_t> shape) {
   const std::uint64_t bytes = byte_count(shape, dtype);
-  return element_of_type(dtype)->packed ? bytes / 2 : bytes;
+  return bytes / element_of_type(dtype)->in_byte;
 }
 
-bool is_packed_type(DType dtype) { return element_of_type(dtype)->packed; }
+bool is_packed_type(DType dtype) { return element_of_type(dtype)->in_byte > 1; }
 
 void write_tensor(pickle::PickleWriter& out, DType dtype, std::span<const std::int64_t> shape,
                   const std::string& key) {
