@@ -28,6 +28,7 @@ constexpr std::uint64_t kMetadataMemoryPerByte = 32;
 constexpr std::uint64_t kChunkMemory = 512;
 constexpr std::uint64_t kBoxMemory = 32;
 constexpr std::uint64_t kPathStepMemory = 512;
+constexpr std::uint64_t kTransformMemory = 64;
 
 // Globals that the metadata of a Distributed Checkpoint names.
 bool is_expected(std::string_view module, std::string_view name) {
@@ -131,8 +132,8 @@ class Parser {
     if (p_.kind(*transforms) != Kind::kList && p_.kind(*transforms) != Kind::kTuple)
       data_loss("transform_descriptors is not a list");
     for (const Value name : p_.items(*transforms)) {
-      charge(p_.bytes(name).size());
-      entry.transforms += (entry.transforms.empty() ? "" : ", ") + text_field(p_, name);
+      entry.transforms.push_back(text_field(p_, name));
+      charge(kTransformMemory + entry.transforms.back().size());
     }
     return entry;
   }

@@ -13,6 +13,7 @@
 // torch.distributed.checkpoint.metadata.
 #pragma once
 
+#include <cairn/formats/pytorch/distributed/transforms.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/tensors/element.h>
 #include <cairn/types.h>
@@ -30,7 +31,7 @@ struct Entry {
   std::uint32_t file = 0;  // index into DistributedMetadata::files
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  std::string transforms;  // "stream.zstd/1": what the archive went through; "" for nothing
+  Transforms transforms;  // what the archive went through; empty for nothing
 };
 
 struct SavedChunk {

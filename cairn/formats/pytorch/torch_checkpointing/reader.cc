@@ -179,7 +179,7 @@ class FolderReader {
     const std::string name = named.path.substr(0, named.path.size() - kTorchEnding.size());
     std::map<TextPath, const RawLeaf*> parts;
     for (const auto& [path, part] : file.parts)
-      if (part.info.path.size() > path.size()) parts.emplace(path, &part);
+      if (part.leaf.info.path.size() > path.size()) parts.emplace(path, &part.leaf);
     has_parts_alone_ = has_parts_alone_ || !parts.empty();
     for (const StateLeaf& leaf : file.file.state.leaves) {
       const auto part = find_above(parts, texts_of(leaf.leaf.info.path));
@@ -213,13 +213,13 @@ class FolderReader {
   static StatePath state_path(const std::string& item, const TextPath& tensor,
                               const std::vector<RankFile>& files) {
     StatePath path = {{.text = item}};
-    const RawLeaf* part = nullptr;
+    const RankTensor* part = nullptr;
     for (const RankFile& file : files)
       if (part == nullptr && file.format == ItemFormat::kTorch) part = file.find(tensor);
     for (std::size_t i = 0; i < tensor.size(); ++i)
       path.push_back(
           {.text = tensor[i],
-           .is_index = part != nullptr && part->info.path[i].type == KeyType::kSequence});
+           .is_index = part != nullptr && part->leaf.info.path[i].type == KeyType::kSequence});
     return path;
   }
 
