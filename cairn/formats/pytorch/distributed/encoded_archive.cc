@@ -147,7 +147,7 @@ class EntryStorage final : public SequentialBytes {
   }
 
   Entry entry_;
-  std::uint64_t begin_, size_;       // in the archive
+  std::uint64_t begin_, size_;        // in the archive
   std::optional<std::uint32_t> crc_;  // nullopt: PyTorch was told to store none
   std::shared_ptr<DecoderPool> pool_;
   mutable std::atomic<bool> is_checked_{false};

@@ -218,6 +218,12 @@ class DistributedReader {
     opening.note_globals(read_.files.front().path(), "this file", read_.metadata.unsafe_globals);
     opening.note_globals(folder_, "its objects", leaves_.unsafe_globals);
     opening.warn_of_texts(folder_, leaves_.renamed, leaves_.escaped);
+    if (!read_.metadata.flattened.empty())
+      opening.warn(
+          folder_,
+          "Megatron-Core flattened the parts that the ranks have of these tensors; they are "
+          "shown as they are stored, not in their shapes: " +
+              listed_names(read_.metadata.flattened));
     if (!config_ && names_.contains(megatron::kCommonFile))
       opening.warn(folder_,
                    "has common.pt, but no metadata.json of Megatron-Core, which is written last: "

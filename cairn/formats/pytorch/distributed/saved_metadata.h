@@ -9,8 +9,14 @@
 //   MetadataIndex         fqn, offset (None: an object)
 //   _StorageInfo          relative_path, offset, length, transform_descriptors
 //
-// Source of the rules: what torch 2.13 writes, and its dataclasses in
-// torch.distributed.checkpoint.metadata.
+// Megatron-Core before 0.16 writes an MCoreMetadata, which has one more attribute:
+//
+//   mcore_data            name -> {'nd_reformulated_orig_global_shape': shape}
+//
+// Such a tensor is a grid of the flattened parts of the ranks: not of the shape of the model's.
+//
+// Source of the rules: what torch 2.13 writes, its dataclasses in
+// torch.distributed.checkpoint.metadata, and what megatron-core 0.15.0 writes.
 #pragma once
 
 #include <cairn/formats/pytorch/distributed/transforms.h>
@@ -61,6 +67,7 @@ struct DistributedMetadata {
   std::vector<std::string> files;  // paths in the folder, each once
   std::vector<SavedValue> values;  // in the order of the state dict
   std::map<std::string, StatePath> paths;
+  std::vector<std::string> flattened;       // "w [4, 6]": tensors with their shape in the model
   std::vector<std::string> unsafe_globals;  // that no Distributed Checkpoint of PyTorch names
 };
 

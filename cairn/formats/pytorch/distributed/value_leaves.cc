@@ -202,12 +202,12 @@ void ValueLeaves::fill(RawLeaf& leaf, const SavedValue& value) {
 }
 
 std::shared_ptr<const ChunkArray> ValueLeaves::chunk_array(const SavedValue& value,
-                                                            const SavedChunk& chunk,
-                                                            const Box& part) const {
+                                                           const SavedChunk& chunk,
+                                                           const Box& part) const {
   Box inside = part;
   for (std::size_t d = 0; d < inside.rank(); ++d) inside.origin[d] -= chunk.box.origin[d];
-  return std::make_shared<ChunkArray>(files_.placed(*chunk.entry), *value.element,
-                                      chunk.box.shape, std::move(inside), pool_);
+  return std::make_shared<ChunkArray>(files_.placed(*chunk.entry), *value.element, chunk.box.shape,
+                                      std::move(inside), pool_);
 }
 
 void ValueLeaves::note_gaps(const TensorInfo& info, const SavedValue& value, std::int64_t covered) {
@@ -217,8 +217,8 @@ void ValueLeaves::note_gaps(const TensorInfo& info, const SavedValue& value, std
        fmt::format("its chunks hold {} of its {} elements", covered, all));
 }
 
-void ValueLeaves::add_double(const TensorInfo& info, const SavedValue& value, const SavedChunk& chunk,
-                const Box& part) {
+void ValueLeaves::add_double(const TensorInfo& info, const SavedValue& value,
+                             const SavedChunk& chunk, const Box& part) {
   const auto array = chunk_array(value, chunk, part);
   doubles.push_back({.tensor = contents.tensors().size(), .box = part, .place = array->place()});
   RawLeaf leaf;
@@ -286,9 +286,8 @@ StateFile ValueLeaves::object_state(const SavedValue& value) {
     throw Error(Code::kUnimplemented,
                 "the objects of the checkpoint take more memory than Cairn spends on them");
   const File& file = files_.file(value.entry->file);
-  return with_context(
-      [&] { return fmt::format("{}, byte {}", file.path(), value.entry->offset); },
-      [&] { return state_in(files_.placed(*value.entry), file); });
+  return with_context([&] { return fmt::format("{}, byte {}", file.path(), value.entry->offset); },
+                      [&] { return state_in(files_.placed(*value.entry), file); });
 }
 
 StateFile ValueLeaves::state_in(const Entry& placed, const File& file) {

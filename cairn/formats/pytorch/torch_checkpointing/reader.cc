@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -94,6 +95,23 @@ auto find_above(const Map& map, TextPath path) {
   return found;
 }
 
+// Whether a leaf is an attribute of a tensor of the list that says where its parts lie.
+bool is_place_of_parts(const TextPath& path,
+                       const std::map<TextPath, const DividedTensor*>& tensors) {
+  constexpr std::string_view kAttributes = ".__dict__";
+  constexpr std::string_view kPlaces[] = {"global_shape", "global_offsets", "local_offsets",
+                                          "local_sizes"};
+  const auto attributes = std::ranges::find_if(
+      path, [&](const std::string& key) { return key.ends_with(kAttributes); });
+  if (attributes == path.end() || attributes + 1 == path.end() ||
+      std::ranges::find(kPlaces, *(attributes + 1)) == std::end(kPlaces))
+    return false;
+  TextPath owner(path.begin(), attributes + 1);
+  owner.back().resize(owner.back().size() - kAttributes.size());
+  const auto tensor = tensors.find(owner);
+  return tensor != tensors.end() && tensor->second->divisions.front().parts;
+}
+
 class FolderReader {
  public:
   FolderReader(const FileTree& tree, std::string folder, const OpenOptions& options)
@@ -161,7 +179,9 @@ class FolderReader {
     std::set<TextPath> added;
     if (!files.empty()) {
       for (const StateLeaf& leaf : files.front().file.state.leaves) {
-        const auto tensor = find_above(tensors, texts_of(leaf.leaf.info.path));
+        const TextPath path = texts_of(leaf.leaf.info.path);
+        if (is_place_of_parts(path, tensors)) continue;
+        const auto tensor = find_above(tensors, path);
         if (tensor == tensors.end())
           add(state_path(item.name, leaf.leaf.info.path), leaf.leaf);
         else if (added.insert(tensor->first).second)
