@@ -76,8 +76,9 @@ TEST(Megatron, SplitsTheNamesOfObjects) {
   EXPECT_EQ(megatron::split_object_name("rng_state/shard_0.1_1.2"),
             Parts("rng_state", "shard_0.1_1.2"));
   EXPECT_EQ(megatron::split_object_name("a/b/shard_0_1"), Parts("a/b", "shard_0_1"));
-  for (const char* name : {"", "a", "/shard_0_1", "a/shard_0", "a/shard__1", "a/shard_0_", "a/shard",
-                           "a/shard_0_1_2", "a/shard_0._1", "a/shard_x_1", "shard_0_1", "a/shard_0_1/"})
+  for (const char* name :
+       {"", "a", "/shard_0_1", "a/shard_0", "a/shard__1", "a/shard_0_", "a/shard", "a/shard_0_1_2",
+        "a/shard_0._1", "a/shard_x_1", "shard_0_1", "a/shard_0_1/"})
     EXPECT_EQ(megatron::split_object_name(name), std::nullopt) << name;
 }
 
@@ -132,7 +133,8 @@ TEST(Megatron, SaysWhatIsMissing) {
   const TempDir dir;
   const std::string folder = copy_of_run(dir) + "/iter_0000100";
   std::filesystem::remove(folder + "/common.pt");
-  EXPECT_THAT(open(folder)->info().missing.front().text, HasSubstr("common.pt: the file is missing"));
+  EXPECT_THAT(open(folder)->info().missing.front().text,
+              HasSubstr("common.pt: the file is missing"));
   std::filesystem::remove(folder + "/.metadata");
   EXPECT_THAT([&] { open(folder); }, FailsWith(Code::kDataLoss, ".metadata: the file is missing"));
 }

@@ -38,34 +38,42 @@ const RankTensor& tensor_in(const RankFile& file, const TextPath& tensor,
   return *found;
 }
 
-// The parts that a rank has. Throws data_loss unless they fit its tensor.
-std::vector<LocalPart> parts_of_rank(const Division& division, std::uint64_t rank,
-                                     const RankFile& file, const Shape& shape) {
-  if (!division.parts) {
-    LocalPart part{.box = box_of_rank(division, rank), .local = Shape(division.shape.size(), 0)};
-    if (shape != part.box.shape)
-      data_loss(fmt::format("{}: its part has the shape [{}], the metadata says [{}]", file.path,
-                            fmt::join(shape, ", "), fmt::join(part.box.shape, ", ")));
-    return {std::move(part)};
+std::vector<LocalPart> parts_of_rank(const Division& division, std::uint64_t rank) {
+  if (division.parts) return *division.parts;
+  return {{.box = box_of_rank(division, rank), .local = Shape(division.shape.size(), 0)}};
+}
+
+// Throws data_loss unless the part lies in a tensor of this shape. That of a mesh is all of it.
+void check_part(const LocalPart& part, bool is_all, const std::string& path, const Shape& shape) {
+  if (is_all) {
+    if (shape == part.box.shape) return;
+    data_loss(fmt::format("{}: its part has the shape [{}], the metadata says [{}]", path,
+                          fmt::join(shape, ", "), fmt::join(part.box.shape, ", ")));
   }
-  for (const LocalPart& part : *division.parts) {
-    bool fits = shape.size() == part.local.size();
-    for (std::size_t d = 0; fits && d < shape.size(); ++d)
-      fits = part.local[d] <= shape[d] && part.box.shape[d] <= shape[d] - part.local[d];
-    if (!fits)
-      data_loss(
-          fmt::format("{}: its tensor has the shape [{}]; the metadata names the elements [{}] "
-                      "from [{}] on",
-                      file.path, fmt::join(shape, ", "), fmt::join(part.box.shape, ", "),
-                      fmt::join(part.local, ", ")));
-  }
-  return *division.parts;
+  bool fits = shape.size() == part.local.size();
+  for (std::size_t d = 0; fits && d < shape.size(); ++d)
+    fits = part.local[d] <= shape[d] && part.box.shape[d] <= shape[d] - part.local[d];
+  if (fits) return;
+  data_loss(fmt::format(
+      "{}: its tensor has the shape [{}]; the metadata names the elements [{}] "
+      "from [{}] on",
+      path, fmt::join(shape, ", "), fmt::join(part.box.shape, ", "), fmt::join(part.local, ", ")));
+}
+
+// A pickle may give a list of parts to any number of ranks, and each part takes memory.
+void take_steps(std::uint64_t& steps, std::size_t parts) {
+  constexpr std::uint64_t kStepsOfPart = 8;
+  if (parts > steps / kStepsOfPart) data_loss("the parts of its ranks are too many");
+  steps -= kStepsOfPart * parts;
 }
 
 // The bytes of a box of a tensor of a rank.
 RawArray array_of(const RankTensor& from, const TorchElement& element, const Box& box) {
   const RawArray& whole = from.leaf.array;
   if (box.shape == from.leaf.info.shape) return whole;
+  if (whole.packed)
+    throw Error(Code::kUnimplemented,
+                "its parts lie in tensors of which a byte holds two elements");
   TorchTensor tensor;
   if (from.tensor) {
     tensor = *from.tensor;
@@ -165,11 +173,14 @@ RawLeaf whole_tensor(const DividedTensor& tensor, const std::vector<RankFile>& f
   std::set<std::pair<Shape, Shape>> known;
   leaf.slices.emplace();
   for (const auto& [rank, division] : holders_of(tensor)) {
+    if (division->parts) take_steps(steps, division->parts->size());
+    std::vector<LocalPart> parts = parts_of_rank(*division, rank);
     const std::uint64_t wanted = rank;
     const auto file = std::ranges::find(files, wanted, &RankFile::rank);
     if (file == files.end()) data_loss(fmt::format("rank {} has no file", rank));
     const RankTensor& from = tensor_in(*file, tensor.path, *element);
-    for (LocalPart& part : parts_of_rank(*division, rank, *file, from.leaf.info.shape)) {
+    for (LocalPart& part : parts) {
+      check_part(part, !division->parts, file->path, from.leaf.info.shape);
       if (part.box.empty() || !known.emplace(part.box.origin, part.box.shape).second) continue;
       if (!from.leaf.unreadable.empty()) leaf.unreadable = from.leaf.unreadable;
       const Box local{.origin = std::move(part.local), .shape = part.box.shape};
