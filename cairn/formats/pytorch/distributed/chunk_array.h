@@ -21,8 +21,8 @@ TorchFile read_archive_in(const File& file, std::uint64_t offset, std::uint64_t 
 // The elements `part` of a chunk. The archive is opened when they are first read.
 class ChunkArray final : public DeferredArray {
  public:
-  // `entry.file`: the reader's file. `part` is relative to the chunk, whose shape is `chunk`. `pool`
-  // is for entries with transforms.
+  // `entry.file`: the reader's file. `part` is relative to the chunk, whose shape is `chunk`.
+  // `pool` is for entries with transforms.
   ChunkArray(Entry entry, TorchElement element, Shape chunk, Box part,
              std::shared_ptr<DecoderPool> pool);
   [[nodiscard]] RawRun place() const override {

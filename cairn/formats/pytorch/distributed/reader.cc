@@ -1,4 +1,4 @@
-// reader.cc -- opens the folder of a Distributed Checkpoint, also with what Megatron-Core adds to it.
+// reader.cc -- opens the folder of a Distributed Checkpoint, with what Megatron-Core adds to it.
 #include <cairn/base/errors.h>
 #include <cairn/formats/files/listed_names.h>
 #include <cairn/formats/files/open_in_tree.h>

@@ -22,9 +22,9 @@ std::string transforms_text(const Transforms& transforms);
 // Throws unimplemented for a transform that Cairn does not undo, and for more than a few.
 void check_transforms(const Transforms& transforms);
 
-// Streams that undo all transforms of `encoded_size` bytes. Each reads from the one before; the last
-// one has the bytes that were saved. Throws as check_transforms(), unimplemented for a zstd window
-// of more than 128 MiB, and data_loss for damage.
+// Streams that undo all transforms of `encoded_size` bytes. Each reads from the one before; the
+// last one has the bytes that were saved. Throws as check_transforms(), unimplemented for a zstd
+// window of more than 128 MiB, and data_loss for damage.
 std::vector<std::shared_ptr<ByteStream>> undo_transforms(const Transforms& transforms,
                                                          ByteSource source,
                                                          std::uint64_t encoded_size);

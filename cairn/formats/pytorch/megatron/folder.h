@@ -3,7 +3,8 @@
 //   metadata.json   {"sharded_backend": "torch_dist", "sharded_backend_version": 1,
 //                    "common_backend": "torch", "common_backend_version": 1}; written last
 //   common.pt       a file of torch.save with what is the same on all ranks
-//   objects         the list [object], named "<key>/shard_<offset>_<shape>": "rng_state/shard_0.1_1.2"
+//   objects         the list [object], named "<key>/shard_<offset>_<shape>", such as
+//                   "rng_state/shard_0.1_1.2"
 //
 // Source of the rules: what megatron-core 0.16.1 writes.
 #pragma once

@@ -83,7 +83,8 @@ struct SavedMetadata {
 // division and another format.
 SavedMetadata parse_metadata(const pickle::Pickle& pickle);
 
-// The part of the tensor that a rank of a mesh has. Throws data_loss for a rank that is not in the mesh.
+// The part of the tensor that a rank of a mesh has. Throws data_loss for a rank that is not in the
+// mesh.
 Box box_of_rank(const Division& division, std::uint64_t rank);
 
 }  // namespace cairn::inline v0::pytorch::torch_checkpointing
