@@ -85,8 +85,8 @@ TEST(Megatron, SplitsTheNamesOfObjects) {
 // Of a damaged metadata.json, the file is none, or one of another backend.
 TEST(Megatron, ConfigurationThatIsDamaged) {
   const TempDir dir;
-  const std::string good =
-      R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1, "common_backend": "torch"})";
+  const std::string good = R"({"sharded_backend": "torch_dist", "sharded_backend_version": 1,)"
+                           R"( "common_backend": "torch"})";
   const auto find = [&](ByteView bytes) {
     put_file(dir / "metadata.json", bytes);
     return megatron::find_config({}, dir.path(), {"metadata.json"});
