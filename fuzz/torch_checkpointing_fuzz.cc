@@ -11,16 +11,21 @@ namespace {
 
 namespace checkpointing = cairn::pytorch::torch_checkpointing;
 
-// The part of each rank lies inside the tensor.
+void check_inside(const cairn::Box& box, const cairn::Shape& shape) {
+  for (std::size_t d = 0; d < shape.size(); ++d)
+    if (box.origin[d] < 0 || box.shape[d] < 0 || box.origin[d] > shape[d] ||
+        box.shape[d] > shape[d] - box.origin[d])
+      std::abort();
+}
+
+// The parts of each rank lie inside the tensor.
 void check(const checkpointing::Division& division) {
-  for (const std::uint64_t rank : division.mesh_ranks) {
-    const cairn::Box box = checkpointing::box_of_rank(division, rank);
-    for (std::size_t d = 0; d < division.shape.size(); ++d) {
-      const std::int64_t extent = division.shape[d];
-      if (box.origin[d] < 0 || box.shape[d] < 0 || box.origin[d] > extent ||
-          box.shape[d] > extent - box.origin[d])
-        std::abort();
-    }
+  for (const std::uint64_t rank : division.mesh_ranks)
+    check_inside(checkpointing::box_of_rank(division, rank), division.shape);
+  if (!division.parts) return;
+  for (const checkpointing::LocalPart& part : *division.parts) {
+    if (part.local.size() != division.shape.size()) std::abort();
+    check_inside(part.box, division.shape);
   }
 }
 

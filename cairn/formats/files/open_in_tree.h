@@ -26,12 +26,19 @@ std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string
 std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::string& folder);
 // Whether a folder is a Distributed Checkpoint of PyTorch: it has its metadata.
 bool is_distributed(const FileTree& tree, const std::string& folder);
-// Whether it has the data files of one. Then open_distributed() says what is missing.
+// Whether it has the data files of one, or the metadata.json of Megatron-Core. Then
+// open_distributed() says what is missing.
 bool is_unfinished_distributed(const FileTree& tree, const std::string& folder);
 // Opens the folder of a Distributed Checkpoint. Throws failed_precondition for one whose save has
 // not ended.
 std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,
                                              const OpenOptions& options);
+// Whether the file is a part of the tree of the Distributed Checkpoint in `folder`.
+bool is_common_file(const FileTree& tree, const std::string& folder, const std::string& name);
+// The checkpoint that a run folder's `latest_checkpointed_iteration.txt` names. nullopt: it has no
+// such file. Throws failed_precondition if it names a folder that is not there, data_loss if it
+// names none.
+std::optional<std::string> find_megatron_iteration(const FileTree& tree, const std::string& folder);
 // The folder of a DeepSpeed checkpoint: this one, or the one that its file `latest` names. nullopt:
 // neither. Throws failed_precondition if `latest` names a folder that is not there.
 std::optional<std::string> find_deepspeed(const FileTree& tree, const std::string& folder);

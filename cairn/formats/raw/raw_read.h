@@ -47,6 +47,8 @@ class SequentialBytes {
   // checksum does not match; does nothing if that was verified before. The default does nothing: it
   // is for bytes that are only read whole.
   virtual void check_whole(const std::vector<File>& /*files*/) const {}
+  // Whether a read of all bytes notices every damage to them.
+  [[nodiscard]] virtual bool has_checksum() const { return true; }
 };
 
 // The checksum of a run of bytes that ends with the array.

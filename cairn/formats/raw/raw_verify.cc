@@ -40,6 +40,12 @@ Finding finding_of(const RawContents& contents, std::size_t slice, std::uint64_t
           .message = message};
 }
 
+// Whether damage to an array would be noticed.
+bool is_covered(const RawArray& all) {
+  if (all.stream) return all.stream->has_checksum();
+  return all.checksum || (all.runs.empty() && all.is_protected);
+}
+
 // A file that was replaced is not that of the checkpoint any more.
 void throw_if_unavailable(const Result<bool>& read) {
   if (!read.ok() && read.error().code() == Code::kUnavailable) throw Error(read.error());
@@ -135,7 +141,7 @@ class Check {
       return;
     }
     const RawArray& all = array.within ? array.within->all() : array;
-    const bool covered = all.checksum || all.stream || (all.runs.empty() && array.is_protected);
+    const bool covered = is_covered(all) || (!all.stream && all.runs.empty() && array.is_protected);
     if (!covered && info.error_code == Code::kUnimplemented && !info.error.empty())
       checked.findings.push_back(finding_of(c_, i, 0, info.error_code, info.error));
     checked.unprotected = info.is_array() && !covered;
@@ -184,7 +190,7 @@ class Check {
 
   void check_deferred(const RawArray& array, CheckedArray& checked) const {
     const RawArray& all = array.within ? array.within->all() : array;
-    checked.unprotected = !all.checksum && !all.stream && !(all.runs.empty() && all.is_protected);
+    checked.unprotected = !is_covered(all);
     check_bytes(all);
   }
 

@@ -17,61 +17,11 @@ constexpr std::size_t kSkipped = std::size_t{64} << 10U;
 
 }  // namespace
 
-// The stored bytes of a member, from the front.
-class DeflatedReader::Input {
- public:
-  Input(ReadAtFn read, std::uint64_t begin, std::uint64_t end, MemberAccess access)
-      : read_(std::move(read)), at_(begin), end_(end), access_(access) {}
-
-  // Fills the beginning of `out` with the next bytes. Returns their number; 0 at the end.
-  std::size_t next(MutableByteView out) {
-    if (ahead_.empty() && must_read_ahead()) fetch();
-    out = out.first(std::min<std::uint64_t>(out.size(), end_ - at_));
-    if (!ahead_.empty()) {
-      out = out.first(std::min(out.size(), ahead_.size()));
-      std::copy_n(ahead_.begin(), out.size(), out.begin());
-      ahead_ = ahead_.subspan(out.size());
-    } else if (!out.empty()) {
-      read_(at_, out);
-    }
-    at_ += out.size();
-    in_a_row_ += out.size();
-    return out.size();
-  }
-  void pause() {
-    ahead_ = {};
-    piece_ = {};
-    in_a_row_ = 0;
-  }
-
- private:
-  // Headers and small members do not need it: the file keeps blocks of this size itself.
-  static constexpr std::uint64_t kFirst = std::uint64_t{256} << 10U;
-  static constexpr std::uint64_t kLargest = std::uint64_t{4} << 20U;
-
-  [[nodiscard]] bool must_read_ahead() const {
-    return access_ == MemberAccess::kInPieces && in_a_row_ >= kFirst && at_ < end_;
-  }
-  // Each piece is as large as all before it.
-  void fetch() {
-    piece_.resize(std::min({in_a_row_, kLargest, end_ - at_}));
-    read_(at_, piece_);
-    ahead_ = piece_;
-  }
-
-  ReadAtFn read_;
-  std::uint64_t at_, end_;
-  MemberAccess access_;
-  std::uint64_t in_a_row_ = 0;  // bytes since the beginning or the last pause
-  Bytes piece_;
-  ByteView ahead_;  // the rest of the piece
-};
-
-DeflatedReader::DeflatedReader(const ZipMember& member, ReadAtFn read, MemberAccess access)
+DeflatedReader::DeflatedReader(const ZipMember& member, ReadAtFn read, InputAccess access)
     : size_(member.size),
       wanted_crc_(member.crc),
-      input_(std::make_shared<Input>(std::move(read), member.offset, member.offset + member.stored,
-                                     access)),
+      input_(std::make_shared<ForwardInput>(std::move(read), member.offset,
+                                            member.offset + member.stored, access)),
       stream_([input = input_](MutableByteView out) { return input->next(out); }) {}
 
 void DeflatedReader::pause() { input_->pause(); }
@@ -108,7 +58,7 @@ std::unique_ptr<DeflatedReader> DeflatedBytes::from_the_front(
       [file = files.data()](std::uint64_t offset, MutableByteView out) {
         file->read_into(offset, out);
       },
-      files.front().is_local() ? MemberAccess::kAsNeeded : MemberAccess::kInPieces);
+      files.front().is_local() ? InputAccess::kAsNeeded : InputAccess::kInPieces);
 }
 
 std::unique_ptr<DeflatedReader> DeflatedBytes::take(const std::vector<File>& files,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cairn/codec/decompress.h>
+#include <cairn/formats/raw/forward_input.h>
 #include <cairn/formats/raw/raw_read.h>
 #include <cairn/formats/zip/zip_directory.h>
 
@@ -13,16 +14,12 @@
 
 namespace cairn::inline v0 {
 
-// How a reader asks for the stored bytes of a member. kInPieces: the pieces grow while it goes on,
-// for a store, where a request takes as long as the transfer of a piece.
-enum class MemberAccess : std::uint8_t { kAsNeeded, kInPieces };
-
 // Decodes a member's content from the front. Counts the bytes and computes their CRC-32.
 class DeflatedReader {
  public:
   // `read` must stay valid as long as this object lives.
   DeflatedReader(const ZipMember& member, ReadAtFn read,
-                 MemberAccess access = MemberAccess::kAsNeeded);
+                 InputAccess access = InputAccess::kAsNeeded);
   // The number of bytes decoded so far.
   [[nodiscard]] std::uint64_t position() const { return position_; }
   // Fills all of `out`. Throws data_loss for damage. At the end of the content this includes a
@@ -34,11 +31,9 @@ class DeflatedReader {
   void pause();
 
  private:
-  class Input;
-
   std::uint64_t size_;
   std::uint32_t wanted_crc_;
-  std::shared_ptr<Input> input_;
+  std::shared_ptr<ForwardInput> input_;
   InflateStream stream_;
   std::uint64_t position_ = 0;
   std::uint32_t crc_ = 0;

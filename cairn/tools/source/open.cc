@@ -166,7 +166,7 @@ bool is_checkpoint(const FileTree& tree, const std::string& path) {
            find_safetensors_model(tree, path).has_value() ||
            find_pytorch_model(tree, path).has_value() || is_distributed(tree, path) ||
            is_unfinished_distributed(tree, path) || find_deepspeed(tree, path).has_value() ||
-           is_torch_checkpointing(tree, path) ||
+           find_megatron_iteration(tree, path).has_value() || is_torch_checkpointing(tree, path) ||
            find_trainer_model(tree, path, trainer_items(tree, path)).has_value();
   });
   return is_checkpoint_folder(tree, path) || !found.ok() || found.value();
@@ -205,10 +205,11 @@ std::unique_ptr<Checkpoint> with_items(const std::vector<std::string>& items, st
   std::ranges::copy_if(items, std::back_inserter(others),
                        [&](const std::string& item) { return item != name; });
   if (others.empty()) return model;
-  auto& opened = dynamic_cast<RawCheckpoint&>(*model);
-  opened.set_items(items);
-  opened.note("items beside the model are verified only if --item names them: " +
-              listed_names(others));
+  auto* opened = dynamic_cast<RawCheckpoint*>(model.get());
+  if (opened == nullptr) return model;  // of Orbax: its items are its own
+  opened->set_items(items);
+  opened->note("items beside the model are verified only if --item names them: " +
+               listed_names(others));
   return model;
 }
 
@@ -285,8 +286,11 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
       return open_path(tree, path_of_item(path, *options.item, items), without_item(options),
                        open_layout);
     refuse_choices(path, options);
-    if (is_dcp)
+    if (is_dcp) {
+      std::erase_if(items,
+                    [&](const std::string& item) { return is_common_file(tree, path, item); });
       return with_items(items, "", open_dcp(tree, path, options));
+    }
     if (const auto model = find_safetensors_model(tree, path)) {
       // The files of several processes are one model.
       std::erase_if(items, [&](const std::string& item) {
@@ -298,6 +302,8 @@ std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& p
       return with_items(items, name_of(*model), open_pytorch(tree, *model, options));
     if (const auto folder = find_deepspeed(tree, path))
       return open_deepspeed(tree, *folder, options);
+    if (const auto folder = find_megatron_iteration(tree, path))
+      return with_items(items, name_of(*folder), open_path(tree, *folder, options, open_layout));
     if (is_torch_checkpointing(tree, path)) return open_torch_checkpointing(tree, path, options);
     if (const auto model = find_trainer_model(tree, path, items))
       return with_items(items, *model, open_path(tree, path + "/" + *model, options, open_layout));

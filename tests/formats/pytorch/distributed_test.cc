@@ -72,7 +72,7 @@ TEST(Distributed, NestsItsNames) {
 
 TEST(Distributed, ReadsAnyBox) {
   std::mt19937 random(9);
-  for (const char* name : {"distributed", "distributed_alone", "hf_parts"}) {
+  for (const char* name : {"distributed", "distributed_alone", "distributed_zstd", "hf_parts"}) {
     const auto checkpoint = open(golden(kDistributedGolden + name));
     for (int round = 0; round < 200; ++round) {
       const std::size_t index = random() % checkpoint->tensors().size();
@@ -109,8 +109,15 @@ TEST(Distributed, NoticesFlippedBits) {
   EXPECT_GT(noticed, 50 / testing::kFewer);
 }
 
-TEST(Distributed, MetadataThatIsDamagedIsRefused) {
-  const Bytes good = read_file(golden(kDistributedGolden + "distributed/.metadata"));
+// The names of `.metadata` files, from the real writers.
+const char* const kMetadataGolden[] = {
+    "torch-2.13.0/distributed/.metadata", "torch-2.13.0/distributed_zstd/.metadata",
+    "megatron-core-0.16.1/run/iter_0000100/.metadata", "megatron-core-0.15.0/flattened/.metadata"};
+
+class DistributedMetadataDamage : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DistributedMetadataDamage, IsRefused) {
+  const Bytes good = read_file(golden("pytorch/" + std::string(GetParam())));
   testing::for_each_truncation(good, [&](ByteView bad, const std::string& what) {
     EXPECT_THROW(parsed_metadata(bad), Error) << what;
   });
@@ -129,6 +136,9 @@ TEST(Distributed, MetadataThatIsDamagedIsRefused) {
     }
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(Distributed, DistributedMetadataDamage,
+                         ::testing::ValuesIn(kMetadataGolden));
 
 TEST(Distributed, SaysWhatIsWrong) {
   const TempDir dir;

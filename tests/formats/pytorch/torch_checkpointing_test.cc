@@ -54,8 +54,10 @@ TEST(TorchCheckpointing, ReadsAnyBox) {
   }
 }
 
-TEST(TorchCheckpointing, MetadataThatIsDamagedIsRefused) {
-  const Bytes good = read_file(golden(kCheckpointingGolden + "saved/metadata.pkl"));
+class TorchCheckpointingDamage : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TorchCheckpointingDamage, OfMetadataIsRefused) {
+  const Bytes good = read_file(golden(kCheckpointingGolden + GetParam() + "/metadata.pkl"));
   const auto parse = [](ByteView bytes) {
     return checkpointing::parse_metadata(pickle::parse_pickle(Bytes(bytes.begin(), bytes.end())));
   };
@@ -69,14 +71,38 @@ TEST(TorchCheckpointing, MetadataThatIsDamagedIsRefused) {
     try {
       for (const auto& item : parse(bad).items)
         for (const auto& tensor : item.tensors)
-          for (const Division& division : tensor.divisions)
+          for (const Division& division : tensor.divisions) {
             for (const std::uint64_t rank : division.mesh_ranks)
               (void)checkpointing::box_of_rank(division, rank);
+            if (!division.parts) continue;
+            for (const checkpointing::LocalPart& part : *division.parts)
+              for (std::size_t d = 0; d < division.shape.size(); ++d)
+                EXPECT_LE(part.box.origin[d] + part.box.shape[d], division.shape[d]);
+          }
     } catch (const Error& e) {
       EXPECT_THAT(e.code(),
                   ::testing::AnyOf(Code::kDataLoss, Code::kUnimplemented, Code::kInvalidArgument));
     }
   });
+}
+
+INSTANTIATE_TEST_SUITE_P(TorchCheckpointing, TorchCheckpointingDamage,
+                         ::testing::Values("saved", "listed", "version_1"));
+
+// Parts that each rank lists, and metadata of the first version: what four processes saved.
+TEST(TorchCheckpointing, ReadsOtherMetadata) {
+  const Json rows = testing::golden_json(kCheckpointingGolden + "other_metadata.json");
+  for (const auto& [name, tensors] : *rows.as_object()) {
+    const auto checkpoint = open(golden(kCheckpointingGolden + name));
+    for (const Json& row : *tensors.as_array()) {
+      const std::string& leaf = testing::text_of(row, "name");
+      SCOPED_TRACE(name + ": " + leaf);
+      const std::size_t index = checkpoint->index(leaf);
+      EXPECT_EQ(checkpoint->tensors()[index].shape, testing::shape_of(row));
+      EXPECT_EQ(read_whole(*checkpoint, index), testing::from_hex(testing::text_of(row, "hex")));
+    }
+    EXPECT_FALSE(checkpoint->verify({}).damaged());
+  }
 }
 
 // The rows that ranks 0 to 3 have of a tensor with `rows` rows, as "begin+count".

@@ -13,6 +13,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 from torch.distributed.checkpoint import DefaultSavePlanner, FileSystemWriter, HuggingFaceStorageWriter  # noqa: E402
+from torch.distributed.checkpoint._extension import ZStandard  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor  # noqa: E402
@@ -63,6 +64,8 @@ def main(folder):
     save("plain", {"t": sharded(mesh), "step": 7, **own}, {"t": whole, "step": 7, **all_own})
     save("lowest", {"t": sharded(mesh)}, {"t": whole}, planner=DefaultSavePlanner(dedup_save_to_lowest_rank=True))
     save("threads", {"t": sharded(mesh)}, {"t": whole}, storage_writer=FileSystemWriter(f"{folder}/threads", thread_count=3))
+    compressed = FileSystemWriter(f"{folder}/zstd", _extensions=[ZStandard()])
+    save("zstd", {"t": sharded(mesh), "step": 7, **own}, {"t": whole, "step": 7, **all_own}, storage_writer=compressed)
     save("alone", {"t": sharded(mesh), "step": 7, **own}, {"t": whole, "step": 7, **all_own}, use_collectives=False)
     trained, model = model_of(mesh)
     save("fsdp", {"model": model.state_dict()}, {"model": trained})

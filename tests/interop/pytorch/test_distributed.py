@@ -131,7 +131,7 @@ def ordered(tree):
     return {key: ordered(tree[key]) for key in sorted(tree)} if isinstance(tree, dict) else tree
 
 
-@pytest.mark.parametrize("name", ["plain", "lowest", "threads", "alone", "fsdp", "square"])
+@pytest.mark.parametrize("name", ["plain", "lowest", "threads", "zstd", "alone", "fsdp", "square"])
 def test_what_several_processes_save(run, name):
     if name == "square" and not (run / name).exists():
         assert not run.name.startswith("processes4")
@@ -143,7 +143,7 @@ def test_what_several_processes_save(run, name):
     assert report and not report.data["unprotected"]
 
 
-@pytest.mark.parametrize("name", ["plain", "alone"])
+@pytest.mark.parametrize("name", ["plain", "zstd", "alone"])
 def test_any_box(run, name):
     rng = np.random.default_rng([SEED, 5])
     want = torch.load(run / f"{name}.pt")["t"]

@@ -106,6 +106,102 @@ def test_convert(run, scratch):
     assert_tensors(whole, safetensors.torch.load_file(scratch / "whole.safetensors"))
 
 
+# ---- parts that each rank lists, and metadata of the first version ----
+
+
+def test_parts_that_ranks_list(run):
+    whole = torch.load(run / "whole_listed.pt")
+    got = cairn.load(run / "listed", framework="torch")
+    assert_tensors(whole, got["model"])
+    assert_tensors(whole, got["safe"])
+    assert not cairn.verify(run / "listed").damaged
+    rng = np.random.default_rng([SEED, 7])
+    tensors = cairn.open(run / "listed").tensors
+    for _ in range(40):
+        item, name = rng.choice(["model", "safe"]), rng.choice(["blocks", "cyclic", "halo", "columns"])
+        box = tuple(slice(*sorted(rng.integers(0, n + 1, 2))) for n in whole[name].shape)
+        assert np.array_equal(np.asarray(tensors[f"{item}.{name}"][box]), whole[name].numpy()[box])
+
+
+def listed_data(metadata, name, rank=0):
+    return metadata["metadata"]["model"]["nested_path_to_metadata"][f'["{name}"]'][rank]["sharding_metadata"]["data"]
+
+
+LISTED_EDITS = [  # (edit, message). The package refuses the first five when it reads the metadata, the next two when it reads the tensor.
+    (lambda m: listed_data(m, "halo")["global_offsets"].append([0, 0]), "its lists of parts have different lengths"),
+    (lambda m: listed_data(m, "halo").update(global_offsets=[[11, 1]]), "a part lies outside of the tensor"),
+    (lambda m: listed_data(m, "halo").update(global_offsets=[[0]]), "a part lies outside of the tensor"),
+    (lambda m: listed_data(m, "halo").update(local_offsets=[[0, 0, 0]]), "a part lies outside of the tensor"),
+    (lambda m: listed_data(m, "halo").update(local_sizes=[[-1, 5]]), "is negative|not a count|integer"),
+    (lambda m: listed_data(m, "halo").update(local_offsets=[[4, 1]]), r"model: halo: .*model_0.pt: its tensor has the shape \[\d+, 7\]; the metadata names"),
+    (lambda m: listed_data(m, "halo").update(local_offsets=[[2, 2**62]]), "its tensor has the shape"),
+    (lambda m: listed_data(m, "halo").update(dtype="torch.float64"), "its part has elements of float32|the ranks describe it differently"),
+    (lambda m: listed_data(m, "halo").update(global_shape=[13, 5]), r"hold \d+ of its 65 elements|the ranks describe it differently"),
+    (lambda m: listed_data(m, "cyclic").update(global_offsets=listed_data(m, "cyclic")["global_offsets"][:1] * 99), "its lists of parts have different lengths"),
+    (lambda m: listed_data(m, "cyclic").update(**{key: [] for key in ("global_offsets", "local_offsets", "local_sizes")}), r"hold \d+ of its 60 elements"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(LISTED_EDITS)))
+def test_lists_of_parts_that_do_not_fit(run, scratch, number):
+    from torch_checkpointing.distributed_metadata import DistributedMetadata
+
+    shutil.copytree(run / "listed", scratch / "c")
+    edit, message = LISTED_EDITS[number]
+    path = scratch / "c/metadata.pkl"
+    metadata = pickle.loads(path.read_bytes())
+    DistributedMetadata.from_dict(metadata)
+    edit(metadata)
+    path.write_bytes(pickle.dumps(metadata, 4))
+    refused(scratch / "c", message)
+    if number < 5:
+        with pytest.raises(ValueError):  # noqa: PT011 -- in its words
+            DistributedMetadata.from_dict(metadata)
+
+
+@pytest.mark.parametrize("edit", ["as it is", "without a version", "ranks as texts"])
+def test_metadata_of_the_first_version(run, scratch, edit):
+    """Items without a layout of their own have the default file names."""
+    from checkpointing_versions import version_1
+
+    for name in ("first", "listed"):
+        shutil.copytree(run / name, scratch / name)
+        path = scratch / name / "metadata.pkl"
+        metadata = version_1(pickle.loads(path.read_bytes()))
+        if edit == "without a version":
+            del metadata["version"]
+        if edit == "ranks as texts":
+            metadata["rank_to_layout_info_mappings"] = {str(rank): layout for rank, layout in metadata["rank_to_layout_info_mappings"].items()}
+        for layouts in metadata["rank_to_layout_info_mappings"].values():
+            layouts.pop("model")
+        path.write_bytes(pickle.dumps(metadata, 4))
+        assert_equal(cairn.load(run / name, framework="torch"), cairn.load(scratch / name, framework="torch"))
+
+
+OLD_EDITS = [
+    (lambda m: m.pop("rank_to_layout_info_mappings"), 'a dict has no "rank_to_layout_info_mappings"'),
+    (lambda m: m["metadata"].update({"[]": []}), r"the path \[\]: it is not a list"),
+    (lambda m: m["metadata"].update({'["model"]': []}), "it has an item, but no key in it"),
+    (lambda m: m["metadata"].update({'["model",null]': []}), "it has a key that is neither a text nor a number"),
+    (lambda m: m["metadata"].update({'["model","w"]': []}), "a tensor has no parts"),
+    (lambda m: m["rank_to_layout_info_mappings"].update({"0": {}}), "rank 0 is there twice"),
+    (lambda m: m["rank_to_layout_info_mappings"].update({"x": {}}), "a rank is not a number"),
+    (lambda m: m["rank_to_layout_info_mappings"].pop(0), "rank 0 has no file"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OLD_EDITS)))
+def test_metadata_of_the_first_version_that_does_not_fit(folder, number):
+    from checkpointing_versions import version_1
+
+    edit, message = OLD_EDITS[number]
+    path = folder / "metadata.pkl"
+    metadata = version_1(pickle.loads(path.read_bytes()))
+    edit(metadata)
+    path.write_bytes(pickle.dumps(metadata, 4))
+    refused(folder, message)
+
+
 # ---- what is missing, mixed or damaged ----
 
 
@@ -139,7 +235,9 @@ def data_of(metadata):
 
 
 EDITS = [  # (edit, message)
-    (lambda m: m.update(version="1.0"), "metadata of version 1.0; Cairn reads version 2.0"),
+    (lambda m: m.update(version="3.0"), "metadata of version 3.0; Cairn reads the versions 1.0 and 2.0"),
+    (lambda m: m.update(version=2.0), "a pickle, but not the metadata of torch_checkpointing"),
+    (lambda m: m.update(version="1.0"), "the path model: invalid JSON"),
     (lambda m: m.pop("version"), "a pickle, but not the metadata of torch_checkpointing"),
     (lambda m: m.pop("world_size"), 'a dict has no "world_size"'),
     (lambda m: data_of(m).update(global_shape=[9, 10]), r"model: list.0.rows: .*model_\d.pt: its part has the shape \[\d, 10\], the metadata says"),
@@ -150,7 +248,8 @@ EDITS = [  # (edit, message)
     (lambda m: data_of(m)["mesh_spec"].update(mesh_shape=(0,)), "its mesh is not a mesh"),
     (lambda m: data_of(m).update(placements=[{"type": "Partial"}]), "it has the placement Partial"),
     (lambda m: data_of(m).update(placements=[{"type": "Shard", "dim": 2}]), "it is divided along an axis that it has not"),
-    (lambda m: first_tensor(m)["sharding_metadata"].update(type="default_tensor_v1"), "its parts are described by default_tensor_v1"),
+    (lambda m: first_tensor(m)["sharding_metadata"].update(type="default_tensor_v1"), 'a dict has no "global_offsets"'),
+    (lambda m: first_tensor(m)["sharding_metadata"].update(type="default_tensor_v2"), "its parts are described by default_tensor_v2"),
     (lambda m: first_tensor(m).update(ranks=(77,)), "rank 77 is not in its mesh"),
     (lambda m: m["metadata"]["model"]["nested_path_to_metadata"].update({'["list",0,"rows"]': []}), "a tensor has no parts"),
     (lambda m: m["metadata"]["model"]["nested_path_to_metadata"].update({"list": [first_tensor(m)]}), "model: the path list: invalid JSON"),

@@ -20,6 +20,8 @@ FORMATS = [
     "pytorch/torch-2.13.0",
     "pytorch/torch-2.13.0/distributed",
     "pytorch/torch-2.13.0/distributed_alone",
+    "pytorch/torch-2.13.0/distributed_zstd",
+    "pytorch/megatron-core-0.16.1/run",
     "pytorch/torch-2.13.0/hf_parts",
 ]
 MOST_PATHS = 12  # of a folder

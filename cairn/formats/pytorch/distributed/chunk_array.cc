@@ -2,6 +2,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/executor.h>
+#include <cairn/formats/pytorch/distributed/encoded_archive.h>
 #include <cairn/formats/pytorch/tensors/meaning.h>
 #include <cairn/formats/pytorch/tensors/place.h>
 
@@ -15,6 +16,8 @@
 
 namespace cairn::inline v0::pytorch {
 namespace {
+
+constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 50U;  // bytes
 
 // The ends of an archive, which hold all but the elements: the pickle comes first, the directory
 // last. An archive of one tensor needs two reads in place of about ten.
@@ -48,14 +51,6 @@ class ArchiveEnds {
   std::uint64_t last_begin_;
 };
 
-// The tensor without the elements outside of `part`.
-TorchTensor narrowed(TorchTensor tensor, const Box& part) {
-  for (std::size_t d = 0; d < part.rank(); ++d)
-    tensor.offset += static_cast<std::uint64_t>(part.origin[d] * tensor.strides[d]);
-  tensor.shape = part.shape;
-  return tensor;
-}
-
 // PyTorch stores views as tensors of their own. Others may show a few bytes any number of times, or
 // elements that lie far apart.
 void check_view(const TorchTensor& tensor, const StorageBytes& storage) {
@@ -66,6 +61,15 @@ void check_view(const TorchTensor& tensor, const StorageBytes& storage) {
       reads > static_cast<double>(kMostTimes * stored + 16 * kMore))
     throw Error(Code::kUnimplemented,
                 "its chunk is a view that shows its storage many times, or elements far apart");
+}
+
+// PyTorch stores a chunk as a storage of its own. An archive that decodes to much more is a bomb.
+std::uint64_t most_of_archive(const TorchElement& element, const Shape& chunk) {
+  constexpr std::uint64_t kMostBytes = 4, kMoreBytes = std::uint64_t{16} << 20U;
+  TorchTensor whole;
+  whole.element = element;
+  whole.shape = chunk;
+  return kMostBytes * std::min(memory_of(whole), kMostChunk) + kMoreBytes;
 }
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
@@ -83,18 +87,33 @@ TorchFile read_archive_in(const File& file, std::uint64_t offset, std::uint64_t 
       length, [&](std::uint64_t at, MutableByteView out) { ends.read(at, out); }, here);
 }
 
-ChunkArray::ChunkArray(Entry entry, TorchElement element, Shape chunk, Box part)
+ChunkArray::ChunkArray(Entry entry, TorchElement element, Shape chunk, Box part,
+                       std::shared_ptr<DecoderPool> pool)
     : entry_(std::move(entry)),
       element_(element),
       chunk_(std::move(chunk)),
-      part_(std::move(part)) {}
+      part_(std::move(part)),
+      pool_(std::move(pool)) {}
+
+TorchFile ChunkArray::archive(const File& file) const {
+  if (!entry_.transforms.empty()) {
+    std::uint64_t left = most_of_archive(element_, chunk_);
+    return read_encoded_archive(file, entry_, left, pool_);
+  }
+  TorchFile torch = read_archive_in(file, entry_.offset, entry_.length);
+  for (auto& [key, array] : torch.storages) {
+    if (array.stream)
+      throw Error(Code::kUnimplemented, "its storage is deflated, in a file of several archives");
+    for (RawRun& run : array.runs) {
+      run.file = entry_.file;
+      run.offset += entry_.offset;
+    }
+  }
+  return torch;
+}
 
 RawArray ChunkArray::locate(const std::vector<File>& files) const {
-  if (!entry_.transforms.empty())
-    throw Error(Code::kUnimplemented,
-                fmt::format("its bytes are transformed ({}), which Cairn does not read",
-                            entry_.transforms));
-  TorchFile torch = read_archive_in(files[entry_.file], entry_.offset, entry_.length);
+  TorchFile torch = archive(files[entry_.file]);
   const Meaning meaning = meaning_of(torch.pickle, torch.pickle.root());
   const auto* tensor = std::get_if<TorchTensor>(&meaning);
   if (tensor == nullptr) throw Error(Code::kUnimplemented, "its chunk is not a plain tensor");
@@ -107,14 +126,7 @@ RawArray ChunkArray::locate(const std::vector<File>& files) const {
   const auto storage = torch.storages.find(tensor->storage.key);
   if (storage == torch.storages.end())
     data_loss(fmt::format("its storage \"{}\" is missing", tensor->storage.key));
-  RawArray& array = storage->second;
-  if (array.stream)
-    throw Error(Code::kUnimplemented, "its storage is deflated, in a file of several archives");
-  for (RawRun& run : array.runs) {
-    run.file = entry_.file;
-    run.offset += entry_.offset;
-  }
-  const StorageBytes storage_bytes{.bytes = std::make_shared<CommonBytes>(std::move(array)),
+  const StorageBytes storage_bytes{.bytes = std::make_shared<CommonBytes>(storage->second),
                                    .big_endian = torch.big_endian,
                                    .has_one_user = true};
   RawArray placed = place_tensor(*tensor, storage_bytes);  // checks all of it

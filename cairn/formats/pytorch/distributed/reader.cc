@@ -1,16 +1,14 @@
-// reader.cc -- opens the folder of a Distributed Checkpoint. Its metadata alone says which tensors
-// there are; a chunk is opened when it is read. Objects are read at once: only their pickles say
-// what they are.
+// reader.cc -- opens the folder of a Distributed Checkpoint, with what Megatron-Core adds to it.
 #include <cairn/base/errors.h>
 #include <cairn/formats/files/listed_names.h>
 #include <cairn/formats/files/open_in_tree.h>
-#include <cairn/formats/pytorch/distributed/chunk_array.h>
+#include <cairn/formats/pytorch/distributed/data_files.h>
 #include <cairn/formats/pytorch/distributed/metadata_files.h>
 #include <cairn/formats/pytorch/distributed/nested_paths.h>
+#include <cairn/formats/pytorch/distributed/value_leaves.h>
 #include <cairn/formats/pytorch/file/opening_notes.h>
-#include <cairn/formats/pytorch/file/state_file.h>
-#include <cairn/formats/pytorch/tensors/place.h>
-#include <cairn/formats/raw/coverage.h>
+#include <cairn/formats/pytorch/file/read_states.h>
+#include <cairn/formats/pytorch/megatron/folder.h>
 #include <cairn/formats/raw/doubled_checkpoint.h>
 #include <cairn/io/tree/read_ahead.h>
 
@@ -23,24 +21,17 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace cairn::inline v0 {
 namespace {
 
-using pytorch::ChunkArray;
-using pytorch::Entry;
+namespace megatron = pytorch::megatron;
+using pytorch::DataFiles;
 using pytorch::SavedChunk;
 using pytorch::SavedValue;
-
-// Memory for the leaves of all objects, in bytes; and what each byte that is stored of them adds.
-constexpr std::uint64_t kObjectMemory = std::uint64_t{256} << 20U;
-constexpr std::uint64_t kMostObjectMemory = std::uint64_t{2} << 30U;
-constexpr std::uint64_t kObjectMemoryPerByte = 4;
-constexpr std::uint64_t kLeastObjectMemory = std::uint64_t{64} << 10U;
-constexpr std::uint64_t kStepMemory = 96;  // bytes of a step of a path, without its text
-// Entries are not shared. A reader reads each as often as it is named.
-constexpr std::uint64_t kMostOfFiles = 4;
+using pytorch::ValueLeaves;
 
 class DistributedCheckpoint final : public DoubledCheckpoint {
  public:
@@ -55,396 +46,6 @@ class DistributedCheckpoint final : public DoubledCheckpoint {
  private:
   std::vector<DictKeyTypes> key_types_;
 };
-
-// The files of the folder. A file that is missing leaves a gap in the numbers.
-class DataFiles {
- public:
-  DataFiles(const FileTree& tree, std::string folder, std::vector<std::string> names)
-      : tree_(tree), folder_(std::move(folder)), names_(std::move(names)) {
-    for (const std::string& name : names_) {
-      auto file = tree_.try_open(path_of(name));
-      numbers_.push_back(file ? std::optional(static_cast<std::uint32_t>(files_.size()))
-                              : std::nullopt);
-      if (file) files_.push_back(with_read_ahead(*std::move(file)));
-    }
-  }
-
-  [[nodiscard]] std::string path(std::uint32_t name) const { return path_of(names_[name]); }
-  [[nodiscard]] std::size_t count() const { return names_.size(); }
-  [[nodiscard]] bool is_there(std::uint32_t name) const { return numbers_[name].has_value(); }
-  [[nodiscard]] const File& file(std::uint32_t name) const { return files_[*numbers_[name]]; }
-
-  // The entry with the number of its file in files().
-  [[nodiscard]] Entry placed(Entry entry) const {
-    entry.file = *numbers_[entry.file];
-    return entry;
-  }
-
-  // Throws data_loss unless the file is there and long enough.
-  void check(const Entry& entry) const {
-    if (!is_there(entry.file)) data_loss(path(entry.file) + ": the file is missing");
-    const std::uint64_t size = file(entry.file).size();
-    if (entry.offset > size || entry.length > size - entry.offset)
-      data_loss(fmt::format("{}: has {} bytes; the metadata names bytes {} to {}", path(entry.file),
-                            size, entry.offset, entry.offset + entry.length));
-  }
-
-  // Of all files together, in bytes.
-  [[nodiscard]] std::uint64_t size() const {
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 50U;
-    std::uint64_t sum = 0;
-    for (const File& file : files_) sum += std::min(file.size(), kMost);
-    return sum;
-  }
-  [[nodiscard]] bool is_named(const std::string& name) const {
-    return std::ranges::find(names_, name) != names_.end();
-  }
-
-  [[nodiscard]] std::vector<File> reopened() const {
-    std::vector<File> files;
-    for (std::uint32_t i = 0; i < names_.size(); ++i)
-      if (is_there(i)) files.push_back(with_read_ahead(tree_.open(path(i))));
-    return files;
-  }
-  [[nodiscard]] std::vector<File> take() && { return std::move(files_); }
-
- private:
-  [[nodiscard]] std::string path_of(const std::string& name) const { return folder_ + "/" + name; }
-
-  const FileTree& tree_;
-  std::string folder_;
-  std::vector<std::string> names_;
-  std::vector<std::optional<std::uint32_t>> numbers_;  // parallel to names_
-  std::vector<File> files_;
-};
-
-// Makes the leaves of all values.
-class Leaves {
- public:
-  Leaves(const std::string& folder, const DataFiles& files, const pytorch::FolderMetadata& read,
-         bool allow_missing)
-      : folder_(folder),
-        files_(files),
-        lacks_ranks_(!read.missing.empty()),
-        allow_missing_(allow_missing),
-        bytes_left_(kMostOfFiles * files.size()) {
-    std::uint64_t of_objects = 0;
-    for (const SavedValue& value : read.metadata.values)
-      if (value.entry) of_objects += std::min(value.entry->length, kMostObjectMemory);
-    memory_ = std::min(kObjectMemory + kObjectMemoryPerByte * std::min(of_objects, files.size()),
-                       kMostObjectMemory);
-  }
-
-  // Whether the value is left out, because a file or a rank of it is missing and that is allowed.
-  [[nodiscard]] bool is_left_out(const SavedValue& value) const {
-    if (allow_missing_ && lacks_ranks_ && has_hole(value)) return true;
-    const auto is_lost = [&](const std::optional<Entry>& entry) {
-      return entry && !files_.is_there(entry->file);
-    };
-    return allow_missing_ &&
-           (is_lost(value.entry) || std::ranges::any_of(value.chunks, [&](const SavedChunk& chunk) {
-              return is_lost(chunk.entry);
-            }));
-  }
-
-  // Whether the chunks are too few. Those that overlap are counted twice.
-  static bool has_hole(const SavedValue& value) {
-    const auto elements = [](const Shape& shape) {
-      double count = 1;
-      for (const std::int64_t extent : shape) count *= static_cast<double>(extent);
-      return count;
-    };
-    double found = 0;
-    for (const SavedChunk& chunk : value.chunks)
-      if (chunk.entry) found += elements(chunk.box.shape);
-    return !value.element_name.empty() && found < elements(value.shape);
-  }
-
-  Tree add(const SavedValue& value, const KeyPath& path) {
-    if (value.element_name.empty()) return add_object(value, path);
-    if (const auto whole = quantised_whole(value)) {
-      ++chunks;
-      return add_object(*whole, path);
-    }
-    return add_leaf(tensor_leaf(value, path));
-  }
-
-  // An item of a list that PyTorch has not stored.
-  Tree add_none(const KeyPath& path) {
-    RawLeaf leaf = new_leaf(path, "None");
-    leaf.info.kind = LeafKind::kEmpty;
-    return add_leaf(std::move(leaf));
-  }
-
-  RawCheckpoint::Contents contents;
-  std::vector<DictKeyTypes> key_types;
-  std::vector<std::string> opaque;
-  std::vector<std::string> renamed, escaped;  // as in pytorch::State
-  std::vector<std::string> unsafe_globals;    // of the pickles of objects
-  std::vector<DoubledPart> doubles;
-  RawCheckpoint::Contents again;  // the leaves of `doubles`
-  std::size_t chunks = 0;
-
- private:
-  static RawLeaf new_leaf(const KeyPath& path, std::string typestr) {
-    RawLeaf leaf;
-    leaf.info.path = path;
-    leaf.info.name = param_name(path);
-    leaf.info.typestr = std::move(typestr);
-    return leaf;
-  }
-
-  Tree add_leaf(RawLeaf leaf) {
-    contents.add(std::move(leaf));
-    return Tree(static_cast<std::int64_t>(contents.tensors().size() - 1));
-  }
-
-  // For verify: what has no slices is not looked at there.
-  void note(const std::string& name, Code code, std::string message) {
-    contents.notes.push_back({.severity = severity_of(code),
-                              .tensor = name,
-                              .file = folder_,
-                              .message = std::move(message)});
-  }
-
-  // A leaf that cannot be read, and why.
-  Tree add_lost(const KeyPath& path, const Error& why) {
-    RawLeaf leaf = new_leaf(path, "np.ndarray");
-    set_lost(leaf, why);
-    return add_leaf(std::move(leaf));
-  }
-  void set_lost(RawLeaf& leaf, const Error& why) {
-    note(leaf.info.name, why.code(), why.message());
-    leaf.info.kind = LeafKind::kUnknown;
-    leaf.info.error = why.message();
-    leaf.info.error_code = why.code();
-    leaf.slices.emplace();
-  }
-
-  // Throws data_loss unless the entry is there, and if the entries are many times the files.
-  void check(const Entry& entry) {
-    files_.check(entry);
-    if (entry.length > bytes_left_) data_loss("the metadata names the same bytes again and again");
-    bytes_left_ -= entry.length;
-  }
-
-  // ---- tensors ----
-
-  RawLeaf tensor_leaf(const SavedValue& value, const KeyPath& path) {
-    RawLeaf leaf = new_leaf(path, "np.ndarray");
-    leaf.info.shape = value.shape;
-    leaf.slices.emplace();
-    chunks += value.chunks.size();
-    if (!value.element) {
-      leaf.info.dtype_name = value.element_name;
-      leaf.unreadable =
-          fmt::format("its elements are {}, a type that Cairn does not know", value.element_name);
-      note(leaf.info.name, Code::kUnimplemented, leaf.unreadable);
-      return leaf;
-    }
-    leaf.info.dtype = value.element->dtype;
-    leaf.info.dtype_name = value.element->dtype == DType::kOpaque
-                               ? std::string(value.element->name)
-                               : std::string(dtype_name(value.element->dtype));
-    leaf.info.element_size = value.element->size;
-    const auto filled = try_call([&] { return fill(leaf, value), true; });
-    if (!filled) set_lost(leaf, filled.error());
-    return leaf;
-  }
-
-  void fill(RawLeaf& leaf, const SavedValue& value) {
-    pytorch::TorchTensor whole;
-    whole.element = *value.element;
-    whole.shape = value.shape;
-    leaf.info.nbytes = pytorch::memory_of(whole);
-    if (value.element->dtype == DType::kOpaque)
-      leaf.unreadable = fmt::format("its elements are torch.{}, a type that Cairn does not have",
-                                    value.element->name);
-    std::vector<const SavedChunk*> stored;
-    std::vector<Box> boxes;
-    for (const SavedChunk& chunk : value.chunks) {
-      if (!chunk.entry) continue;
-      check(*chunk.entry);
-      leaf.info.stored_nbytes += chunk.entry->length;
-      stored.push_back(&chunk);
-      boxes.push_back(chunk.box);
-    }
-    set_chunk_shape(leaf.info, boxes);
-    const Coverage coverage = cover(boxes, steps_);
-    note_gaps(leaf.info, value, coverage.elements);
-    for (const ChunkPart& part : coverage.parts)
-      leaf.slices->push_back({.array = {},
-                              .box = part.box,
-                              .deferred = chunk_array(value, *stored[part.chunk], part.box)});
-    for (const ChunkPart& part : coverage.doubles)
-      add_double(leaf.info, value, *stored[part.chunk], part.box);
-  }
-
-  [[nodiscard]] std::shared_ptr<const ChunkArray> chunk_array(const SavedValue& value,
-                                                              const SavedChunk& chunk,
-                                                              const Box& part) const {
-    Box inside = part;
-    for (std::size_t d = 0; d < inside.rank(); ++d) inside.origin[d] -= chunk.box.origin[d];
-    return std::make_shared<ChunkArray>(files_.placed(*chunk.entry), *value.element,
-                                        chunk.box.shape, std::move(inside));
-  }
-
-  // The shape of the chunks, if all but those at the end have it.
-  static void set_chunk_shape(TensorInfo& info, const std::vector<Box>& boxes) {
-    if (boxes.empty() || info.shape.empty()) return;
-    const Box& first = boxes.front();
-    const bool is_grid = std::ranges::all_of(boxes, [&](const Box& box) {
-      for (std::size_t d = 0; d < box.rank(); ++d)
-        if (box.shape[d] > first.shape[d]) return false;
-      return true;
-    });
-    if (is_grid && !first.empty()) info.chunk_shape = first.shape;
-  }
-
-  void note_gaps(const TensorInfo& info, const SavedValue& value, std::int64_t covered) {
-    const std::int64_t all = element_count(value.shape);
-    if (covered == all) return;
-    note(info.name, Code::kDataLoss,
-         fmt::format("its chunks hold {} of its {} elements", covered, all));
-  }
-
-  void add_double(const TensorInfo& info, const SavedValue& value, const SavedChunk& chunk,
-                  const Box& part) {
-    const auto array = chunk_array(value, chunk, part);
-    doubles.push_back({.tensor = contents.tensors().size(), .box = part, .place = array->place()});
-    RawLeaf leaf;
-    leaf.info = info;
-    leaf.info.shape = part.shape;
-    leaf.slices.emplace().push_back({.array = {}, .box = std::nullopt, .deferred = array});
-    again.add(std::move(leaf));
-  }
-
-  // ---- objects ----
-
-  // A quantised tensor in one chunk as an object: a dict of its parts, which only its pickle knows.
-  static std::optional<SavedValue> quantised_whole(const SavedValue& value) {
-    const bool is_quantised = value.element && (value.element->name.starts_with("qint") ||
-                                                value.element->name.starts_with("quint"));
-    if (!is_quantised || value.chunks.size() != 1 || !value.chunks[0].entry ||
-        value.chunks[0].box != Box::whole(value.shape))
-      return std::nullopt;
-    SavedValue whole = value;
-    whole.entry = value.chunks[0].entry;
-    return whole;
-  }
-
-  // Throws data_loss unless the parts are of the tensor that the metadata describes.
-  static void check_parts(const SavedValue& value, const pytorch::State& state) {
-    if (!value.element) return;
-    const auto is_integers = [](const pytorch::StateLeaf& leaf) {
-      const KeyPath& path = leaf.leaf.info.path;
-      return path.size() == 1 && path[0].text == "int_repr";
-    };
-    const auto found = std::ranges::find_if(state.leaves, is_integers);
-    if (found == state.leaves.end())
-      throw Error(Code::kUnimplemented, "its chunk is not a quantised tensor");
-    const TensorInfo& integers = found->leaf.info;
-    if (integers.dtype != value.element->dtype || integers.shape != value.shape)
-      data_loss(fmt::format("its chunk has {}{}, the metadata says torch.{}{}", integers.dtype_name,
-                            shape_text(integers.shape), value.element->name,
-                            shape_text(value.shape)));
-  }
-
-  Tree add_object(const SavedValue& value, const KeyPath& path) {
-    auto found = try_call([&] { return object_state(value); });
-    if (!found) {
-      if (found.error().code() == Code::kIo || found.error().code() == Code::kUnavailable)
-        throw Error(found.error());
-      return add_lost(path, found.error());
-    }
-    add_new(found.value().unsafe_globals, unsafe_globals);
-    pytorch::State state = std::move(found).value().state;
-    for (auto* names : {&state.renamed, &state.escaped})
-      for (std::string& name : *names) name = below(path, name);
-    add_new(state.renamed, renamed);
-    add_new(state.escaped, escaped);
-    add_new(state.opaque, opaque);
-    if (!takes_paths(path, state)) {
-      memory_ = 0;
-      return add_lost(
-          path, Error(Code::kUnimplemented, "its path is too long for the number of its leaves"));
-    }
-    const auto first = static_cast<std::int64_t>(contents.tensors().size());
-    for (pytorch::StateLeaf& leaf : state.leaves) {
-      leaf.leaf.info.path.insert(leaf.leaf.info.path.begin(), path.begin(), path.end());
-      leaf.leaf.info.name = param_name(leaf.leaf.info.path);
-      contents.add(std::move(leaf.leaf));
-    }
-    for (DictKeyTypes& types : state.key_types) {
-      std::vector<std::string> dict;
-      for (const Key& key : path) dict.push_back(key.text);
-      types.dict.insert(types.dict.begin(), dict.begin(), dict.end());
-      key_types.push_back(std::move(types));
-    }
-    return map_leaves(state.structure, [&](const KeyPath& /*path*/, const Tree& node) {
-      const auto* index = std::get_if<std::int64_t>(&node.value());
-      return index == nullptr ? node : Tree(first + *index);
-    });
-  }
-
-  // Takes the memory for the path of the object in the paths of its leaves.
-  bool takes_paths(const KeyPath& path, const pytorch::State& state) {
-    std::uint64_t bytes = 0;
-    for (const Key& key : path) bytes += kStepMemory + 3 * key.text.size();
-    const std::uint64_t times = state.leaves.size() + state.key_types.size() + 1;
-    if (bytes > memory_ / times) return false;
-    memory_ -= bytes * times;
-    return true;
-  }
-
-  static void add_new(const std::vector<std::string>& from, std::vector<std::string>& to) {
-    for (const std::string& name : from)
-      if (std::ranges::find(to, name) == to.end()) to.push_back(name);
-  }
-  static std::string below(const KeyPath& path, const std::string& name) {
-    return name.empty() ? param_name(path) : param_name(path) + "." + name;
-  }
-
-  pytorch::StateFile object_state(const SavedValue& value) {
-    if (!value.entry) data_loss("the metadata names no file for it");
-    check(*value.entry);
-    if (memory_ < kLeastObjectMemory)
-      throw Error(Code::kUnimplemented,
-                  "the objects of the checkpoint take more memory than Cairn spends on them");
-    if (!value.entry->transforms.empty())
-      throw Error(Code::kUnimplemented,
-                  fmt::format("its bytes are transformed ({}), which Cairn does not read",
-                              value.entry->transforms));
-    const File& file = files_.file(value.entry->file);
-    return with_context(
-        [&] { return fmt::format("{}, byte {}", file.path(), value.entry->offset); },
-        [&] {
-          pytorch::StateFile found = pytorch::read_state_in(
-              pytorch::read_archive_in(file, value.entry->offset, value.entry->length),
-              files_.placed(*value.entry).file, value.entry->offset, memory_);
-          check_parts(value, found.state);
-          return found;
-        });
-  }
-
-  const std::string& folder_;
-  const DataFiles& files_;
-  bool lacks_ranks_;  // the metadata of some
-  bool allow_missing_;
-  std::uint64_t steps_ = kCoverSteps;
-  std::uint64_t bytes_left_;  // of entries, however often they are named
-  std::uint64_t memory_;      // for the leaves of objects
-};
-
-// What its pickles are to those who unpickle them, as PyTorch does with all but the chunks, and
-// what is not shown as it is.
-void add_warnings(const std::string& folder, const pytorch::FolderMetadata& read, Leaves& leaves,
-                  CheckpointInfo& info) {
-  pytorch::OpeningNotes opening(info, leaves.contents.notes);
-  opening.note_globals(read.files.front().path(), "this file", read.metadata.unsafe_globals);
-  opening.note_globals(folder, "its objects", leaves.unsafe_globals);
-  opening.warn_of_texts(folder, leaves.renamed, leaves.escaped);
-}
 
 // Lists the files that the metadata names and that are not there.
 void add_missing_files(const DataFiles& files, const pytorch::DistributedMetadata& metadata,
@@ -469,6 +70,184 @@ void add_missing_files(const DataFiles& files, const pytorch::DistributedMetadat
   }
 }
 
+class DistributedReader {
+ public:
+  // The arguments must outlive the object.
+  DistributedReader(const FileTree& tree, const std::string& folder, const OpenOptions& options)
+      : tree_(tree),
+        folder_(folder),
+        options_(options),
+        names_(tree.names_in(folder)),
+        config_(megatron::find_config(tree, folder, names_)),
+        read_(metadata()),
+        files_(tree, folder, read_.metadata.files),
+        leaves_(folder, files_, read_.metadata,
+                {.lacks_ranks = !read_.missing.empty(),
+                 .allow_missing = options.allow_missing,
+                 .has_lists = config_.has_value()}) {}
+
+  std::unique_ptr<Checkpoint> checkpoint() && {
+    info_.format = "pytorch";
+    info_.layout =
+        config_ ? "Megatron-Core torch_dist checkpoint" : "PyTorch Distributed Checkpoint";
+    info_.path = folder_;
+    info_.allow_missing = options_.allow_missing;
+    add_missing_ranks();
+    add_missing_files(files_, read_.metadata, read_.files.front().path(), options_, info_);
+    open_common();
+    make_tree();
+    add_facts();
+    add_notes();
+
+    std::unique_ptr<RawCheckpoint> again;
+    if (!leaves_.doubles.empty()) {
+      leaves_.again.files = files_.reopened();
+      again = std::make_unique<RawCheckpoint>(options_, info_, std::move(leaves_.again));
+    }
+    leaves_.contents.files = std::move(files_).take();
+    if (common_) leaves_.contents.files.push_back(*std::move(common_));
+    leaves_.contents.indexes = std::move(read_.files);
+    return std::make_unique<DistributedCheckpoint>(
+        options_, std::move(info_), std::move(leaves_.contents), std::move(leaves_.key_types),
+        std::move(leaves_.doubles), std::move(again));
+  }
+
+ private:
+  pytorch::FolderMetadata metadata() {
+    if (config_) megatron::check_supported(*config_, folder_);
+    if (config_ && !pytorch::has_distributed_metadata(tree_, folder_, names_))
+      data_loss(
+          fmt::format("{0}/.metadata: the file is missing; {0}/{1} says that the save of this "
+                      "Megatron-Core checkpoint ended",
+                      folder_, megatron::kConfigFile));
+    return pytorch::read_folder_metadata(tree_, folder_, names_);
+  }
+
+  void add_missing(MissingPart part, const char* why) {
+    info_.warnings.push_back(part.text);
+    leaves_.contents.notes.push_back(
+        {.severity = Severity::kDamage, .file = part.path, .message = why});
+    info_.missing.push_back(std::move(part));
+  }
+
+  void add_missing_ranks() {
+    for (MissingPart& part : read_.missing)
+      add_missing(std::move(part), "the file is missing; there are later ranks");
+  }
+
+  // Opens the file of Megatron-Core with what is the same on all ranks.
+  void open_common() {
+    if (!config_) return;
+    const std::string path = fmt::format("{}/{}", folder_, megatron::kCommonFile);
+    if (auto file = tree_.try_open(path)) {
+      common_ = with_read_ahead(*std::move(file));
+      return;
+    }
+    const std::string record = fmt::format("{}/{}", folder_, megatron::kConfigFile);
+    add_missing({.item = "",
+                 .path = path,
+                 .record = record,
+                 .text = fmt::format("{}: the file is missing; {} names it (common_backend)", path,
+                                     record)},
+                "the file is missing; metadata.json names it");
+  }
+
+  void make_tree() {
+    std::vector<pytorch::StatePath> paths;
+    std::vector<std::string> names;
+    std::vector<const SavedValue*> values;
+    bool has_common = false;  // a value has the name under which the file of all ranks is shown
+    for (const SavedValue& value : read_.metadata.values) {
+      has_common = has_common || value.name == kCommon;
+      if (leaves_.is_left_out(value)) continue;
+      paths.push_back(path_of(value));
+      names.push_back(value.name);
+      values.push_back(&value);
+    }
+    if (values.empty() && !read_.metadata.values.empty())
+      data_loss(folder_ + ": none of its files is there");
+    if (common_) {
+      names.emplace_back(has_common ? megatron::kCommonFile : kCommon);
+      paths.push_back({{.text = names.back()}});
+    }
+    leaves_.contents.structure = pytorch::nest(
+        paths, names,
+        [&](std::size_t i, const KeyPath& path) {
+          return i < values.size() ? leaves_.add(*values[i], path) : add_common(path);
+        },
+        [&](const KeyPath& path) { return leaves_.add_none(path); });
+  }
+
+  [[nodiscard]] pytorch::StatePath path_of(const SavedValue& value) const {
+    if (const auto path = read_.metadata.paths.find(value.name); path != read_.metadata.paths.end())
+      return path->second;
+    const bool is_object = value.element_name.empty();
+    if (const auto parts =
+            config_ && is_object ? megatron::split_object_name(value.name) : std::nullopt)
+      return {{.text = parts->first}, {.text = parts->second}};
+    return {{.text = value.name}};
+  }
+
+  Tree add_common(const KeyPath& path) {
+    const Workers workers(options_.resources.threads);
+    auto read =
+        pytorch::read_states(*common_, files_.next_number(), workers.executor(),
+                             [](const pickle::Pickle& /*pickle*/) { return std::monostate(); });
+    pytorch::OpeningNotes opening(info_, leaves_.contents.notes);
+    opening.note_globals(common_->path(), "this file", read.file.unsafe_globals);
+    for (const std::string& text : read.file.notes) opening.warn(common_->path(), text);
+    read.file.unsafe_globals.clear();
+    return leaves_.add_state(std::move(read.file), path);
+  }
+
+  void add_facts() {
+    const auto add = [&](const char* name, std::string text) {
+      info_.facts.emplace_back(name, std::move(text));
+    };
+    add("files", std::to_string(files_.count()));
+    add("chunks", std::to_string(leaves_.chunks));
+    if (read_.ranks > 0) add("ranks", std::to_string(read_.ranks));
+    if (!leaves_.transforms.empty()) add("transforms", listed_names(leaves_.transforms));
+    if (!leaves_.opaque.empty()) add("not read", listed_names(leaves_.opaque));
+  }
+
+  // What its pickles are to those who unpickle them, as PyTorch does with all but the chunks; what
+  // is not shown as it is; what else is in the folder.
+  void add_notes() {
+    pytorch::OpeningNotes opening(info_, leaves_.contents.notes);
+    opening.note_globals(read_.files.front().path(), "this file", read_.metadata.unsafe_globals);
+    opening.note_globals(folder_, "its objects", leaves_.unsafe_globals);
+    opening.warn_of_texts(folder_, leaves_.renamed, leaves_.escaped);
+    if (!read_.metadata.flattened.empty())
+      opening.warn(
+          folder_,
+          "Megatron-Core flattened the parts that the ranks have of these tensors; they are "
+          "shown as they are stored, not in their shapes: " +
+              listed_names(read_.metadata.flattened));
+    if (!config_ && names_.contains(megatron::kCommonFile))
+      opening.warn(folder_,
+                   "has common.pt, but no metadata.json of Megatron-Core, which is written last: "
+                   "the save has not ended; common.pt is not shown");
+    for (const std::string& name : names_)
+      if (pytorch::is_distributed_data(name) && !files_.is_named(name))
+        opening.note(folder_ + "/" + name, "the metadata does not name this file");
+  }
+
+  // The key of what common.pt holds.
+  static constexpr const char* kCommon = "common";
+
+  const FileTree& tree_;
+  const std::string& folder_;
+  const OpenOptions& options_;
+  pytorch::FolderNames names_;
+  std::optional<megatron::Config> config_;  // nullopt: not of Megatron-Core
+  pytorch::FolderMetadata read_;
+  DataFiles files_;
+  ValueLeaves leaves_;
+  CheckpointInfo info_;
+  std::optional<File> common_;  // its number is the one behind those of files_
+};
+
 }  // namespace
 
 bool is_distributed(const FileTree& tree, const std::string& folder) {
@@ -476,70 +255,19 @@ bool is_distributed(const FileTree& tree, const std::string& folder) {
 }
 
 bool is_unfinished_distributed(const FileTree& tree, const std::string& folder) {
-  return std::ranges::any_of(tree.names_in(folder), [](const std::string& name) {
-    return pytorch::is_distributed_data(name);
-  });
+  const pytorch::FolderNames names = tree.names_in(folder);
+  return std::ranges::any_of(names, pytorch::is_distributed_data) ||
+         megatron::find_config(tree, folder, names).has_value();
+}
+
+bool is_common_file(const FileTree& tree, const std::string& folder, const std::string& name) {
+  return name == megatron::kCommonFile &&
+         megatron::find_config(tree, folder, tree.names_in(folder)).has_value();
 }
 
 std::unique_ptr<Checkpoint> open_distributed(const FileTree& tree, const std::string& folder,
                                              const OpenOptions& options) {
-  const pytorch::FolderNames in_folder = tree.names_in(folder);
-  pytorch::FolderMetadata read = pytorch::read_folder_metadata(tree, folder, in_folder);
-  pytorch::DistributedMetadata& metadata = read.metadata;
-  DataFiles files(tree, folder, metadata.files);
-  Leaves leaves(folder, files, read, options.allow_missing);
-
-  CheckpointInfo info{.format = "pytorch", .layout = "PyTorch Distributed Checkpoint"};
-  info.path = folder;
-  info.allow_missing = options.allow_missing;
-  for (MissingPart& part : read.missing) {
-    info.warnings.push_back(part.text);
-    leaves.contents.notes.push_back({.severity = Severity::kDamage,
-                                     .file = part.path,
-                                     .message = "the file is missing; there are later ranks"});
-    info.missing.push_back(std::move(part));
-  }
-  add_missing_files(files, metadata, read.files.front().path(), options, info);
-
-  std::vector<pytorch::StatePath> paths;
-  std::vector<std::string> names;
-  std::vector<const SavedValue*> values;
-  for (const SavedValue& value : metadata.values) {
-    if (leaves.is_left_out(value)) continue;
-    const auto path = metadata.paths.find(value.name);
-    paths.push_back(path == metadata.paths.end() ? pytorch::StatePath{{.text = value.name}}
-                                                 : path->second);
-    names.push_back(value.name);
-    values.push_back(&value);
-  }
-  if (values.empty() && !metadata.values.empty())
-    data_loss(folder + ": none of its files is there");
-  leaves.contents.structure = pytorch::nest(
-      paths, names,
-      [&](std::size_t i, const KeyPath& path) { return leaves.add(*values[i], path); },
-      [&](const KeyPath& path) { return leaves.add_none(path); });
-
-  info.facts.emplace_back("files", std::to_string(files.count()));
-  info.facts.emplace_back("chunks", std::to_string(leaves.chunks));
-  if (read.ranks > 0) info.facts.emplace_back("ranks", std::to_string(read.ranks));
-  if (!leaves.opaque.empty()) info.facts.emplace_back("not read", listed_names(leaves.opaque));
-  add_warnings(folder, read, leaves, info);
-  for (const std::string& name : in_folder)
-    if (pytorch::is_distributed_data(name) && !files.is_named(name))
-      leaves.contents.notes.push_back({.severity = Severity::kNote,
-                                       .file = folder + "/" + name,
-                                       .message = "the metadata does not name this file"});
-
-  std::unique_ptr<RawCheckpoint> again;
-  if (!leaves.doubles.empty()) {
-    leaves.again.files = files.reopened();
-    again = std::make_unique<RawCheckpoint>(options, info, std::move(leaves.again));
-  }
-  leaves.contents.files = std::move(files).take();
-  leaves.contents.indexes = std::move(read.files);
-  return std::make_unique<DistributedCheckpoint>(
-      options, std::move(info), std::move(leaves.contents), std::move(leaves.key_types),
-      std::move(leaves.doubles), std::move(again));
+  return DistributedReader(tree, folder, options).checkpoint();
 }
 
 }  // namespace cairn::inline v0

@@ -28,11 +28,13 @@ constexpr std::uint64_t kMetadataMemoryPerByte = 32;
 constexpr std::uint64_t kChunkMemory = 512;
 constexpr std::uint64_t kBoxMemory = 32;
 constexpr std::uint64_t kPathStepMemory = 512;
+constexpr std::uint64_t kTransformMemory = 64;
 
 // Globals that the metadata of a Distributed Checkpoint names.
 bool is_expected(std::string_view module, std::string_view name) {
   return module.starts_with("torch.distributed.checkpoint.") ||
          module.starts_with("torch.distributed._shard.") ||
+         module.starts_with("megatron.core.dist_checkpointing.") ||
          (module == "pathlib" && name.ends_with("Path")) || pickle::is_safe_global(module, name);
 }
 
@@ -43,7 +45,7 @@ class Parser {
 
   DistributedMetadata run() {
     const Value root = p_.root();
-    if (class_of(root) != "Metadata")
+    if (class_of(root) != "Metadata" && class_of(root) != "MCoreMetadata")
       throw Error(Code::kInvalidArgument,
                   "a pickle, but not the metadata of a Distributed Checkpoint");
     const auto described = field(root, "state_dict_metadata");
@@ -54,6 +56,7 @@ class Parser {
     add_entries(*stored);
     add_values(*described);
     if (const auto paths = field(root, "planner_data")) add_paths(*paths);
+    if (const auto more = field(root, "mcore_data")) add_flattened(*more);
     for (const Value global : p_.globals())
       if (!is_expected(p_.module_of(global), p_.name_of(global)))
         out_.unsafe_globals.push_back(global_text(p_, global));
@@ -131,8 +134,8 @@ class Parser {
     if (p_.kind(*transforms) != Kind::kList && p_.kind(*transforms) != Kind::kTuple)
       data_loss("transform_descriptors is not a list");
     for (const Value name : p_.items(*transforms)) {
-      charge(p_.bytes(name).size());
-      entry.transforms += (entry.transforms.empty() ? "" : ", ") + text_field(p_, name);
+      entry.transforms.push_back(text_field(p_, name));
+      charge(kTransformMemory + entry.transforms.back().size());
     }
     return entry;
   }
@@ -229,6 +232,19 @@ class Parser {
         return std::nullopt;
     }
     return path;
+  }
+
+  void add_flattened(Value dict) {
+    if (p_.kind(dict) != Kind::kDict) data_loss("mcore_data is not a dict");
+    const auto items = p_.items(dict);
+    for (std::size_t i = 0; i + 1 < items.size(); i += 2) {
+      const auto shape = find_member(p_, items[i + 1], "nd_reformulated_orig_global_shape");
+      if (!shape || p_.kind(*shape) == Kind::kNone) continue;
+      const Shape extents = extents_field(p_, *shape);
+      const std::string_view name = text(items[i]);
+      charge(kChunkMemory + kBoxMemory * extents.size() + name.size());
+      out_.flattened.push_back(fmt::format("{} [{}]", name, fmt::join(extents, ", ")));
+    }
   }
 
   Pickle p_;

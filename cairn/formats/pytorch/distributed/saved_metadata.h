@@ -9,10 +9,17 @@
 //   MetadataIndex         fqn, offset (None: an object)
 //   _StorageInfo          relative_path, offset, length, transform_descriptors
 //
-// Source of the rules: what torch 2.13 writes, and its dataclasses in
-// torch.distributed.checkpoint.metadata.
+// Megatron-Core before 0.16 writes an MCoreMetadata, which has one more attribute:
+//
+//   mcore_data            name -> {'nd_reformulated_orig_global_shape': shape}
+//
+// Such a tensor is a grid of the flattened parts of the ranks: not of the shape of the model's.
+//
+// Source of the rules: what torch 2.13 writes, its dataclasses in
+// torch.distributed.checkpoint.metadata, and what megatron-core 0.15.0 writes.
 #pragma once
 
+#include <cairn/formats/pytorch/distributed/transforms.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/tensors/element.h>
 #include <cairn/types.h>
@@ -30,7 +37,7 @@ struct Entry {
   std::uint32_t file = 0;  // index into DistributedMetadata::files
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
-  std::string transforms;  // "stream.zstd/1": what the archive went through; "" for nothing
+  Transforms transforms;  // what the archive went through; empty for nothing
 };
 
 struct SavedChunk {
@@ -60,6 +67,7 @@ struct DistributedMetadata {
   std::vector<std::string> files;  // paths in the folder, each once
   std::vector<SavedValue> values;  // in the order of the state dict
   std::map<std::string, StatePath> paths;
+  std::vector<std::string> flattened;       // "w [4, 6]": tensors with their shape in the model
   std::vector<std::string> unsafe_globals;  // that no Distributed Checkpoint of PyTorch names
 };
 

@@ -77,6 +77,8 @@ enum class Part : std::uint8_t {
 class Pickle {
  public:
   [[nodiscard]] Value root() const { return root_; }
+  // Makes another value of the pickle its root.
+  void set_root(Value value) { root_ = value; }
   // Number of values; each Value is below it.
   [[nodiscard]] std::size_t size() const { return nodes_.size(); }
   // Where the pickle ended: the byte after its STOP.

@@ -109,6 +109,13 @@ RawArray packed_array(const TorchTensor& tensor, const StorageBytes& storage,
 
 }  // namespace
 
+TorchTensor narrowed(TorchTensor tensor, const Box& part) {
+  for (std::size_t d = 0; d < part.rank(); ++d)
+    tensor.offset += static_cast<std::uint64_t>(part.origin[d] * tensor.strides[d]);
+  tensor.shape = part.shape;
+  return tensor;
+}
+
 std::uint64_t memory_of(const TorchTensor& tensor) {
   return product(elements_of(tensor), tensor.element.size);
 }

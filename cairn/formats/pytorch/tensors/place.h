@@ -16,6 +16,8 @@ struct StorageBytes {
   bool has_one_user = false;  // no other tensor shows any of it
 };
 
+// The tensor without the elements outside of `part`, which lies inside it.
+TorchTensor narrowed(TorchTensor tensor, const Box& part);
 // Number of the tensor's elements in bytes. Throws data_loss if no memory has that many.
 std::uint64_t memory_of(const TorchTensor& tensor);
 

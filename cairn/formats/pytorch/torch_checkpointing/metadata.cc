@@ -9,8 +9,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace cairn::inline v0::pytorch::torch_checkpointing {
@@ -33,13 +36,21 @@ class MetadataParser {
   SavedMetadata run() {
     const auto version = find_member(p_, p_.root(), "version");
     const auto items = find_member(p_, p_.root(), "metadata");
-    if (!version || !is_text(p_, *version) || !items || !is_dict(p_, *items))
+    const auto layouts = find_member(p_, p_.root(), "rank_to_layout_info_mappings");
+    // The first version need not name itself.
+    const bool is_known = version ? is_text(p_, *version) : layouts && is_dict(p_, *layouts);
+    if (!is_known || !items || !is_dict(p_, *items))
       throw Error(Code::kInvalidArgument, "a pickle, but not the metadata of torch_checkpointing");
-    if (p_.text(*version) != "2.0")
+    const std::string_view number = version ? p_.text(*version) : "1.0";
+    if (number != "1.0" && number != "2.0")
       throw Error(Code::kUnimplemented,
-                  fmt::format("metadata of version {}; Cairn reads version 2.0",
-                              printable_utf8(p_.text(*version).substr(0, 16))));
+                  fmt::format("metadata of version {}; Cairn reads the versions 1.0 and 2.0",
+                              printable_utf8(number.substr(0, 16))));
     SavedMetadata metadata{.world_size = count_field(p_, member(p_.root(), "world_size"))};
+    if (number == "1.0") {
+      add_items_of_version_1(*items, metadata);
+      return metadata;
+    }
     for_each_entry(p_, *items, nullptr, [&](Value name, Value value) {
       const std::string text = name_text(name);
       with_context([&] { return text; }, [&] { metadata.items.push_back(item(text, value)); });
@@ -77,25 +88,75 @@ class MetadataParser {
 
   Item item(const std::string& name, Value value) {
     Item item{.name = name};
-    for_each_entry(p_, member(value, "nested_path_to_metadata"), nullptr,
-                   [&](Value path, Value divisions) {
-                     const std::string json = name_text(path);
-                     DividedTensor tensor{.path = with_context([&] { return "the path " + json; },
-                                                               [&] { return nested_path(json); })};
-                     for (const Value division : list(divisions))
-                       tensor.divisions.push_back(this->division(division));
-                     if (tensor.divisions.empty()) data_loss("a tensor has no parts");
-                     item.tensors.push_back(std::move(tensor));
-                   });
+    for_each_entry(
+        p_, member(value, "nested_path_to_metadata"), nullptr, [&](Value path, Value divisions) {
+          const std::string json = name_text(path);
+          item.tensors.push_back(divided_tensor(
+              with_context([&] { return "the path " + json; }, [&] { return nested_path(json); }),
+              divisions));
+        });
     for_each_entry(p_, member(value, "rank_to_layout_info"), nullptr,
                    [&](Value rank, Value layout) {
                      charge(kValueMemory);
-                     item.files.push_back(file(name, count_field(p_, rank), layout));
+                     item.files.push_back(file(name, rank_field(rank), layout));
                    });
+    sort_files(item);
+    return item;
+  }
+
+  DividedTensor divided_tensor(std::vector<std::string> path, Value divisions) {
+    DividedTensor tensor{.path = std::move(path)};
+    for (const Value division : list(divisions))
+      tensor.divisions.push_back(this->division(division));
+    if (tensor.divisions.empty()) data_loss("a tensor has no parts");
+    return tensor;
+  }
+
+  static void sort_files(Item& item) {
     std::ranges::sort(item.files, {}, &ItemFile::rank);
     const auto twice = std::ranges::adjacent_find(item.files, {}, &ItemFile::rank);
     if (twice != item.files.end()) data_loss(fmt::format("rank {} is there twice", twice->rank));
-    return item;
+  }
+
+  // In version 1.0, the first key of a path is the item, and the files are listed by rank.
+  void add_items_of_version_1(Value tensors, SavedMetadata& metadata) {
+    std::unordered_map<std::string, std::size_t> known;
+    for_each_entry(p_, tensors, nullptr, [&](Value path, Value divisions) {
+      const std::string json = name_text(path);
+      with_context([&] { return "the path " + json; },
+                   [&] {
+                     std::vector<std::string> keys = nested_path(json);
+                     if (keys.size() < 2) data_loss("it has an item, but no key in it");
+                     const auto [item, is_new] = known.emplace(keys.front(), metadata.items.size());
+                     if (is_new) metadata.items.push_back({.name = keys.front()});
+                     keys.erase(keys.begin());
+                     metadata.items[item->second].tensors.push_back(
+                         divided_tensor(std::move(keys), divisions));
+                   });
+    });
+    const Value layouts = member(p_.root(), "rank_to_layout_info_mappings");
+    for (Item& item : metadata.items) {
+      with_context([&] { return item.name; },
+                   [&] {
+                     for_each_entry(p_, layouts, nullptr, [&](Value rank, Value of_rank) {
+                       charge(kValueMemory);
+                       item.files.push_back(
+                           file(item.name, rank_field(rank), find_member(p_, of_rank, item.name)));
+                     });
+                     sort_files(item);
+                   });
+    }
+  }
+
+  // A number, or its text.
+  [[nodiscard]] std::uint64_t rank_field(Value value) const {
+    if (!is_text(p_, value)) return count_field(p_, value);
+    const std::string_view text = p_.text(value);
+    std::uint64_t rank = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rank);
+    if (error != std::errc() || end != text.data() + text.size())
+      data_loss("a rank is not a number");
+    return rank;
   }
 
   // '["a",0]': the keys from the root of the item, as JSON.
@@ -115,11 +176,11 @@ class MetadataParser {
     return path;
   }
 
-  ItemFile file(const std::string& item, std::uint64_t rank, Value layout) {
+  ItemFile file(const std::string& item, std::uint64_t rank, std::optional<Value> layout) {
     ItemFile file{.rank = rank, .path = fmt::format("{}_{}.pt", item, rank)};
-    if (p_.kind(layout) != Kind::kNone) {
-      file.path = name_text(member(layout, "file_path"));
-      const std::string type = name_text(member(member(layout, "serialization_format"), "type"));
+    if (layout && p_.kind(*layout) != Kind::kNone) {
+      file.path = name_text(member(*layout, "file_path"));
+      const std::string type = name_text(member(member(*layout, "serialization_format"), "type"));
       if (type == "SafetensorsSerialization")
         file.format = ItemFormat::kSafetensors;
       else if (type != "TorchSerialization")
@@ -136,10 +197,11 @@ class MetadataParser {
     charge(kValueMemory);
     const Value sharding = member(value, "sharding_metadata");
     const std::string type = name_text(member(sharding, "type"));
+    const Value data = member(sharding, "data");
+    if (type == "default_tensor_v1") return listed_division(data, member(value, "ranks"));
     if (type != "DTensorShardingMetadata")
       throw Error(Code::kUnimplemented,
                   fmt::format("its parts are described by {}, which Cairn does not read", type));
-    const Value data = member(sharding, "data");
     const Value mesh = member(data, "mesh_spec");
     Division division{.shape = extents_field(p_, member(data, "global_shape")),
                       .dtype = name_text(member(data, "dtype")),
@@ -157,6 +219,37 @@ class MetadataParser {
     if (places != division.mesh_ranks.size() || division.placements.size() != division.mesh.size())
       data_loss("its mesh has another shape than its ranks and placements");
     return division;
+  }
+
+  // The parts of the tensors that the ranks have.
+  Division listed_division(Value data, Value ranks) {
+    Division division{.shape = extents_field(p_, member(data, "global_shape")),
+                      .dtype = name_text(member(data, "dtype")),
+                      .ranks = counts(ranks)};
+    charge(sizeof(std::int64_t) * division.shape.size());
+    const auto origins = list(member(data, "global_offsets"));
+    const auto locals = list(member(data, "local_offsets"));
+    const auto sizes = list(member(data, "local_sizes"));
+    if (locals.size() != origins.size() || sizes.size() != origins.size())
+      data_loss("its lists of parts have different lengths");
+    division.parts.emplace();
+    for (std::size_t i = 0; i < origins.size(); ++i) {
+      charge(kValueMemory + 3 * sizeof(std::int64_t) * division.shape.size());
+      LocalPart part{
+          .box = {.origin = extents_field(p_, origins[i]), .shape = extents_field(p_, sizes[i])},
+          .local = extents_field(p_, locals[i])};
+      check_part(part, division.shape);
+      division.parts->push_back(std::move(part));
+    }
+    return division;
+  }
+
+  static void check_part(const LocalPart& part, const Shape& whole) {
+    bool fits = part.box.origin.size() == whole.size() && part.box.shape.size() == whole.size() &&
+                part.local.size() == whole.size();
+    for (std::size_t d = 0; fits && d < whole.size(); ++d)
+      fits = part.box.origin[d] <= whole[d] && part.box.shape[d] <= whole[d] - part.box.origin[d];
+    if (!fits) data_loss("a part lies outside of the tensor");
   }
 
   Placement placement(Value value, std::size_t rank_of_tensor) {

@@ -6,14 +6,23 @@
 //                      rank_to_layout_info: {rank: None or {file_path, serialization_format}}}}
 //   sharding_metadata   {type: "DTensorShardingMetadata",
 //                        data: {global_shape, dtype, mesh_spec, placements}}
+//                    or {type: "default_tensor_v1",
+//                        data: {global_shape, dtype, global_offsets, local_offsets, local_sizes}}
 //
-// Source of the rules: what torch_checkpointing 0.1.1 writes. The pickle names no global.
+// Version 1.0:
+//
+//   metadata                      {'["item","a",0]': [{sharding_metadata, ranks}]}
+//   rank_to_layout_info_mappings  {rank: {item: None or {file_path, serialization_format}}}
+//
+// Source of the rules: what torch_checkpointing 0.1.1 writes, and what it reads of version 1.0. The
+// pickle names no global.
 #pragma once
 
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,14 +36,21 @@ struct Placement {
   std::size_t axis = 0;  // of the tensor, which is divided
 };
 
-// How some ranks divide a tensor among each other.
+// A part of the whole tensor, and where it lies in the tensor that a rank has.
+struct LocalPart {
+  Box box;
+  Shape local;  // origin in the tensor of the rank
+};
+
+// How some ranks divide a tensor among each other: by a mesh, or each has the parts of a list.
 struct Division {
   Shape shape;  // of the whole tensor
   std::string dtype;
-  Shape mesh;                             // shape of the mesh of ranks
-  std::vector<std::uint64_t> mesh_ranks;  // in C order
-  std::vector<Placement> placements;      // parallel to mesh
-  std::vector<std::uint64_t> ranks;       // that have a part
+  std::optional<std::vector<LocalPart>> parts = {};  // nullopt: by the mesh
+  Shape mesh;                                        // shape of the mesh of ranks
+  std::vector<std::uint64_t> mesh_ranks;             // in C order
+  std::vector<Placement> placements;                 // parallel to mesh
+  std::vector<std::uint64_t> ranks;                  // that have a part
 };
 
 struct DividedTensor {
@@ -67,7 +83,8 @@ struct SavedMetadata {
 // division and another format.
 SavedMetadata parse_metadata(const pickle::Pickle& pickle);
 
-// The part of the tensor that a rank has. Throws data_loss for a rank that is not in the mesh.
+// The part of the tensor that a rank of a mesh has. Throws data_loss for a rank that is not in the
+// mesh.
 Box box_of_rank(const Division& division, std::uint64_t rank);
 
 }  // namespace cairn::inline v0::pytorch::torch_checkpointing

@@ -3,6 +3,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/formats/pytorch/file/state_file.h>
+#include <cairn/formats/pytorch/tensors/meaning.h>
 #include <cairn/formats/pytorch/torch_checkpointing/metadata.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/io/file.h>
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,17 +22,23 @@ namespace cairn::inline v0::pytorch::torch_checkpointing {
 using TextPath = std::vector<std::string>;
 TextPath texts_of(const KeyPath& path);
 
+// A tensor that a rank has: a part of a whole one.
+struct RankTensor {
+  RawLeaf leaf;
+  std::optional<TorchTensor> tensor = {};  // nullopt: its elements are in C order
+};
+
 // One file of a rank.
 struct RankFile {
   std::uint64_t rank = 0;
   std::string path;
   StateFile file;  // of the format kTorch; with shared storages
   // The tensors and parts of tensors. Of a safetensors file, each path is a name.
-  std::map<TextPath, RawLeaf> parts;
+  std::map<TextPath, RankTensor> parts;
   ItemFormat format = ItemFormat::kTorch;
 
   // The part of a tensor; null if there is none.
-  [[nodiscard]] const RawLeaf* find(const TextPath& tensor) const;
+  [[nodiscard]] const RankTensor* find(const TextPath& tensor) const;
 };
 
 // Reads a file, the reader's file `number`. The second value is that file. Throws data_loss, with

@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -94,6 +95,23 @@ auto find_above(const Map& map, TextPath path) {
   return found;
 }
 
+// Whether a leaf is an attribute of a tensor of the list that says where its parts lie.
+bool is_place_of_parts(const TextPath& path,
+                       const std::map<TextPath, const DividedTensor*>& tensors) {
+  constexpr std::string_view kAttributes = ".__dict__";
+  constexpr std::string_view kPlaces[] = {"global_shape", "global_offsets", "local_offsets",
+                                          "local_sizes"};
+  const auto attributes = std::ranges::find_if(
+      path, [&](const std::string& key) { return key.ends_with(kAttributes); });
+  if (attributes == path.end() || attributes + 1 == path.end() ||
+      std::ranges::find(kPlaces, *(attributes + 1)) == std::end(kPlaces))
+    return false;
+  TextPath owner(path.begin(), attributes + 1);
+  owner.back().resize(owner.back().size() - kAttributes.size());
+  const auto tensor = tensors.find(owner);
+  return tensor != tensors.end() && tensor->second->divisions.front().parts;
+}
+
 class FolderReader {
  public:
   FolderReader(const FileTree& tree, std::string folder, const OpenOptions& options)
@@ -161,7 +179,9 @@ class FolderReader {
     std::set<TextPath> added;
     if (!files.empty()) {
       for (const StateLeaf& leaf : files.front().file.state.leaves) {
-        const auto tensor = find_above(tensors, texts_of(leaf.leaf.info.path));
+        const TextPath path = texts_of(leaf.leaf.info.path);
+        if (is_place_of_parts(path, tensors)) continue;
+        const auto tensor = find_above(tensors, path);
         if (tensor == tensors.end())
           add(state_path(item.name, leaf.leaf.info.path), leaf.leaf);
         else if (added.insert(tensor->first).second)
@@ -179,7 +199,7 @@ class FolderReader {
     const std::string name = named.path.substr(0, named.path.size() - kTorchEnding.size());
     std::map<TextPath, const RawLeaf*> parts;
     for (const auto& [path, part] : file.parts)
-      if (part.info.path.size() > path.size()) parts.emplace(path, &part);
+      if (part.leaf.info.path.size() > path.size()) parts.emplace(path, &part.leaf);
     has_parts_alone_ = has_parts_alone_ || !parts.empty();
     for (const StateLeaf& leaf : file.file.state.leaves) {
       const auto part = find_above(parts, texts_of(leaf.leaf.info.path));
@@ -213,13 +233,13 @@ class FolderReader {
   static StatePath state_path(const std::string& item, const TextPath& tensor,
                               const std::vector<RankFile>& files) {
     StatePath path = {{.text = item}};
-    const RawLeaf* part = nullptr;
+    const RankTensor* part = nullptr;
     for (const RankFile& file : files)
       if (part == nullptr && file.format == ItemFormat::kTorch) part = file.find(tensor);
     for (std::size_t i = 0; i < tensor.size(); ++i)
       path.push_back(
           {.text = tensor[i],
-           .is_index = part != nullptr && part->info.path[i].type == KeyType::kSequence});
+           .is_index = part != nullptr && part->leaf.info.path[i].type == KeyType::kSequence});
     return path;
   }
 
