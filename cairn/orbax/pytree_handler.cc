@@ -9,6 +9,7 @@
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/kvstore/folders/resolve.h>
+#include <cairn/orbax/background_copy.h>
 #include <cairn/orbax/byte_limiter.h>
 #include <cairn/orbax/byte_limits.h>
 #include <cairn/orbax/checkpointer.h>
@@ -17,7 +18,6 @@
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/pytree_checkpoint_handler.h>
 #include <cairn/orbax/restore/pytree_restore.h>
-#include <cairn/orbax/save/background_copy.h>
 #include <cairn/orbax/save/composite_args.h>
 #include <cairn/orbax/save/finalize.h>
 #include <cairn/orbax/save/pytree_save.h>

@@ -32,8 +32,8 @@ Tree number_list(const TensorInfo& tensor, const Array& array) {
   Tree::List list;
   list.reserve(array.bytes().size() / size);
   for (std::size_t at = 0; at < array.bytes().size(); at += size)
-    list.push_back(python_number(
-        Array(array.dtype(), size, {}, array.owner(), array.bytes().data() + at)));
+    list.push_back(
+        python_number(Array(array.dtype(), size, {}, array.owner(), array.bytes().data() + at)));
   if (tensor.typestr == kTupleOfNumbers) return Tree(Tree::Tuple{std::move(list)});
   return Tree(std::move(list));
 }

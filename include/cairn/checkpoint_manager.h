@@ -259,10 +259,10 @@ struct StepWatcherOptions {
   StepNameFormat step_name_format = StepNameFormat();
   // kCommitMarker: a step counts when it has its commit marker.
   CommitProtocol commit_protocol = CommitProtocol::kAtomicRename;
-  bool allow_legacy_atomic_rename = false;      // as PyTreeCheckpointHandlerOptions
+  bool allow_legacy_atomic_rename = false;             // as PyTreeCheckpointHandlerOptions
   std::shared_ptr<const StepFormat> step_format = {};  // as CheckpointManagerOptions
-  StoreOptions store = {};                      // how to reach the store of a URL
-  std::optional<std::int64_t> first_step = {};  // earlier steps do not count
+  StoreOptions store = {};                             // how to reach the store of a URL
+  std::optional<std::int64_t> first_step = {};         // earlier steps do not count
   std::chrono::nanoseconds poll_interval = std::chrono::seconds(1);
   std::chrono::nanoseconds min_interval = {};            // between two steps that next() returns
   std::optional<std::chrono::nanoseconds> timeout = {};  // of one call of next(); none: no limit

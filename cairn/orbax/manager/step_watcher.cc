@@ -20,12 +20,11 @@ std::optional<std::int64_t> latest_in(const std::string& directory, const StoreP
                                       std::optional<std::int64_t> wanted) {
   const auto root = orbax::look_at_run(directory, store);
   if (root == nullptr) return std::nullopt;
-  return orbax::find_latest_step(
-      *root,
-      {options.step_name_format,
-       {options.commit_protocol, options.allow_legacy_atomic_rename},
-       options.step_format},
-      wanted);
+  return orbax::find_latest_step(*root,
+                                 {options.step_name_format,
+                                  {options.commit_protocol, options.allow_legacy_atomic_rename},
+                                  options.step_format},
+                                 wanted);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct CompositeTree {
   std::string folder;  // "": the checkpoint itself
   // Not owned if the caller's own: it must outlive the start of the save.
   std::shared_ptr<const PyTreeSaveArgs> args;
-  bool without_database = false;                 // overrules use_ocdbt
+  bool without_database = false;                  // overrules use_ocdbt
   std::shared_ptr<const StepFormat> format = {};  // null: Orbax's
 };
 

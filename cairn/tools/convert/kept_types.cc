@@ -66,9 +66,28 @@ void lose_key_types(const std::vector<DictKeyTypes>& types, ConvertPlan& plan) {
           format_text(plan.report.format) + " stores keys as text, without their types");
 }
 
+// The dicts above the leaves that are converted, as keys from the root.
+std::set<std::vector<std::string>> converted_dicts(const Checkpoint& source,
+                                                   const ConvertPlan& plan) {
+  std::set<std::vector<std::string>> dicts{{}};
+  for (const std::size_t index : plan.indices) {
+    const TensorInfo& leaf = source.tensors()[index];
+    std::vector<std::string> dict;
+    if (leaf.item) dict.push_back(*leaf.item);
+    for (const Key& key : leaf.path) {
+      dicts.insert(dict);
+      dict.push_back(key.text);
+    }
+  }
+  return dicts;
+}
+
 // For a target that is one tree.
-void keep_key_types_of_tree(std::vector<DictKeyTypes> types, ConvertPlan& plan) {
+void keep_key_types_of_tree(const Checkpoint& source, std::vector<DictKeyTypes> types,
+                            ConvertPlan& plan) {
   if (types.empty()) return;
+  const auto dicts = converted_dicts(source, plan);
+  std::erase_if(types, [&](const DictKeyTypes& entry) { return !dicts.contains(entry.dict); });
   if (!keeps_key_types(plan.report.format)) {
     lose_key_types(types, plan);
     // Only dicts that are pickled with their keys, such as those in tuples, keep them.
@@ -84,11 +103,11 @@ void keep_key_types_of_tree(std::vector<DictKeyTypes> types, ConvertPlan& plan) 
 
 void keep_types(const Checkpoint& source, ConvertPlan& plan) {
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
-  if (from == nullptr) return keep_key_types_of_tree(source.key_types(), plan);
+  if (from == nullptr) return keep_key_types_of_tree(source, source.key_types(), plan);
   const auto key_types = try_call([&] { return from->key_types(); });
   if (!key_types) plan.report.left_out.emplace_back("types of keys", key_types.error().message());
   if (!is_orbax_format(plan.report.format)) {
-    if (key_types) keep_key_types_of_tree(key_types.value(), plan);
+    if (key_types) keep_key_types_of_tree(source, key_types.value(), plan);
     return;
   }
   const auto items = from->opened_items();

@@ -32,7 +32,8 @@ std::vector<std::optional<Tree>> read_values(const PlannedSource& from,
     return options.timestamps && is_timestamp(tensor);
   };
   const auto is_value = [&](const TensorInfo& tensor) {
-    return is_scalar_leaf(tensor) || (options.values_in_memory && (tensor.typestr == "bytes" || is_number_list(tensor)));
+    return is_scalar_leaf(tensor) ||
+           (options.values_in_memory && (tensor.typestr == "bytes" || is_number_list(tensor)));
   };
   const auto& indices = from.plan.indices;
   std::vector<Array> arrays(indices.size());

@@ -8,11 +8,11 @@ namespace cairn::inline v0 {
 
 // What becomes of some leaves.
 struct PlannedTreeOptions {
-  bool timestamps = false;       // those of msgpack become MsgpackTimestamp; else they are arrays
+  bool timestamps = false;  // those of msgpack become MsgpackTimestamp; else they are arrays
   // Bytes objects and lists of many numbers are read; else they are SourceLeaf::As::kBytes and
   // arrays.
   bool values_in_memory = false;
-  bool shares_ties = false;      // leaves that Checkpoint::ties() names together are one source
+  bool shares_ties = false;  // leaves that Checkpoint::ties() names together are one source
 };
 // The tree. An array is a SourceLeaf, whose index is the number of the leaf in the plan, or of the leaf
 // that it is tied to; numbers,

@@ -15,8 +15,9 @@ namespace {
 Tree torch_tree(const PlannedSource& from, const ConvertOptions& options, bool shares_ties) {
   Tree tree;
   distributed::ProcessGroup(options.multiprocessing)
-      .step("convert: leaves", distributed::StepKind::kControl,
-            [&] { tree = planned_tree(from, {.values_in_memory = true, .shares_ties = shares_ties}); });
+      .step("convert: leaves", distributed::StepKind::kControl, [&] {
+        tree = planned_tree(from, {.values_in_memory = true, .shares_ties = shares_ties});
+      });
   return tree;
 }
 

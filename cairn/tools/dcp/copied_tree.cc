@@ -62,8 +62,8 @@ class TreeCopier {
 
 Tree copied_tree(const Tree& tree, Executor& executor) {
   TreeCopier copier;
-  Tree copied =
-      map_leaves(tree, [&](const KeyPath& /*path*/, const Tree& leaf) { return copier.copy(leaf); });
+  Tree copied = map_leaves(
+      tree, [&](const KeyPath& /*path*/, const Tree& leaf) { return copier.copy(leaf); });
   copier.fill(executor);
   return copied;
 }

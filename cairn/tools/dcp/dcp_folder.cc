@@ -14,7 +14,6 @@
 #include <cairn/orbax/layout/names.h>
 #include <cairn/tools/dcp/dcp_plan.h>
 
-#include <cstddef>
 #include <optional>
 #include <set>
 #include <utility>
@@ -93,10 +92,10 @@ std::vector<std::string> old_files(const std::string& target, const std::set<std
 class OtherFile {
  public:
   OtherFile(const OutputPlace& place, const std::string& url, std::uint64_t size)
-      : file_(place.store(), {.key = place.key_of(url),
-                              .url = url,
-                              .size = size,
-                              .if_exists = IfExists::kReplace}) {}
+      : file_(
+            place.store(),
+            {.key = place.key_of(url), .url = url, .size = size, .if_exists = IfExists::kReplace}) {
+  }
   OtherFile(const OtherFile&) = delete;
   OtherFile& operator=(const OtherFile&) = delete;
   ~OtherFile() {

@@ -28,10 +28,11 @@ void refuse_two(const std::string& folder, const DcpStep& a, const DcpStep& b) {
 }
 
 DcpStep named_step(const std::string& folder, const std::vector<DcpStep>& steps,
-                           std::int64_t wanted) {
+                   std::int64_t wanted) {
   const auto found = std::ranges::find(steps, wanted, &DcpStep::step);
   if (found == steps.end()) {
     std::vector<std::string> numbers;
+    numbers.reserve(steps.size());
     for (const DcpStep& step : steps) numbers.push_back(std::to_string(step.step));
     throw Error(Code::kNotFound, fmt::format("step {} is not in {}; it has {}", wanted, folder,
                                              listed_names(numbers)));
@@ -45,8 +46,7 @@ DcpStep named_step(const std::string& folder, const std::vector<DcpStep>& steps,
 std::optional<std::int64_t> dcp_step_of(std::string_view name) {
   if (name.find(orbax::kTemporaryMark) != std::string_view::npos) return std::nullopt;
   const std::size_t last = name.find_last_not_of(kDecimalDigits);
-  const std::string_view digits =
-      last == std::string_view::npos ? name : name.substr(last + 1);
+  const std::string_view digits = last == std::string_view::npos ? name : name.substr(last + 1);
   if (last != std::string_view::npos &&
       (last == 0 || kSeparators.find(name[last]) == std::string_view::npos))
     return std::nullopt;
@@ -71,9 +71,8 @@ std::vector<DcpStep> dcp_steps_in(const FileTree& tree, const std::string& folde
   return steps;
 }
 
-std::optional<ChosenDcpStep> choose_dcp_step(const FileTree& tree,
-                                                             const std::string& folder,
-                                                             std::optional<std::int64_t> wanted) {
+std::optional<ChosenDcpStep> choose_dcp_step(const FileTree& tree, const std::string& folder,
+                                             std::optional<std::int64_t> wanted) {
   const std::vector<DcpStep> steps = dcp_steps_in(tree, folder);
   if (steps.empty()) return std::nullopt;
   if (wanted) return ChosenDcpStep{named_step(folder, steps, *wanted), {}};

@@ -37,8 +37,7 @@ struct ChosenDcpStep {
 // Returns the wanted step or, without one, the latest that is complete; nullopt if `folder` is not
 // such a run. Throws not_found if the run lacks the wanted step, failed_precondition if no step is
 // complete, invalid_argument if two folders are the same step.
-std::optional<ChosenDcpStep> choose_dcp_step(const FileTree& tree,
-                                                             const std::string& folder,
-                                                             std::optional<std::int64_t> wanted);
+std::optional<ChosenDcpStep> choose_dcp_step(const FileTree& tree, const std::string& folder,
+                                             std::optional<std::int64_t> wanted);
 
 }  // namespace cairn::inline v0

@@ -19,7 +19,6 @@
 #include <cairn/tools/dcp/dcp_plan.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,9 +52,7 @@ class DcpStepWrite final : public StepWrite {
       if (plan_.number) write_data(plan_.files[*plan_.number].name);
     });
   }
-  void finalize() override {
-    folder_.write(orbax::kDistributedFile, as_text(plan_.metadata()));
-  }
+  void finalize() override { folder_.write(orbax::kDistributedFile, as_text(plan_.metadata())); }
 
  private:
   void write_data(const std::string& name) const {
@@ -65,21 +62,19 @@ class DcpStepWrite final : public StepWrite {
       write_to(file);
       return file.commit(Durability::kDeferredSync);
     }
-    StoreFile file(folder_.files(options_.durability), {.key = name,
-                                                        .url = path,
-                                                        .size = plan_.own->size(),
-                                                        .if_exists = IfExists::kReplace});
+    StoreFile file(
+        folder_.files(options_.durability),
+        {.key = name, .url = path, .size = plan_.own->size(), .if_exists = IfExists::kReplace});
     write_to(file);
     file.commit();
   }
   void write_to(ByteTarget& file) const {
     const FetchFn none = [](std::span<const TensorPiece> /*pieces*/) {};
-    write_framed(
-        file, *plan_.own,
-        [&](std::span<const TensorPiece> pieces) { plan_.own->fetch(pieces, none); },
-        {.executor = &workers_.executor(),
-         .memory = options_.resources.memory,
-         .progress = progress_});
+    write_framed(file, *plan_.own,
+                 [&](std::span<const TensorPiece> pieces) { plan_.own->fetch(pieces, none); },
+                 {.executor = &workers_.executor(),
+                  .memory = options_.resources.memory,
+                  .progress = progress_});
   }
 
   OutputFolder folder_;
@@ -101,8 +96,8 @@ class DcpSteps final : public StepFormat {
         {"save_concurrent_gb", options.save_concurrent_gb || options.save_concurrent_bytes},
         {"restore_concurrent_gb",
          options.restore_concurrent_gb || options.restore_concurrent_bytes},
-        {"save_device_host_concurrent_gb", options.save_device_host_concurrent_gb ||
-                                               options.save_device_host_concurrent_bytes},
+        {"save_device_host_concurrent_gb",
+         options.save_device_host_concurrent_gb || options.save_device_host_concurrent_bytes},
         {"use_ocdbt", options.use_ocdbt != none.use_ocdbt},
         {"use_zarr3", options.use_zarr3 != none.use_zarr3},
         {"compression", options.use_compression != none.use_compression ||

@@ -22,6 +22,7 @@
 #include <cairn/orbax/layout/retry.h>
 #include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/tools/dcp/dcp_run.h>
+#include <cairn/tools/dcp/open_dcp.h>
 #include <cairn/tools/source/flax_folder.h>
 #include <cairn/tools/source/open_to_verify.h>
 #include <cairn/tools/web/web_folder.h>
@@ -227,92 +228,75 @@ std::string path_of_item(const std::string& folder, const std::string& name,
   return folder + "/" + name;
 }
 
-// Opens a Distributed Checkpoint of PyTorch, which may be a step of one of Cairn's managers.
-std::unique_ptr<Checkpoint> open_dcp(const FileTree& tree, const std::string& folder,
-                                     const OpenOptions& options) {
-  auto checkpoint = open_distributed(tree, folder, options);
-  const std::string record = folder + "/" + std::string(orbax::kCheckpointMetadataFile);
-  if (!tree.is_file(record)) return checkpoint;
-  auto& opened = dynamic_cast<RawCheckpoint&>(*checkpoint);
-  const auto read = try_look(tree.is_local(), [&] {
-    return orbax::parse_checkpoint_metadata(
-        as_text(tree.read_text(record, orbax::kMaxMetadataFile)));
-  });
-  if (!read)
-    opened.warn(fmt::format("{}: unreadable: {}", record, read.error().message()));
-  else if (!read.value().custom_metadata.is_null())
-    opened.set_custom_metadata(to_text(read.value().custom_metadata));
-  return checkpoint;
-}
-
-// Opens a step of a run of Distributed Checkpoints of PyTorch.
-std::unique_ptr<Checkpoint> open_dcp_step(const FileTree& tree, const ChosenDcpStep& chosen,
-                                          OpenOptions options) {
+std::unique_ptr<Checkpoint> open_step(const FileTree& tree, const ChosenDcpStep& chosen,
+                                      OpenOptions options) {
   options.step.reset();
   refuse_choices(chosen.step.path, options);
-  auto checkpoint = open_dcp(tree, chosen.step.path, options);
-  auto& opened = dynamic_cast<RawCheckpoint&>(*checkpoint);
-  opened.set_step(chosen.step.step);
-  for (const PassedDcpStep& step : chosen.passed_over)
-    if (step.lacks_files)
-      opened.warn(fmt::format("the later step {} is not complete, so it was not opened: {}",
-                              step.step.path, step.why));
-  return checkpoint;
+  return open_dcp_step(tree, chosen, options);
 }
 
 using LayoutOpener = std::unique_ptr<Checkpoint> (*)(orbax::Layout, const OpenOptions&);
 
 std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& path,
-                                      const OpenOptions& options, LayoutOpener open_layout) {
-  if (tree.is_folder(path)) {
-    // Only Zarr arrays have a metadata key, and they may not be recognised without it.
-    if (!options.metadata_key.empty())
-      return open_layout(orbax::find_layout(path, options), options);
-    if (auto layout = find_orbax(tree, path, options))
-      return open_layout(*std::move(layout), options);
-    refuse_leftover(path);
-    if (is_tensorflow(tree, path)) {
-      refuse_choices(path, options, true);
-      return open_tensorflow(tree, path, options);
-    }
-    if (const auto file = flax_step_file(tree, path, options.step))
-      return open_flax(tree, *file, options);
-    const bool is_dcp = is_distributed(tree, path);
-    if (options.step && !is_dcp)
-      if (const auto chosen = choose_dcp_step(tree, path, options.step))
-        return open_dcp_step(tree, *chosen, options);
-    std::vector<std::string> items = trainer_items(tree, path);
-    if (options.item && !items.empty())
-      return open_path(tree, path_of_item(path, *options.item, items), without_item(options),
-                       open_layout);
-    refuse_choices(path, options);
-    if (is_dcp) {
-      std::erase_if(items,
-                    [&](const std::string& item) { return is_common_file(tree, path, item); });
-      return with_items(items, "", open_dcp(tree, path, options));
-    }
-    if (const auto model = find_safetensors_model(tree, path)) {
-      // The files of several processes are one model.
-      std::erase_if(items, [&](const std::string& item) {
-        return std::ranges::find(model->sharded, item) != model->sharded.end();
-      });
-      return with_items(items, name_of(model->path), open_safetensors(tree, *model, options));
-    }
-    if (const auto model = find_pytorch_model(tree, path))
-      return with_items(items, name_of(*model), open_pytorch(tree, *model, options));
-    if (const auto folder = find_deepspeed(tree, path))
-      return open_deepspeed(tree, *folder, options);
-    if (const auto folder = find_megatron_iteration(tree, path))
-      return with_items(items, name_of(*folder), open_path(tree, *folder, options, open_layout));
-    if (is_torch_checkpointing(tree, path)) return open_torch_checkpointing(tree, path, options);
-    if (const auto model = find_trainer_model(tree, path, items))
-      return with_items(items, *model, open_path(tree, path + "/" + *model, options, open_layout));
-    if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);
-    if (const auto chosen = choose_dcp_step(tree, path, {}))
-      return open_dcp_step(tree, *chosen, options);
-    refuse_foreign_files_in(tree, path);
-    refuse(path);
+                                      const OpenOptions& options, LayoutOpener open_layout);
+
+// Opens a folder with files of PyTorch or of safetensors: a checkpoint, a model or a run.
+std::unique_ptr<Checkpoint> open_model_folder(const FileTree& tree, const std::string& path,
+                                              const OpenOptions& options,
+                                              LayoutOpener open_layout) {
+  const bool is_dcp = is_distributed(tree, path);
+  if (options.step && !is_dcp)
+    if (const auto chosen = choose_dcp_step(tree, path, options.step))
+      return open_step(tree, *chosen, options);
+  std::vector<std::string> items = trainer_items(tree, path);
+  if (options.item && !items.empty())
+    return open_path(tree, path_of_item(path, *options.item, items), without_item(options),
+                     open_layout);
+  refuse_choices(path, options);
+  if (is_dcp) {
+    std::erase_if(items, [&](const std::string& item) { return is_common_file(tree, path, item); });
+    return with_items(items, "", open_dcp(tree, path, options));
   }
+  if (const auto model = find_safetensors_model(tree, path)) {
+    // The files of several processes are one model.
+    std::erase_if(items, [&](const std::string& item) {
+      return std::ranges::find(model->sharded, item) != model->sharded.end();
+    });
+    return with_items(items, name_of(model->path), open_safetensors(tree, *model, options));
+  }
+  if (const auto model = find_pytorch_model(tree, path))
+    return with_items(items, name_of(*model), open_pytorch(tree, *model, options));
+  if (const auto folder = find_deepspeed(tree, path)) return open_deepspeed(tree, *folder, options);
+  if (const auto folder = find_megatron_iteration(tree, path))
+    return with_items(items, name_of(*folder), open_path(tree, *folder, options, open_layout));
+  if (is_torch_checkpointing(tree, path)) return open_torch_checkpointing(tree, path, options);
+  if (const auto model = find_trainer_model(tree, path, items))
+    return with_items(items, *model, open_path(tree, path + "/" + *model, options, open_layout));
+  if (is_unfinished_distributed(tree, path)) return open_distributed(tree, path, options);
+  if (const auto chosen = choose_dcp_step(tree, path, {})) return open_step(tree, *chosen, options);
+  refuse_foreign_files_in(tree, path);
+  refuse(path);
+}
+
+std::unique_ptr<Checkpoint> open_folder_at(const FileTree& tree, const std::string& path,
+                                           const OpenOptions& options, LayoutOpener open_layout) {
+  // Only Zarr arrays have a metadata key, and they may not be recognised without it.
+  if (!options.metadata_key.empty()) return open_layout(orbax::find_layout(path, options), options);
+  if (auto layout = find_orbax(tree, path, options))
+    return open_layout(*std::move(layout), options);
+  refuse_leftover(path);
+  if (is_tensorflow(tree, path)) {
+    refuse_choices(path, options, true);
+    return open_tensorflow(tree, path, options);
+  }
+  if (const auto file = flax_step_file(tree, path, options.step))
+    return open_flax(tree, *file, options);
+  return open_model_folder(tree, path, options, open_layout);
+}
+
+std::unique_ptr<Checkpoint> open_path(const FileTree& tree, const std::string& path,
+                                      const OpenOptions& options, LayoutOpener open_layout) {
+  if (tree.is_folder(path)) return open_folder_at(tree, path, options, open_layout);
   refuse_special_file(tree, path);
   refuse_part(tree, path);
   if (!tree.exists(path)) refuse_v1_checkpoint(tree, path);  // it may be the prefix of such files

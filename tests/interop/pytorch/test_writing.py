@@ -179,7 +179,7 @@ def test_long_lists(scratch, values):
     dcp.save({"history": {"of": values}, "w": torch.ones(3)}, checkpoint_id=scratch / "dcp", no_dist=True)
     assert repr(cairn.load(scratch / "dcp")["history"]["of"]) == repr(values)
     if not isinstance(values[0], str):
-        cairn_cli.run("convert", scratch / "a.pt", scratch / "orbax")
+        cairn_cli.run("convert", scratch / "a.pt", scratch / "orbax", "--to", "orbax")
         stored = cairn.load(scratch / "orbax")["history"]["of"]
         assert stored.tolist() == list(values) or np.isnan(stored).all()
 

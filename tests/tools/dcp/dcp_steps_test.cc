@@ -107,8 +107,7 @@ TEST_P(DcpStepsIn, ThatLackAFileDoNotCount) {
   EXPECT_THAT(manager.all_steps(), ElementsAre(1));
   ASSERT_THAT(manager.incomplete_steps(), SizeIs(2));
   EXPECT_THAT(manager.incomplete_steps()[0].reason, HasSubstr("no .metadata"));
-  EXPECT_THAT(manager.incomplete_steps()[1].reason,
-              HasSubstr("__0_0.distcp: the file is missing"));
+  EXPECT_THAT(manager.incomplete_steps()[1].reason, HasSubstr("__0_0.distcp: the file is missing"));
   EXPECT_EQ(open(root())->info().step, 1);
   EXPECT_EQ(open(root(), {.step = 1})->info().step, 1);
   EXPECT_THAT([&] { (void)open(root(), {.step = 9}); },
@@ -184,9 +183,8 @@ TEST_P(DcpStepsIn, AnUnfinishedOneIsRemovedByClean) {
   EXPECT_THAT(read_steps(where), SizeIs(1));
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, DcpStepsIn, ::testing::Bool(), [](const auto& param) {
-  return param.param ? "Store" : "Folder";
-});
+INSTANTIATE_TEST_SUITE_P(Places, DcpStepsIn, ::testing::Bool(),
+                         [](const auto& param) { return param.param ? "Store" : "Folder"; });
 
 // The caller may change its arrays as soon as save() has returned.
 TEST(DcpSteps, AreCopiedBeforeTheSaveReturns) {
@@ -226,10 +224,16 @@ TEST(DcpSteps, RefuseOptionsOfOrbaxSteps) {
   PyTreeSaveArgs args = args_of(1);
   args.custom_metadata = "{}";
   EXPECT_THAT([&] { manager.save(1, args); }, FailsWith(Code::kInvalidArgument, "custom_metadata"));
-  EXPECT_THAT([&] { manager.save(1, CheckpointItems{{"a", JsonItem{"{}"}}}); },
-              FailsWith(Code::kInvalidArgument, "one tree each"));
-  EXPECT_THAT([&] { manager.save(1, {.item = Tree{{"w", ShapeDtypeStruct{}}}}); },
-              FailsWith(Code::kInvalidArgument, "w"));
+  EXPECT_THAT(
+      [&] {
+        manager.save(1, CheckpointItems{{"a", JsonItem{"{}"}}});
+      },
+      FailsWith(Code::kInvalidArgument, "one tree each"));
+  EXPECT_THAT(
+      [&] {
+        manager.save(1, {.item = Tree{{"w", ShapeDtypeStruct{}}}});
+      },
+      FailsWith(Code::kInvalidArgument, "w"));
   EXPECT_THAT(manager.all_steps(), IsEmpty());
   EXPECT_TRUE(fs::is_empty(dir / "run"));
   manager.save(1, args_of(1));
@@ -267,8 +271,7 @@ TEST(DcpSteps, AStepOfAnotherProgramIsNotRemoved) {
   manager.wait_until_finished();
   std::ofstream(dir / "run/1/notes.txt") << "mine";
   manager.save(2, args_of(2));
-  EXPECT_THAT([&] { manager.wait_until_finished(); },
-              FailsWith(Code::kAlreadyExists, "notes.txt"));
+  EXPECT_THAT([&] { manager.wait_until_finished(); }, FailsWith(Code::kAlreadyExists, "notes.txt"));
   EXPECT_TRUE(file_exists(dir / "run/1/.metadata"));
 }
 

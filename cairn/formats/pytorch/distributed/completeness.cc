@@ -51,8 +51,8 @@ bool is_flaw(Code code) {
 
 std::string why_incomplete(const FileTree& tree, const std::string& folder) {
   const FolderNames names = tree.names_in(folder);
-  const bool has_data = std::ranges::any_of(
-      names, [](const std::string& name) { return is_distributed_data(name); });
+  const bool has_data =
+      std::ranges::any_of(names, [](const std::string& name) { return is_distributed_data(name); });
   if (!has_data && !has_distributed_metadata(tree, folder, names))
     return "the folder holds no Distributed Checkpoint of PyTorch";
   auto flaw = try_call([&] { return first_flaw(tree, folder, names); });

@@ -85,8 +85,7 @@ class Placing {
   }
 
  private:
-  using Elements =
-      std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>, DType,
+  using Elements = std::tuple<std::string, std::uint64_t, Shape, std::vector<std::int64_t>, DType,
                               std::pair<bool, bool>>;
 
   void place(StateLeaf& leaf) {

@@ -2,7 +2,6 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/formats/pytorch/tensors/objects.h>
-#include <cairn/formats/pytorch/tensors/plain_list.h>
 #include <cairn/formats/pytorch/tensors/place.h>
 #include <cairn/formats/pytorch/tensors/plain_list.h>
 #include <cairn/tree/leaf_value.h>

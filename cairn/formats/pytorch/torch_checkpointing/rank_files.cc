@@ -71,9 +71,9 @@ void take_steps(std::uint64_t& steps, std::size_t parts) {
 RawArray array_of(const RankTensor& from, const TorchElement& element, const Box& box) {
   const RawArray& whole = from.leaf.array;
   if (box.shape == from.leaf.info.shape) return whole;
-  if (whole.packed)
+  if (whole.is_packed())
     throw Error(Code::kUnimplemented,
-                "its parts lie in tensors of which a byte holds two elements");
+                "its parts lie in tensors of which a byte holds several elements");
   TorchTensor tensor;
   if (from.tensor) {
     tensor = *from.tensor;

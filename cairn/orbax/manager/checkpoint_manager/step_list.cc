@@ -53,7 +53,9 @@ orbax::FoundSteps CheckpointManager::State::stored_steps() const {
   const auto there = look();
   if (there == nullptr) return {};
   const Workers workers(options.handler.resources.threads);
-  return orbax::find_steps(*there, {options.step_name_format, orbax::commit_rule_of(options), options.step_format}, workers.executor());
+  return orbax::find_steps(
+      *there, {options.step_name_format, orbax::commit_rule_of(options), options.step_format},
+      workers.executor());
 }
 
 orbax::FoundSteps CheckpointManager::State::steps_for_all() const {

@@ -1,5 +1,5 @@
 // background_copy.cc -- adds up the arrays of a tree.
-#include <cairn/orbax/save/background_copy.h>
+#include <cairn/orbax/background_copy.h>
 
 #include <cairn/array/byte_count.h>
 #include <cairn/orbax/sharding.h>
