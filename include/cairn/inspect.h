@@ -64,7 +64,8 @@ struct Summary {
   std::uint64_t leaves = 0, arrays = 0, strings = 0, empty = 0;
   std::uint64_t custom = 0;      // leaves of type handlers that Cairn does not have
   std::uint64_t unreadable = 0;  // arrays and strings that cannot be read
-  // Elements of the readable arrays; bytes of all leaves in memory and in the store.
+  // Elements of the readable arrays; bytes of all leaves in memory and in the store. Sums of more
+  // than 64 bits are the largest number.
   std::uint64_t elements = 0, nbytes = 0, stored_nbytes = 0;
   // (dtype name, number of arrays), sorted by name
   std::vector<std::pair<std::string, std::uint64_t>> dtypes;

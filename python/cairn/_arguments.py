@@ -14,6 +14,13 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}: expected True or False, not {value!r}")
 
 
+def printable(text: str) -> str:
+    """Text of a file, safe to show: control and invisible characters are escaped."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+
+
 def included(given: str | Sequence[str] | None) -> list[str] | None:
     """The globs of `include`, one or a list of them, or None for all leaves.
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from cairn import _cairn
+from cairn._arguments import printable
 from cairn._leaves import item_value
 from cairn._load_stored import load_below
 from cairn._read_plan import ReadPlan
@@ -207,7 +208,7 @@ class Group(_Mapping):
         try:
             return int(self.reader.index(full))
         except KeyError as error:
-            keys = [str(k) for k in list(self)[:8]]
+            keys = [printable(str(k)) for k in list(self)[:8]]
             more = ", ..." if len(self) > len(keys) else ""
             where = f"{self._name!r}" if self._name else "the checkpoint"
             text = error.args[0] + ("" if error.args[0].endswith("?") else ";")
@@ -346,7 +347,7 @@ class Tensor:
         return self.shape[0]
 
     def __repr__(self) -> str:
-        return f"<cairn.Tensor {self.name}: {self.dtype}{list(self.shape)}>"
+        return f"<cairn.Tensor {printable(self.name)}: {self.dtype}{list(self.shape)}>"
 
     def __getitem__(self, index: Any) -> Any:
         """Reads a part: integers, slices and `...`, as NumPy. Returns an array of NumPy."""
@@ -367,8 +368,8 @@ class Tensor:
         array = self._reader.view(self._index)
         if array is None:
             raise RuntimeError(
-                f"{self.name}: not stored as one uncompressed chunk in a local file, so it cannot "
-                "be mapped; numpy() reads it"
+                f"{printable(self.name)}: not stored as one uncompressed chunk in a local "
+                "file, so it cannot be mapped; numpy() reads it"
             )
         return array
 
@@ -408,8 +409,8 @@ class Tensor:
 
             if _torch.shape(out) != self.shape:
                 raise ValueError(
-                    f"{self.name}: the stored shape is {self.shape}, the destination's is "
-                    f"{_torch.shape(out)}"
+                    f"{printable(self.name)}: the stored shape is {self.shape}, the "
+                    f"destination's is {_torch.shape(out)}"
                 )
             box = _torch.box(out)
             destination = _torch.writable(out.detach(), self.name)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
+from cairn._arguments import printable
+
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:
     from typing import Any
@@ -39,7 +41,7 @@ def drawn(checkpoint: Any) -> str:
 
 def _text(text: str) -> str:
     """Text of a file, safe to show: no markup, no invisible characters."""
-    return escape("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))
+    return escape(printable(text))
 
 
 def size_text(nbytes: int) -> str:

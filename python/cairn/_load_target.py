@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from cairn import _targets
+from cairn._arguments import printable
 from cairn._casts import exact_number
 from cairn._checkpoint import Checkpoint
 from cairn._leaves import item_value
@@ -39,7 +40,7 @@ def _match(
 
 
 def _mismatch(opened: Checkpoint, missing: Any, extra: Any, empty: Any) -> str:
-    lines = [f"{opened.path}: the target does not have the stored structure"]
+    lines = [f"{printable(opened.path)}: the target does not have the stored structure"]
     for path in missing[:10]:
         stored = "stored as empty" if path in empty else "not stored"
         lines.append(f"  {_targets.path_text(path)}: in the target, {stored}")
@@ -159,7 +160,7 @@ def _add_like(plan: ReadPlan, index: int, leaf: Any) -> None:
         plan.add(index, _number_like(plan, info, type(leaf)))
         return
     if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
-        raise TypeError(f"a target cannot have a leaf of type {type(leaf).__qualname__}")
+        raise TypeError(f"a target cannot have a leaf of type {printable(type(leaf).__qualname__)}")
     torch = sys.modules.get("torch")
     jax = sys.modules.get("jax")
     if torch is not None and isinstance(leaf, torch.Tensor):
@@ -256,8 +257,8 @@ def load_into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any
             leaf = np.asarray(leaf)  # shares its memory
         elif type(leaf).__module__ != "numpy" or not hasattr(leaf, "strides"):
             raise TypeError(
-                f"{_targets.path_text(path)}: an object of type {type(leaf).__qualname__} "
-                "cannot be read into; arrays of NumPy, tensors of PyTorch and memoryviews can"
+                f"{_targets.path_text(path)}: an object of type "
+                f"{printable(type(leaf).__qualname__)} cannot be read into; arrays of NumPy, tensors of PyTorch and memoryviews can"
             )
         destinations.append((index, origin, shape, leaf))
     opened.reader.read_into(destinations, callback)

@@ -6,6 +6,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, MutableMapping
 
+from cairn._arguments import printable
 from cairn._leaves import key_text
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
@@ -171,4 +172,4 @@ def _map(
 
 def path_text(path: Path) -> str:
     """A path for messages: "params.dense.kernel"."""
-    return ".".join(path) or "(the whole tree)"
+    return printable(".".join(path)) or "(the whole tree)"

@@ -2,7 +2,9 @@
 #include "errors.h"
 
 #include <cairn/error.h>
+#include <cairn/inspect.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -44,10 +46,23 @@ PyObject* exception_of(Code code) {
   return PyExc_OSError;
 }
 
+// The text with everything escaped that is not printable: a message may quote names and bytes of a
+// file, and Python prints it to a terminal. Line feeds stay.
+std::string printable_lines(std::string_view text) {
+  std::string lines;
+  while (true) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += printable_text(text.substr(0, end));
+    if (end == text.size()) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
 void set_error(PyObject* type, std::string_view text) {
-  // A message may quote bytes of a file that are not UTF-8.
+  const std::string lines = printable_lines(text);
   PyObject* message =
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+      PyUnicode_FromStringAndSize(lines.data(), static_cast<Py_ssize_t>(lines.size()));
   if (message == nullptr) return;  // no memory: that error is set
   PyErr_SetObject(type, message);
   Py_DECREF(message);

@@ -198,3 +198,16 @@ def test_the_first_loads_of_a_program_may_come_from_many_threads(tmp_path):
     cairn.save(tmp_path / "c", {"a": np.ones(3), "b": np.ones(3, ml_dtypes.bfloat16)})
     for _ in range(3):
         assert run(FIRST_LOADS, tmp_path / "c").stdout == "loaded\n"
+
+
+def test_messages_do_not_drive_a_terminal(tmp_path):
+    """Names of a checkpoint and of classes stand in messages, which Python prints as they are."""
+    cairn.save(tmp_path / "c", {"\x1b[2Ja": np.ones(2), "b": np.ones(1)})
+    target = {"\x1b[31mother": np.ones(2), "\x9b1m": np.ones(2)}
+    evil = type("E\x1b]0;title\x07", (), {})
+    calls = [lambda: cairn.load(tmp_path / "c", target=target), lambda: cairn.open(tmp_path / "c")["\x1b[2Jb"],
+             lambda: cairn.save(tmp_path / "d", {"\x1b[1m": evil()}), lambda: cairn.load(tmp_path / "no\x1b[2J")]
+    for call in calls:
+        with pytest.raises(Exception, match=r"x1b") as raised:
+            call()
+        assert not any(ord(c) < 32 and c != "\n" or 127 <= ord(c) < 160 for c in str(raised.value)), raised.value

@@ -78,6 +78,22 @@ TEST(Printable, KeepsTheMeaningOfJson) {
   EXPECT_EQ(printable_json("\"\xff\""), "\"\\\\xff\"");  // JSON cannot hold it
 }
 
+// Metadata may claim any sizes.
+TEST(Summarize, SumsDoNotWrap) {
+  MemoryCheckpoint c;
+  for (const char* name : {"a", "b", "c"}) {
+    TensorInfo& t = c.add(name, make_array<float>(DType::kFloat32, {1}, {1}));
+    t.shape = {INT64_MAX};
+    t.nbytes = t.stored_nbytes = UINT64_MAX / 2;
+  }
+  const Summary sum = summarize(c);
+  EXPECT_EQ(sum.elements, UINT64_MAX);
+  EXPECT_EQ(sum.nbytes, UINT64_MAX);
+  EXPECT_EQ(sum.stored_nbytes, UINT64_MAX);
+  const std::vector<std::size_t> all{0, 1, 2};
+  EXPECT_EQ(usage(c, all, 1).total.counts.nbytes, UINT64_MAX);
+}
+
 TEST(Summarize, CountsWhatThereIs) {
   MemoryCheckpoint c;
   c.add("a", make_array<float>(DType::kFloat32, {2, 3}, {}));

@@ -3,6 +3,7 @@
 #include <cairn/inspect.h>
 
 #include <cairn/base/utf8.h>
+#include <cairn/tools/report/capped_sum.h>
 #include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
@@ -140,10 +141,10 @@ Summary summarize(const Checkpoint& checkpoint) {
       ++sum.unreadable;
     } else if (t.is_array()) {
       ++dtypes[t.dtype_name];
-      sum.elements += static_cast<std::uint64_t>(element_count(t.shape));
+      add_capped(sum.elements, static_cast<std::uint64_t>(element_count(t.shape)));
     }
-    sum.nbytes += t.nbytes;
-    sum.stored_nbytes += t.stored_nbytes;
+    add_capped(sum.nbytes, t.nbytes);
+    add_capped(sum.stored_nbytes, t.stored_nbytes);
   }
   sum.dtypes.assign(dtypes.begin(), dtypes.end());
   return sum;

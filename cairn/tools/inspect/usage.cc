@@ -1,6 +1,7 @@
 // usage.cc -- sums parameters and bytes by module and by element type.
 #include <cairn/inspect.h>
 
+#include <cairn/tools/report/capped_sum.h>
 #include <cairn/tools/report/json_text.h>
 
 #include <algorithm>
@@ -51,9 +52,9 @@ std::uint64_t elements_of(const TensorInfo& t) {
 
 void add(UsageCounts& counts, const TensorInfo& t) {
   ++counts.leaves;
-  counts.elements += elements_of(t);
-  counts.nbytes += t.nbytes;
-  counts.stored_nbytes += t.stored_nbytes;
+  add_capped(counts.elements, elements_of(t));
+  add_capped(counts.nbytes, t.nbytes);
+  add_capped(counts.stored_nbytes, t.stored_nbytes);
 }
 
 // The largest first; equal ones by name.
