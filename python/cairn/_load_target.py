@@ -258,7 +258,8 @@ def load_into(opened: Checkpoint, out: Any, partial: bool, callback: Any) -> Any
         elif type(leaf).__module__ != "numpy" or not hasattr(leaf, "strides"):
             raise TypeError(
                 f"{_targets.path_text(path)}: an object of type "
-                f"{printable(type(leaf).__qualname__)} cannot be read into; arrays of NumPy, tensors of PyTorch and memoryviews can"
+                f"{printable(type(leaf).__qualname__)} cannot be read into; "
+                "arrays of NumPy, tensors of PyTorch and memoryviews can"
             )
         destinations.append((index, origin, shape, leaf))
     opened.reader.read_into(destinations, callback)
