@@ -8,7 +8,6 @@ import random
 import resource
 import shutil
 import subprocess
-import warnings
 
 import cairn
 import numpy as np
@@ -25,15 +24,9 @@ from torch.distributed.checkpoint.metadata import Metadata, StorageMeta
 
 import cairn_cli
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 SEED = int(os.environ["CAIRN_SEED"])
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def saved(folder, state, **options):

@@ -2,17 +2,14 @@
 
 import json
 import os
-import pathlib
 import random
 import shutil
-import socket
-import subprocess
-import sys
 import warnings
 
 import cairn
 import numpy as np
 import pytest
+import ranks
 import safetensors.torch
 import torch
 from test_torch_files import assert_equal
@@ -20,7 +17,6 @@ from test_torch_files import assert_equal
 import cairn_cli
 
 SEED = int(os.environ["CAIRN_SEED"])
-HERE = pathlib.Path(__file__).parent
 QKV = "decoder.layers.self_attention.linear_qkv.weight"
 
 
@@ -28,19 +24,7 @@ QKV = "decoder.layers.self_attention.linear_qkv.weight"
 def run(request, tmp_path_factory):
     """A run folder that so many processes have saved, beside what they hold."""
     folder = tmp_path_factory.mktemp(f"megatron{request.param}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    common = {"WORLD_SIZE": request.param, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, HERE / "megatron_saves.py", folder],
-            env={**os.environ, **{key: str(value) for key, value in common.items()}, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        for rank in range(request.param)]
-    for rank in ranks:
-        output = rank.communicate(timeout=300)[0].decode()
-        assert rank.returncode == 0, output[-3000:]
+    ranks.run("megatron_saves.py", request.param, folder)
     return folder
 
 

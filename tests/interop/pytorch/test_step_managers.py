@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import warnings
 
 import cairn
 import numpy as np
@@ -16,15 +15,9 @@ from test_torch_files import assert_equal
 
 import cairn_cli
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 TITAN = {"format": "dcp", "step_prefix": "step", "step_separator": "-"}
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def trained(steps, model=None, optimizer=None):

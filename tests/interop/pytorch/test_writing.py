@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import warnings
 import zipfile
 
 import cairn
@@ -19,15 +18,9 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 import cairn_cli
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 SEED = int(os.environ["CAIRN_SEED"])
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", UserWarning)
-        yield
 
 
 def written(path, state, **options):
