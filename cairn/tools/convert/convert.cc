@@ -272,6 +272,9 @@ std::string convert_json(const ConvertReport& report) {
                               {"bytes", report.bytes},
                               {"cast", report.cast},
                               {"dequantized", dequantized_json(report.dequantized)},
+                              {"taken_first", report.taken_first
+                                                  ? strings_json(*report.taken_first)
+                                                  : Json()},
                               {"scalars", strings_json(report.scalars)},
                               {"renamed", std::move(renamed)},
                               {"skipped", reasons_json(report.skipped, "name")},
