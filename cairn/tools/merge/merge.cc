@@ -34,15 +34,8 @@ class MergedCheckpoint final : public DerivedCheckpoint {
         memory_(options.resources.memory),
         workers_(options.resources.threads) {
     std::vector<TensorInfo> tensors(source().tensors().begin(), source().tensors().end());
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      TensorInfo& tensor = tensors[i];
-      if (plan_.leaves[i].role == MergeRole::kSummed) {
-        set_type(tensor, options.dtype);
-      } else if (plan_.leaves[i].role == MergeRole::kExcluded && tensor.error.empty()) {
-        tensor.error = "the globs leave it out of the merge";
-        tensor.error_code = Code::kInvalidArgument;
-      }
-    }
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      if (plan_.leaves[i].role == MergeRole::kSummed) set_type(tensors[i], options.dtype);
     tensors_ = TensorList(std::move(tensors));
     describe();
   }
@@ -116,7 +109,8 @@ class MergedCheckpoint final : public DerivedCheckpoint {
     return plan_.leaves.at(i).role == MergeRole::kFirst;
   }
   void check_included(std::size_t i) const {
-    if (plan_.leaves.at(i).role == MergeRole::kExcluded) invalid_argument(tensors_[i].error);
+    if (plan_.leaves.at(i).role == MergeRole::kExcluded)
+      invalid_argument("the globs leave it out of the merge");
   }
   void check_request(const ReadRequest& request) const {
     check_included(request.tensor);

@@ -54,7 +54,7 @@ Sources three(std::mt19937& random, const Shape& shape, std::int64_t other_step 
 double mean_at(const Sources& sources, std::size_t i) {
   double sum = 0;
   for (const auto& source : sources)
-    sum += source->read("layer.w").cast(DType::kFloat64).as<double>()[i];
+    sum += TypedArray<double>(source->read("layer.w").cast(DType::kFloat64))[i];
   return sum / static_cast<double>(sources.size());
 }
 
@@ -123,7 +123,7 @@ TEST(Merge, TheBaseHasNoOtherRole) {
       merge_checkpoints(sources, {.weights = {0.5, 2}, .base = base, .scale = 0.25});
   EXPECT_EQ(merged->info().path, "/a");
   const auto number = [](const Checkpoint& checkpoint, std::size_t i) {
-    return checkpoint.read("layer.w").cast(DType::kFloat64).as<double>()[i];
+    return TypedArray<double>(checkpoint.read("layer.w").cast(DType::kFloat64))[i];
   };
   const Array found = merged->read("layer.w");
   for (std::size_t i = 0; i < 4; ++i) {
@@ -229,7 +229,7 @@ TEST(Merge, WrongDestinationsAndBoxes) {
 }
 
 // A checkpoint whose weight cannot be read.
-class Broken final : public MemoryCheckpoint {
+class DamagedWeight final : public MemoryCheckpoint {
  public:
   using Checkpoint::read;
   void read(std::span<const ReadRequest> requests, const ProgressFn& progress) const override {
@@ -243,7 +243,7 @@ class Broken final : public MemoryCheckpoint {
 TEST(Merge, DamageNamesTheCheckpointAndTheLeaf) {
   std::mt19937 random(testing::seed());
   Sources sources = three(random, {4});
-  const auto broken = std::make_shared<Broken>();
+  const auto broken = std::make_shared<DamagedWeight>();
   broken->mutable_info().path = "/broken";
   for (const char* name : {"layer.w", "step"}) broken->add(name, sources[0]->read(name));
   broken->add_string("note", "text");
