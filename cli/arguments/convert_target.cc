@@ -70,8 +70,7 @@ std::string plan_text(const Checkpoint& checkpoint, const ConvertReport& report,
             "\n";
   }
   text += dequantized_text(report) + taken_text(report) +
-          list_text("renamed ", report.renamed, "->") +
-          list_text("left out", report.skipped, "--");
+          list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
   if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"),
                             bytes_text(report.bytes));
@@ -118,8 +117,9 @@ void add_target_options(CLI::App& command, ConvertTargetArguments& arguments) {
       ->type_name("TYPE");
   check_not_empty(
       command
-          .add_option("--shard-bytes,--max-shard-bytes", arguments.shard_bytes,
-                      "Split into safetensors files, or TensorFlow data files,\nof at most this size")
+          .add_option(
+              "--shard-bytes,--max-shard-bytes", arguments.shard_bytes,
+              "Split into safetensors files, or TensorFlow data files,\nof at most this size")
           ->type_name("SIZE"));
   command
       .add_option("--metadata", arguments.metadata,

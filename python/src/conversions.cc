@@ -276,7 +276,8 @@ std::shared_ptr<const Checkpoint> transformed(std::shared_ptr<const Checkpoint> 
 std::string convert_to_json(const PathText& source, const PathText& target, nb::dict options,
                             nb::handle progress) {
   Conversion chosen;
-  set_options(options, {&reading_options(), &writing_options(), &convert_options(), &changing_options()},
+  set_options(options,
+              {&reading_options(), &writing_options(), &convert_options(), &changing_options()},
               chosen);
   const std::string from = source.place(), to = target.place();
   complete(chosen, to);

@@ -1,4 +1,4 @@
-// conversions.h -- convert, merge and reshard, for cairn._maintenance and cairn._merge.
+// conversions.h -- convert, merge and reshard, for cairn._maintenance.
 #pragma once
 
 #include <nanobind/nanobind.h>

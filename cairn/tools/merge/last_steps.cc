@@ -19,9 +19,9 @@ std::vector<std::shared_ptr<const Checkpoint>> open_last_steps(const std::string
   for (StepRecord& record : read_steps(path, options.store))
     if (record.complete) complete.push_back(std::move(record));
   if (complete.size() < count)
-    throw Error(Code::kNotFound, fmt::format("{}: has {} complete step{}, not {}", path,
-                                             complete.size(), complete.size() == 1 ? "" : "s",
-                                             count));
+    throw Error(Code::kNotFound,
+                fmt::format("{}: has {} complete step{}, not {}", path, complete.size(),
+                            complete.size() == 1 ? "" : "s", count));
   std::vector<std::shared_ptr<const Checkpoint>> opened;
   for (std::size_t i = complete.size() - count; i < complete.size(); ++i)
     opened.push_back(open(complete[i].path, options));

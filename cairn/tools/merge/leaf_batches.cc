@@ -21,8 +21,7 @@ void in_batches(std::span<const CostedBox> boxes, std::uint64_t memory,
   };
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const auto cost = [&](const Shape& shape) {
-      return kPieceCost +
-             static_cast<std::uint64_t>(element_count(shape)) * boxes[i].element_cost;
+      return kPieceCost + static_cast<std::uint64_t>(element_count(shape)) * boxes[i].element_cost;
     };
     in_pieces(boxes[i].box, memory, cost, [&](const Box& piece) {
       const std::uint64_t bytes = cost(piece.shape);

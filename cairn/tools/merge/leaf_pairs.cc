@@ -94,8 +94,8 @@ void pair_with(const Checkpoint& first, const Checkpoint& other, const MergeOpti
     leaves[i].indices.push_back(*found);
   }
   for (std::string& name : unpaired.names())
-    differences.emplace_back(
-        std::move(name), "only in " + source_text(other) + ", not in " + source_text(first));
+    differences.emplace_back(std::move(name),
+                             "only in " + source_text(other) + ", not in " + source_text(first));
 }
 
 }  // namespace

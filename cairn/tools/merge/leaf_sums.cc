@@ -31,9 +31,7 @@ struct SumTask {
   std::size_t piece = 0, begin = 0, count = 0;
 };
 
-double* numbers_in(Array& array) {
-  return reinterpret_cast<double*>(array.mutable_view().data);
-}
+double* numbers_in(Array& array) { return reinterpret_cast<double*>(array.mutable_view().data); }
 
 class SumBatch {
  public:
@@ -67,10 +65,9 @@ class SumBatch {
 
  private:
   void add(std::size_t k) {
-    const std::vector<Array> found =
-        read_pieces(*from_.sources[k], pieces_, [&](std::size_t number) {
-          return from_.leaves[requests_[number].tensor].indices[k];
-        });
+    const std::vector<Array> found = read_pieces(
+        *from_.sources[k], pieces_,
+        [&](std::size_t number) { return from_.leaves[requests_[number].tensor].indices[k]; });
     std::vector<std::optional<CastPlan>> plans(found.size());
     for (std::size_t p = 0; p < found.size(); ++p)
       if (const DType wide = sums_[p].sums.dtype(); found[p].dtype() != wide)
@@ -112,11 +109,16 @@ class SumBatch {
     prepare_rounding(numbers, task.count * per, out.dtype);
     if (!out.contiguous()) return;
     const auto count = static_cast<std::int64_t>(task.count);
-    const ArrayView run{reinterpret_cast<const std::byte*>(numbers), sums.dtype(),
-                        sums.element_size(), {count},
+    const ArrayView run{reinterpret_cast<const std::byte*>(numbers),
+                        sums.dtype(),
+                        sums.element_size(),
+                        {count},
                         {static_cast<std::int64_t>(sums.element_size())}};
-    cast_elements(run, {out.data + task.begin * out.element_size, out.dtype, out.element_size,
-                        {count}, {static_cast<std::int64_t>(out.element_size)}});
+    cast_elements(run, {out.data + task.begin * out.element_size,
+                        out.dtype,
+                        out.element_size,
+                        {count},
+                        {static_cast<std::int64_t>(out.element_size)}});
   }
 
   const SumSources& from_;
@@ -132,8 +134,7 @@ std::uint64_t element_cost(const SumSources& from, const ReadRequest& request) {
   std::uint64_t stored = 0;  // one checkpoint is read at a time
   for (std::size_t k = 0; k < from.sources.size(); ++k)
     stored = std::max<std::uint64_t>(
-        stored,
-        from.sources[k]->tensors()[from.leaves[request.tensor].indices[k]].element_size);
+        stored, from.sources[k]->tensors()[from.leaves[request.tensor].indices[k]].element_size);
   return dtype_size(wide_type(request.out.dtype)) * (from.first + 1) + stored;
 }
 

@@ -97,7 +97,8 @@ class MergedCheckpoint final : public DerivedCheckpoint {
   // Leaves that are tied in every checkpoint are equal in the result, too.
   [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> ties() const override {
     std::vector<std::pair<std::size_t, std::size_t>> ties = source().ties();
-    std::erase_if(ties, [&](const auto& tie) { return !is_tied_everywhere(tie.first, tie.second); });
+    std::erase_if(ties,
+                  [&](const auto& tie) { return !is_tied_everywhere(tie.first, tie.second); });
     return ties;
   }
 

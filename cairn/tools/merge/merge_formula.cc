@@ -18,8 +18,7 @@ void check_counts(const MergeOptions& options, std::size_t sources) {
     invalid_argument(fmt::format("{} checkpoint{} to merge: expected at least {}", sources,
                                  sources == 1 ? "" : "s", least));
   if (!options.weights.empty() && options.weights.size() != sources)
-    invalid_argument(
-        fmt::format("{} weights for {} checkpoints", options.weights.size(), sources));
+    invalid_argument(fmt::format("{} weights for {} checkpoints", options.weights.size(), sources));
 }
 
 void check_merge_numbers(const MergeOptions& options) {

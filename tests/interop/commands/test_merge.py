@@ -145,9 +145,9 @@ def test_random_checkpoints(scratch, draw):
     base_path = paths.pop() if has_base else None
     base = trees.pop() if has_base else None
     dtype = [None, "bfloat16", "float32"][draw % 3]
-    report = cairn.merge(paths, scratch / "out.npz", base=base_path, dtype=dtype, threads=2, **method)
+    report = cairn.merge(paths, scratch / "out.safetensors", base=base_path, dtype=dtype, threads=2, **method)
     assert report["taken_first"] == [] and report["tensors"] == len(trees[0])
-    got = cairn.load(scratch / "out.npz")
+    got = cairn.load(scratch / "out.safetensors")
     assert set(got) == set(trees[0])
     for name, first in trees[0].items():
         if name == "ids":
@@ -155,7 +155,7 @@ def test_random_checkpoints(scratch, draw):
             continue
         with np.errstate(all="ignore"):
             wide = numpy_merge([tree[name] for tree in trees], base=None if base is None else base[name], **method)
-            assert bits(got[name]) == bits(rounded(np.asarray(wide), dtype and getattr(ml_dtypes, dtype, None) or dtype or first.dtype)), name
+            assert bits(got[name]) == bits(rounded(np.asarray(wide), np.dtype(dtype) if dtype else first.dtype)), name
 
 
 def test_complex_numbers(scratch):
@@ -229,7 +229,7 @@ def test_opened_checkpoints_and_their_items(scratch):
         cairn.merge(opened, scratch / "c.npz", step=1)
     with pytest.raises(ValueError, match="average_last"):
         cairn.merge(opened, scratch / "c.npz", average_last=2)
-    with pytest.raises(ValueError, match="sources"):
+    with pytest.raises(TypeError, match="int"):
         cairn.merge([1, 2], scratch / "c.npz")
     with pytest.raises(ValueError, match="unknown option 'transform'"):
         cairn.merge(opened, scratch / "c.npz", transform={"rules": []})
@@ -342,7 +342,7 @@ def test_the_report(scratch):
     report = json.loads(run(*command, "--json").stdout)
     assert report["taken_first"] == ["step"] and report["format"] == "safetensors"
     assert json.loads(run("convert", scratch / "out.safetensors", scratch / "o.npz", "--json").stdout)["taken_first"] is None
-    assert "already exists" in run(*command, status=IO).stderr.decode() or "--force" in run(*command, status=IO).stderr.decode()
+    assert "--force" in run(*command, status=IO).stderr.decode()
     run(*command, "--force")
     got = load_file(scratch / "out.safetensors")
     assert got["w"].tolist() == [0.5, 4] and got["step"] == 0

@@ -111,9 +111,11 @@ void expect_rounded_once(DType dtype, std::uint32_t codes) {
     const double middle = low + (high - low) / 2;
     for (const double sign : {1.0, -1.0}) {
       const std::uint32_t mark = sign < 0 ? codes : 0;
-      EXPECT_EQ(rounded_code(dtype, sign * middle), (code % 2 == 0 ? code : code + 1) | mark) << code;
+      EXPECT_EQ(rounded_code(dtype, sign * middle), (code % 2 == 0 ? code : code + 1) | mark)
+          << code;
       EXPECT_EQ(rounded_code(dtype, sign * std::nextafter(middle, low)), code | mark) << code;
-      EXPECT_EQ(rounded_code(dtype, sign * std::nextafter(middle, high)), (code + 1) | mark) << code;
+      EXPECT_EQ(rounded_code(dtype, sign * std::nextafter(middle, high)), (code + 1) | mark)
+          << code;
       EXPECT_EQ(rounded_code(dtype, sign * low), code | mark) << code;
     }
   }

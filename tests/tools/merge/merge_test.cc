@@ -16,11 +16,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::FailsWith;
+using ::testing::HasSubstr;
 using testing::make_array;
 using testing::MemoryCheckpoint;
+using ::testing::Not;
 using testing::random_box;
 
 using Sources = std::vector<std::shared_ptr<const Checkpoint>>;
@@ -68,8 +68,7 @@ TEST(Merge, TheMeanWholeInBoxesAndInSmallMemory) {
   for (std::size_t i = 0; i < whole.as<float>().size(); ++i)
     ASSERT_EQ(whole.as<float>()[i], static_cast<float>(mean_at(sources, i))) << i;
   for (const std::uint64_t memory : {std::uint64_t{1}, std::uint64_t{5000}, std::uint64_t{40000}}) {
-    const auto small =
-        merge_checkpoints(sources, {.resources = {.threads = 3, .memory = memory}});
+    const auto small = merge_checkpoints(sources, {.resources = {.threads = 3, .memory = memory}});
     EXPECT_EQ(small->read("layer.w"), whole) << memory;
     for (int draw = 0; draw < 10; ++draw) {
       const Box box = random_box(random, shape);
@@ -197,8 +196,11 @@ TEST(Merge, NamesShapesAndKindsMustAgree) {
   refused("'kind' (float32(1,) in /a, int32(1,) in /b)");
   refused("'node' (Dict in /a, List in /b)");
   const MergeOptions some{.include = {"one", "kind"}, .exclude = {"kind"}};
-  EXPECT_THAT([&] { merge_checkpoints({a, b}, some); },
-              FailsWith(Code::kInvalidArgument, "in 1 leaf: 'one'"));
+  EXPECT_THAT(
+      [&] {
+        merge_checkpoints({a, b}, some);
+      },
+      FailsWith(Code::kInvalidArgument, "in 1 leaf: 'one'"));
   for (int i = 0; i < 20; ++i)
     a->add("more." + std::to_string(i), make_array<float>(DType::kFloat32, {1}, {1}));
   refused("and 15 more");
@@ -224,8 +226,11 @@ TEST(Merge, WrongDestinationsAndBoxes) {
   EXPECT_THAT([&] { merged->read("layer.w", Box::whole({4}), wrong.mutable_view()); },
               FailsWith(Code::kInvalidArgument, "float64(4,); expected float32(4,)"));
   Array part = Array::allocate(DType::kFloat32, {2});
-  EXPECT_THAT([&] { merged->read("layer.w", {{3}, {2}}, part.mutable_view()); },
-              FailsWith(Code::kOutOfRange, "layer.w"));
+  EXPECT_THAT(
+      [&] {
+        merged->read("layer.w", {{3}, {2}}, part.mutable_view());
+      },
+      FailsWith(Code::kOutOfRange, "layer.w"));
 }
 
 // A checkpoint whose weight cannot be read.
@@ -270,9 +275,8 @@ TEST(Merge, TheTargetIsNotOneOfTheSources) {
   sources.pop_back();
   const auto merged = merge_checkpoints(sources, {.base = base});
   for (const char* name : {"a.npz", "b.npz", "c.npz"})
-    EXPECT_THAT(
-        [&] { convert(*merged, dir / name, {.if_exists = IfExists::kReplace}); },
-        FailsWith(Code::kInvalidArgument, "overlaps the source checkpoint"));
+    EXPECT_THAT([&] { convert(*merged, dir / name, {.if_exists = IfExists::kReplace}); },
+                FailsWith(Code::kInvalidArgument, "overlaps the source checkpoint"));
   EXPECT_THAT(
       [&] {
         convert(*merged, dir.path(),

@@ -43,8 +43,7 @@ std::vector<double> parse_weights(const std::string& text) {
   std::vector<double> weights;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    weights.push_back(
-        parse_number("--weights", std::string_view(text).substr(begin, end - begin)));
+    weights.push_back(parse_number("--weights", std::string_view(text).substr(begin, end - begin)));
     begin = end + 1;
   }
   return weights;
@@ -148,10 +147,9 @@ void setup_merge(CLI::App& app, int& status) {
                                       "Sum the checkpoints with these weights, one for each, as\n"
                                       "they are: they need not sum to 1 (default: the mean)"))
       ->type_name("W,W,...");
-  check_not_empty(
-      command->add_option("--ema", arguments->ema,
-                          "Moving average in the given order: e is the first, then\n"
-                          "DECAY * e + (1 - DECAY) * x for each of the others"))
+  check_not_empty(command->add_option("--ema", arguments->ema,
+                                      "Moving average in the given order: e is the first, then\n"
+                                      "DECAY * e + (1 - DECAY) * x for each of the others"))
       ->type_name("DECAY");
   check_uint64(command->add_option("--average-last", arguments->average_last,
                                    "Merge the last N complete steps of CKPT, a directory of steps"))
