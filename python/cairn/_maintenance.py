@@ -1,4 +1,4 @@
-"""convert, merge, reshard, prune, clean and compact. Reports are those of `--json` (docs/cli.md)."""
+"""convert, merge, reshard, prune, clean, compact. Reports are those of `--json` (docs/cli.md)."""
 
 from __future__ import annotations
 
