@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -97,8 +98,15 @@ class MergedCheckpoint final : public DerivedCheckpoint {
   // Leaves that are tied in every checkpoint are equal in the result, too.
   [[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> ties() const override {
     std::vector<std::pair<std::size_t, std::size_t>> ties = source().ties();
-    std::erase_if(ties,
-                  [&](const auto& tie) { return !is_tied_everywhere(tie.first, tie.second); });
+    for (std::size_t k = 0; k < plan_.sources.size() && !ties.empty(); ++k) {
+      const auto all = plan_.sources[k]->ties();
+      const std::set<std::pair<std::size_t, std::size_t>> of_source(all.begin(), all.end());
+      std::erase_if(ties, [&](const auto& tie) {
+        const auto& a = plan_.leaves[tie.first].indices;
+        const auto& b = plan_.leaves[tie.second].indices;
+        return a.empty() || b.empty() || !of_source.contains({a[k], b[k]});
+      });
+    }
     return ties;
   }
 
@@ -122,17 +130,6 @@ class MergedCheckpoint final : public DerivedCheckpoint {
       invalid_argument("the destination is " + std::string(dtype_name(request.out.dtype)) +
                        shape_text(request.out.shape) + "; expected " + tensor.dtype_name +
                        shape_text(request.box.shape));
-  }
-
-  [[nodiscard]] bool is_tied_everywhere(std::size_t a, std::size_t b) const {
-    const auto& of_a = plan_.leaves[a].indices;
-    const auto& of_b = plan_.leaves[b].indices;
-    if (of_a.empty() || of_b.empty()) return false;
-    for (std::size_t k = 0; k < plan_.sources.size(); ++k) {
-      const auto ties = plan_.sources[k]->ties();
-      if (std::ranges::find(ties, std::pair(of_a[k], of_b[k])) == ties.end()) return false;
-    }
-    return true;
   }
 
   // A sum is computed, so it has no missing chunks. `dtype` is for arrays of real numbers.
