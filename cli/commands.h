@@ -23,6 +23,7 @@ void setup_stats(CLI::App& app, int& status);
 void setup_diff(CLI::App& app, int& status);
 void setup_verify(CLI::App& app, int& status);
 void setup_convert(CLI::App& app, int& status);
+void setup_merge(CLI::App& app, int& status);
 void setup_reshard(CLI::App& app, int& status);
 void setup_compact(CLI::App& app, int& status);
 void setup_steps(CLI::App& app, int& status);

@@ -40,6 +40,7 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
     {setup_diff, kProgress | kReport},
     {setup_verify, kProgress | kReport},
     {setup_convert, kProgress | kReport},
+    {setup_merge, kProgress | kReport},
     {setup_reshard, kProgress | kReport},
     {setup_compact, kProgress | kReport},
     {setup_steps, 0},

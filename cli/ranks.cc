@@ -101,7 +101,8 @@ MultiprocessingOptions& shared_job() {
 
 // Returns whether the processes can share the work of this command.
 bool is_shared_out(int argc, char** argv) {
-  constexpr std::array<std::string_view, 4> kShared = {"convert", "diff", "reshard", "verify"};
+  constexpr std::array<std::string_view, 5> kShared = {"convert", "diff", "merge", "reshard",
+                                                       "verify"};
   const char* const* command =
       std::find_if(argv + 1, argv + argc, [](const char* argument) { return argument[0] != '-'; });
   return command != argv + argc &&

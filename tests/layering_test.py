@@ -59,7 +59,7 @@ INSIDE = {
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "dcp": [], "source": ["dcp", "report", "web"], "inspect": ["report", "source"],
               "diff": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"],
-              "dequantize": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
+              "dequantize": ["transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
               "steps": ["dcp", "report"], "save": ["dcp", "report", "source"]},
 }
 # Public header below include/cairn -> the folder that implements it, whose row it obeys.

@@ -50,7 +50,7 @@ ValueKind kind_of(const std::string& name) {
       {"ca-file", ValueKind::kFile},   {"A", ValueKind::kFile},
       {"B", ValueKind::kFile},         {"DST", ValueKind::kFile},
       {"OUT", ValueKind::kFile},       {"DIR", ValueKind::kFile},
-      {"FILE", ValueKind::kFile},
+      {"FILE", ValueKind::kFile},      {"base", ValueKind::kFile},
   };
   const auto at = kKinds.find(name);
   return at == kKinds.end() ? ValueKind::kNothing : at->second;

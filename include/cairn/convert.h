@@ -8,6 +8,7 @@
 #include <cairn/orbax/sharding.h>
 #include <cairn/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,8 +28,8 @@ enum class MsgpackDialect : std::uint8_t;  // msgpack.h
 // How a program that opens a checkpoint and writes it again divides its working memory.
 struct MemoryShares {
   std::uint64_t reading = 0;  // for OpenOptions::resources
-  // for transform_checkpoint() or dequantize(), half of it for each if both are used; 0 if neither
-  // is
+  // for transform_checkpoint(), dequantize() or merge_checkpoints(), half of it for each if two are
+  // used; 0 if none is
   std::uint64_t transforming = 0;
   std::uint64_t writing = 0;  // for ConvertOptions::resources and ReshardOptions::resources
 };
@@ -95,6 +96,48 @@ struct Dequantized {
 // dtype that is not floating-point.
 Dequantized dequantize(std::shared_ptr<const Checkpoint> source,
                        const DequantizeOptions& options = {});
+
+// ---- merging ----
+
+// Options of merge_checkpoints(). They select one method; without any, the result is the mean.
+// Numbers are float64, and the operations are done in the order in which they are written here.
+struct MergeOptions {
+  // sum of weights[i] * x[i], one weight for each checkpoint. They are used as they are: they need
+  // not sum to 1. With `base`, they are its a[i]. Empty: the mean, and 1 with `base`.
+  std::vector<double> weights = {};
+  // Decay of a moving average in the order of the checkpoints: e = x[0], then
+  // e = ema * e + (1 - ema) * x[i]. From 0 to 1.
+  std::optional<double> ema = {};
+  // Task arithmetic: base + sum of scale * a[i] * (x[i] - base).
+  std::shared_ptr<const Checkpoint> base = {};
+  std::optional<double> scale = {};  // needs `base`; none: 1
+  // Leaves that are not floating-point, and differ: true takes those of the first checkpoint and
+  // lists them in ConvertReport::taken_first; false: they are an error that names them.
+  bool take_first = false;
+  // Globs over names, as in ConvertOptions. Other leaves are not compared, and cannot be read.
+  std::vector<std::string> include = {}, exclude = {};
+  // Floating-point type of the merged arrays, but not of scalars and complex arrays. None: that of
+  // the first checkpoint.
+  std::optional<DType> dtype = {};
+  Resources resources = {};  // of the computations; about this memory for intermediate results
+};
+// The checkpoint whose floating-point and complex leaves are merged from those of the same names in
+// all `sources`. The numbers are computed in float64 and rounded once. NaN and infinities propagate
+// as IEEE 754 says. Other leaves are compared here, and must be equal. The tree, the types, and
+// everything beside the leaves are those of the first checkpoint. The result is lazy: reading a box
+// reads that box of every source. It shares the sources. Throws invalid_argument for options that
+// make no sense together; for less than two sources (one with `base`); if names, shapes or kinds of
+// types do not agree, and for leaves that differ, listing the first ten; data_loss for a source
+// that lacks a part (Checkpoint::check_complete). An error in reading names the leaf and the
+// checkpoint. convert() refuses a target that is one of the sources.
+std::unique_ptr<Checkpoint> merge_checkpoints(
+    std::vector<std::shared_ptr<const Checkpoint>> sources, const MergeOptions& options = {});
+// Opens the last `count` complete steps of a directory of steps (read_steps), in ascending order.
+// Throws invalid_argument for less than two and for OpenOptions::step, not_found if there are not
+// so many.
+std::vector<std::shared_ptr<const Checkpoint>> open_last_steps(const std::string& path,
+                                                               std::size_t count,
+                                                               const OpenOptions& options = {});
 
 // ---- converting ----
 
@@ -226,6 +269,9 @@ struct ConvertReport {
   // (name, format) of each weight written that dequantize() has made, as in DequantizeReport. None:
   // the source is not from dequantize().
   std::optional<std::vector<std::pair<std::string, std::string>>> dequantized;
+  // Names of the leaves written that differ between merged checkpoints, so that they are those of
+  // the first one (MergeOptions::take_first). None: the source is not from merge_checkpoints().
+  std::optional<std::vector<std::string>> taken_first;
   // Items of the Orbax checkpoint written, if it keeps the items of its source.
   std::vector<std::string> items;
   // (item or file of the source, reason) for everything beside the leaves that the options select,

@@ -421,6 +421,13 @@ def diff_json(
 def convert_json(
     source: _Path, target: _Path, options: dict[str, Any], progress: _Progress
 ) -> str: ...
+def merge_json(
+    sources: list[_Path | Reader],
+    base: _Path | Reader | None,
+    target: _Path,
+    options: dict[str, Any],
+    progress: _Progress,
+) -> str: ...
 def reshard_json(
     source: _Path, target: _Path, options: dict[str, Any], progress: _Progress
 ) -> str: ...

@@ -1,9 +1,11 @@
-// conversions.cc -- binds convert() and reshard(), which write a checkpoint again.
+// conversions.cc -- binds convert(), merge_checkpoints() and reshard(), which write a checkpoint
+// again.
 #include "conversions.h"
 
 #include "calls.h"
 #include "option_values.h"
 #include "options.h"
+#include "reader.h"
 #include "store_options.h"
 #include "values/text.h"
 
@@ -31,7 +33,7 @@ namespace {
 
 using TextPairs = std::vector<std::pair<std::string, std::string>>;
 
-// The options of both calls. What reshard() shares with convert() is in `convert`.
+// The options of all calls. What the others share with convert() is in `convert`.
 struct Conversion {
   OpenOptions open;
   std::uint64_t memory = Resources().memory;  // of the whole call
@@ -44,6 +46,9 @@ struct Conversion {
   std::optional<std::string> rules_path;  // of a file with that text
   std::optional<Mesh> mesh;
   std::vector<std::pair<std::string, PartitionSpec>> specs;
+  bool merges = false;
+  MergeOptions merge;
+  std::optional<std::size_t> average_last;
 };
 
 const Setters<Conversion>& reading_options() {
@@ -135,18 +140,6 @@ const Setters<Conversion>& convert_options() {
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.convert.exclude = cast_option<std::vector<std::string>>(n, v, kGlobs);
        }},
-      {"rename",
-       [](Conversion& o, const std::string& n, nb::handle v) {
-         o.convert.rename = cast_option<TextPairs>(n, v, "pairs of a regular expression and a str");
-       }},
-      {"nest", [](Conversion& o, const std::string& n,
-                  nb::handle v) { o.convert.nest = text_option(n, v); }},
-      {"rules",
-       [](Conversion& o, const std::string& n, nb::handle v) { o.rules = text_option(n, v); }},
-      {"transform",
-       [](Conversion& o, const std::string& n, nb::handle v) {
-         o.rules_path = cast_option<PathText>(n, v, "a path or a dict of rules").local();
-       }},
       {"dtype",
        [](Conversion& o, const std::string& n, nb::handle v) {
          const std::string name = text_option(n, v);
@@ -169,6 +162,43 @@ const Setters<Conversion>& convert_options() {
                     nb::handle v) { o.convert.tensorflow.name_latest = bool_option(n, v); }},
       {"skip_unsupported", [](Conversion& o, const std::string& n,
                               nb::handle v) { o.convert.skip_unsupported = bool_option(n, v); }},
+  };
+  return all;
+}
+
+// What gives leaves other names or values.
+const Setters<Conversion>& changing_options() {
+  static const Setters<Conversion> all{
+      {"rename",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.convert.rename = cast_option<TextPairs>(n, v, "pairs of a regular expression and a str");
+       }},
+      {"nest", [](Conversion& o, const std::string& n,
+                  nb::handle v) { o.convert.nest = text_option(n, v); }},
+      {"rules",
+       [](Conversion& o, const std::string& n, nb::handle v) { o.rules = text_option(n, v); }},
+      {"transform",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.rules_path = cast_option<PathText>(n, v, "a path or a dict of rules").local();
+       }},
+  };
+  return all;
+}
+
+const Setters<Conversion>& merge_options() {
+  static const Setters<Conversion> all{
+      {"weights",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.merge.weights = cast_option<std::vector<double>>(n, v, "a list of numbers");
+       }},
+      {"ema", [](Conversion& o, const std::string& n,
+                 nb::handle v) { o.merge.ema = cast_option<double>(n, v, "a number"); }},
+      {"scale", [](Conversion& o, const std::string& n,
+                   nb::handle v) { o.merge.scale = cast_option<double>(n, v, "a number"); }},
+      {"take_first", [](Conversion& o, const std::string& n,
+                        nb::handle v) { o.merge.take_first = bool_option(n, v); }},
+      {"average_last", [](Conversion& o, const std::string& n,
+                          nb::handle v) { o.average_last = number_option<std::size_t>(n, v); }},
   };
   return all;
 }
@@ -199,9 +229,10 @@ const Setters<Conversion>& reshard_options() {
 // Sets what depends on several options.
 void complete(Conversion& o, const std::string& target) {
   const bool transforms = o.rules || o.rules_path;
-  const MemoryShares memory = divide_memory(o.memory, transforms || o.dequantize);
+  const bool computes = transforms || o.merges;
+  const MemoryShares memory = divide_memory(o.memory, computes || o.dequantize);
   o.open.resources.memory = memory.reading;
-  o.transform_memory = memory.transforming / (transforms && o.dequantize ? 2 : 1);
+  o.transform_memory = memory.transforming / (computes && o.dequantize ? 2 : 1);
   o.convert.resources = {.threads = o.open.resources.threads, .memory = memory.writing};
   o.convert.store = o.target_store.value_or(o.open.store);
   if (o.convert.format == TargetFormat::kDcp && o.convert.orbax.chunk_bytes) {
@@ -216,8 +247,8 @@ void complete(Conversion& o, const std::string& target) {
                                        : o.convert.safetensors.max_shard_bytes) = o.shard_bytes;
 }
 
-std::unique_ptr<Checkpoint> opened_source(const std::string& path, const Conversion& o) {
-  auto opened = cairn::open(path, o.open);
+std::shared_ptr<const Checkpoint> dequantized(std::shared_ptr<const Checkpoint> opened,
+                                              const Conversion& o) {
   if (!o.dequantize) return opened;
   DequantizeOptions options{
       .store = o.open.store,
@@ -227,7 +258,12 @@ std::unique_ptr<Checkpoint> opened_source(const std::string& path, const Convers
   return dequantize(std::move(opened), options).checkpoint;
 }
 
-std::unique_ptr<Checkpoint> transformed(std::unique_ptr<Checkpoint> source, const Conversion& o) {
+std::shared_ptr<const Checkpoint> opened_source(const std::string& path, const Conversion& o) {
+  return dequantized(cairn::open(path, o.open), o);
+}
+
+std::shared_ptr<const Checkpoint> transformed(std::shared_ptr<const Checkpoint> source,
+                                              const Conversion& o) {
   if (!o.rules && !o.rules_path) return source;
   const Resources resources{.threads = o.open.resources.threads, .memory = o.transform_memory};
   if (o.rules_path)
@@ -240,7 +276,9 @@ std::unique_ptr<Checkpoint> transformed(std::unique_ptr<Checkpoint> source, cons
 std::string convert_to_json(const PathText& source, const PathText& target, nb::dict options,
                             nb::handle progress) {
   Conversion chosen;
-  set_options(options, {&reading_options(), &writing_options(), &convert_options()}, chosen);
+  set_options(options,
+              {&reading_options(), &writing_options(), &convert_options(), &changing_options()},
+              chosen);
   const std::string from = source.place(), to = target.place();
   complete(chosen, to);
   std::string json;
@@ -249,6 +287,62 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
     chosen.open.cancel = call.cancel;
     const auto opened = transformed(opened_source(from, chosen), chosen);
     json = convert_json(cairn::convert(*opened, to, chosen.convert));
+  };
+  run_long(progress, work, Outcome::kCommit);
+  return json;
+}
+
+// A checkpoint to merge: one that is open, or a path.
+struct MergeSource {
+  std::shared_ptr<const Checkpoint> opened;
+  std::string path;
+};
+
+MergeSource merge_source(nb::handle source) {
+  if (auto opened = checkpoint_of(source)) return {std::move(opened), {}};
+  return {nullptr, cast_option<PathText>("sources", source, "paths or checkpoints").place()};
+}
+
+std::vector<std::shared_ptr<const Checkpoint>> opened_sources(
+    const std::vector<MergeSource>& sources, const Conversion& o) {
+  std::vector<std::shared_ptr<const Checkpoint>> opened;
+  if (o.average_last) {
+    opened = open_last_steps(sources.at(0).path, *o.average_last, o.open);
+    for (auto& step : opened) step = dequantized(step, o);
+    return opened;
+  }
+  for (const MergeSource& source : sources)
+    opened.push_back(source.opened ? source.opened : opened_source(source.path, o));
+  return opened;
+}
+
+std::string merge_to_json(nb::list sources, nb::handle base, const PathText& target,
+                          nb::dict options, nb::handle progress) {
+  Conversion chosen{.merges = true};
+  set_options(options,
+              {&reading_options(), &writing_options(), &convert_options(), &merge_options()},
+              chosen);
+  std::vector<MergeSource> from;
+  for (const nb::handle source : sources) from.push_back(merge_source(source));
+  const MergeSource from_base = base.is_none() ? MergeSource() : merge_source(base);
+  const std::string to = target.place();
+  complete(chosen, to);
+  chosen.merge.include = chosen.convert.include;
+  chosen.merge.exclude = chosen.convert.exclude;
+  chosen.merge.dtype = chosen.convert.dtype;
+  chosen.merge.resources = {.threads = chosen.open.resources.threads,
+                            .memory = chosen.transform_memory};
+  std::string json;
+  const auto work = [&](const CallControl& call) {
+    chosen.convert.progress = call.progress;
+    chosen.open.cancel = call.cancel;
+    auto opened = opened_sources(from, chosen);
+    if (from_base.opened)
+      chosen.merge.base = from_base.opened;
+    else if (!from_base.path.empty())
+      chosen.merge.base = opened_source(from_base.path, chosen);
+    const auto merged = merge_checkpoints(std::move(opened), chosen.merge);
+    json = convert_json(cairn::convert(*merged, to, chosen.convert));
   };
   run_long(progress, work, Outcome::kCommit);
   return json;
@@ -284,6 +378,8 @@ std::string reshard_to_json(const PathText& source, const PathText& target, nb::
 void define_conversions(nb::module_& module) {
   module.def("convert_json", convert_to_json, nb::arg("source"), nb::arg("target"),
              nb::arg("options"), nb::arg("progress").none());
+  module.def("merge_json", merge_to_json, nb::arg("sources"), nb::arg("base").none(),
+             nb::arg("target"), nb::arg("options"), nb::arg("progress").none());
   module.def("reshard_json", reshard_to_json, nb::arg("source"), nb::arg("target"),
              nb::arg("options"), nb::arg("progress").none());
 }

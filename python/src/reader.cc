@@ -313,6 +313,7 @@ class Reader {
     return {std::move(made), store_, resources_};
   }
   [[nodiscard]] const Checkpoint& checkpoint() const { return *checkpoint_; }
+  [[nodiscard]] std::shared_ptr<const Checkpoint> shared() const { return checkpoint_; }
 
  private:
   [[nodiscard]] TensorList all() const { return checkpoint_->tensors(); }
@@ -405,6 +406,11 @@ void define_tensor_info(nb::module_& module) {
 }
 
 }  // namespace
+
+std::shared_ptr<const Checkpoint> checkpoint_of(nb::handle reader) {
+  Reader* found = nullptr;
+  return nb::try_cast(reader, found) && found != nullptr ? found->shared() : nullptr;
+}
 
 void define_reader(nb::module_& module) {
   define_tensor_info(module);

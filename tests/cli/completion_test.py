@@ -20,6 +20,7 @@ VALUES = [
     (["reshard", "--to", ""], ["orbax", "orbax-zarr3", "orbax-files", "dcp"]),
     (["convert", "--compression", ""], ["auto", "reproducible", "smallest", "none", "zstd", "blosc"]),
     (["convert", "--dialect", ""], ["flax", "orbax"]),
+    (["merge", "a.safetensors", "a.safetensors", "--to", ""], FORMATS),
     (["convert", "--dtype", "b"], ["bfloat16"]),
     (["ls", "--sort", "s"], ["size", "shape"]),
     (["diff", "--sort", "r"], ["rms", "relative"]),

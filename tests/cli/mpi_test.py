@@ -90,6 +90,19 @@ def test_files_are_those_of_one_process(source, tmp_path, processes):
         assert (tmp_path / "together" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), name
 
 
+@pytest.mark.parametrize("name", ["m.safetensors", "m.npz", "m.pt"])
+def test_merged_files_are_those_of_one_process(tmp_path, name):
+    rng = np.random.default_rng(3)
+    for k in range(3):
+        safetensors.numpy.save_file({"w": rng.random((700, 900), dtype=np.float32), "b": rng.random(9), "n": np.arange(k, k + 2)}, tmp_path / f"{k}.safetensors")
+    command = ["merge", *(tmp_path / f"{k}.safetensors" for k in range(3)), "--weights", "0.5,-1,2", "--take-first", "-o"]
+    good(*command, tmp_path / name)
+    (tmp_path / "together").mkdir()
+    text = good_together(3, *command, tmp_path / "together" / name)
+    assert "first    n -- differs" in text
+    assert (tmp_path / name).read_bytes() == (tmp_path / "together" / name).read_bytes()
+
+
 def test_distributed_checkpoints_hold_the_same(source, tmp_path):
     good_together(3, "convert", source, tmp_path / "ckpt", "--to", "dcp", "--chunk-bytes", "1MB")
     assert sorted(os.listdir(tmp_path / "ckpt")) == [".metadata", "__0_0.distcp", "__1_0.distcp", "__2_0.distcp"]

@@ -63,6 +63,7 @@ NAMES = {
         "store": "target_storage_options",
     },
     "DequantizeOptions": {"store": None, "resources": None},  # those of the checkpoint
+    "MergeOptions": {"resources": "threads"},
     "PruneOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
     # foreign is for handlers of items; Ctrl-C
     "CleanOptions": {"mode": "dry_run", "foreign": None, "store": "storage_options", "cancel": None},
@@ -70,12 +71,12 @@ NAMES = {
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
-           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
+           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
            "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
              "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
              "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard,
-             "DequantizeOptions": cairn.Checkpoint.dequantized, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
+             "DequantizeOptions": cairn.Checkpoint.dequantized, "MergeOptions": cairn.merge, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
              "CompactOptions": cairn.compact}
 
 
@@ -195,10 +196,10 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions", "ConvertOptions", "ReshardOptions"])
+@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions", "ConvertOptions", "ReshardOptions", "MergeOptions"])
 def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
     cairn.save(tmp_path / "c", {"a": np.ones(3)})
-    known = typing.get_type_hints(getattr(_options, name))
+    known = typing.get_type_hints(getattr(_options, "ConvertOptions" if name == "MergeOptions" else name))
     assert len(known) >= 5
     call = {"SaveOptions": lambda path, **options: cairn.save(path, {"a": 1}, **options),
             "AsyncSaveOptions": lambda path, **options: cairn.save_async(path, {"a": 1}, **options).wait(),
@@ -206,6 +207,7 @@ def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
             "LoadOptions": lambda path, **options: cairn.load(tmp_path / "c", **options),
             "LoadBelowOptions": lambda path, **options: cairn.open(tmp_path / "c").load(**options),
             "ConvertOptions": lambda path, **options: cairn.convert(tmp_path / "c", path, to=TARGETS.get(next(iter(options)), "orbax"), **options),
+            "MergeOptions": lambda path, **options: cairn.merge([tmp_path / "c", tmp_path / "c"], path, to=TARGETS.get(next(iter(options)), "orbax"), **options),
             "ReshardOptions": lambda path, **options: cairn.reshard(tmp_path / "c", path, mesh={"x": 1}, **options)}[name]
     for i, option in enumerate(known):
         sample = SAMPLES.get(option, True if known[option] is bool else None)

@@ -266,18 +266,20 @@ std::string convert_json(const ConvertReport& report) {
   JsonArray renamed;
   for (const auto& [from, to] : report.renamed)
     renamed.push_back(JsonObject{{"from", text_json(from)}, {"to", text_json(to)}});
-  const Json out = JsonObject{{"format", format_text(report.format)},
-                              {"files", strings_json(report.files)},
-                              {"tensors", report.tensors},
-                              {"bytes", report.bytes},
-                              {"cast", report.cast},
-                              {"dequantized", dequantized_json(report.dequantized)},
-                              {"scalars", strings_json(report.scalars)},
-                              {"renamed", std::move(renamed)},
-                              {"skipped", reasons_json(report.skipped, "name")},
-                              {"items", strings_json(report.items)},
-                              {"left_out", reasons_json(report.left_out, "item")},
-                              {"compression", compression_json(report.compression)}};
+  const Json out =
+      JsonObject{{"format", format_text(report.format)},
+                 {"files", strings_json(report.files)},
+                 {"tensors", report.tensors},
+                 {"bytes", report.bytes},
+                 {"cast", report.cast},
+                 {"dequantized", dequantized_json(report.dequantized)},
+                 {"taken_first", report.taken_first ? strings_json(*report.taken_first) : Json()},
+                 {"scalars", strings_json(report.scalars)},
+                 {"renamed", std::move(renamed)},
+                 {"skipped", reasons_json(report.skipped, "name")},
+                 {"items", strings_json(report.items)},
+                 {"left_out", reasons_json(report.left_out, "item")},
+                 {"compression", compression_json(report.compression)}};
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 

@@ -116,6 +116,32 @@ std::optional<std::vector<std::pair<std::string, std::string>>> dequantized_leav
   return found;
 }
 
+// The leaves written that differ between merged checkpoints, if the source is made of several.
+std::optional<std::vector<std::string>> leaves_of_first(const Checkpoint& source,
+                                                        const std::vector<std::size_t>& written) {
+  const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&source);
+  if (derived == nullptr) return std::nullopt;
+  const auto* all = derived->taken_first();
+  if (all == nullptr) return leaves_of_first(derived->source(), {});
+  if (written.empty()) return *all;
+  std::set<std::string> names;
+  for (const std::size_t i : written) names.insert(source.tensors()[i].full_name());
+  std::vector<std::string> found;
+  std::ranges::copy_if(*all, std::back_inserter(found),
+                       [&](const std::string& name) { return names.contains(name); });
+  return found;
+}
+
+// Throws if the target is one of several checkpoints that the source is computed from.
+void check_sources_apart(const Checkpoint& source, const std::string& path, Written written) {
+  const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&source);
+  if (derived == nullptr) return;
+  const auto others = derived->other_sources();
+  if (!others.empty()) check_no_overlap(derived->source(), path, written);
+  for (const Checkpoint* other : others) check_no_overlap(*other, path, written);
+  check_sources_apart(derived->source(), path, written);
+}
+
 // What holds the names of leaves. `keeps_keys`: keys are those of a TensorFlow source.
 NameHolder name_holder(const TensorInfo& t, const ConvertPlan& plan, const ConvertOptions& options,
                        bool keeps_keys) {
@@ -195,6 +221,7 @@ class Planner {
     check_kept(source_, left_out_, plan_);
     report.tensors = plan_.targets.size();
     report.dequantized = dequantized_leaves(source_, plan_.indices);
+    report.taken_first = leaves_of_first(source_, plan_.indices);
     if (plan_.items) finish_items(source_, options_, *plan_.items, report);
     keep_types(source_, plan_);
     report_lost_metadata(source_, options_.safetensors.metadata, report);
@@ -308,11 +335,12 @@ ConvertPlan plan_conversion(const Checkpoint& source, const std::string& target,
   const Written written = has_files_beside                                   ? Written::kFilesBeside
                           : is_store_url(target) && is_folder_format(format) ? Written::kFolder
                                                                              : Written::kPath;
+  const std::string path = format == TargetFormat::kTensorFlow ? tensorflow_prefix(target)
+                           : is_store_url(target)              ? normal_path(target)
+                                                               : target;
+  check_sources_apart(source, path, written);
   if (is_store_url(target))
-    check_apart_in_store(
-        source,
-        format == TargetFormat::kTensorFlow ? tensorflow_prefix(target) : normal_path(target),
-        written);
+    check_apart_in_store(source, path, written);
   else
     check_outside_source(source, target, written);
   check_options(options, format);

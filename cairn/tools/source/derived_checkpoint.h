@@ -1,4 +1,4 @@
-// derived_checkpoint.h -- a checkpoint that is computed from another one.
+// derived_checkpoint.h -- a checkpoint that is computed from another one, or from several.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -18,6 +18,11 @@ class DerivedCheckpoint : public Checkpoint {
       const {
     return nullptr;
   }
+  // Names of its leaves that differ between the merged checkpoints, and are those of source(); null
+  // if it is not from merge_checkpoints().
+  [[nodiscard]] virtual const std::vector<std::string>* taken_first() const { return nullptr; }
+  // What it is computed from beside source().
+  [[nodiscard]] virtual std::vector<const Checkpoint*> other_sources() const { return {}; }
 };
 
 }  // namespace cairn::inline v0

@@ -165,6 +165,25 @@ void check_not_in(const Checkpoint& checkpoint, const std::string& path) {
                     "is read, because the commit protocol is a commit file; choose another path");
 }
 
+void check_no_overlap(const Checkpoint& checkpoint, const std::string& path, Written written) {
+  const std::string from = entry_file(checkpoint.info());
+  const auto overlaps = [&](const std::string& to) {
+    if (role_of_file(checkpoint, to) != FileRole::kNone) return true;
+    if (is_store_url(to) != is_store_url(from)) return false;
+    if (is_store_url(to)) return (from + "/").starts_with(to + "/") || to.starts_with(from + "/");
+    std::error_code error;
+    const fs::path target = fs::weakly_canonical(to, error);
+    return !error && (is_below(target, from) || is_below(real_path(from), to));
+  };
+  std::vector<std::string> written_files{path};
+  if (written == Written::kFilesBeside)
+    written_files.insert(written_files.end(),
+                         {bundle_index_path(path), safetensors_index_path(safetensors_stem(path))});
+  if (std::ranges::any_of(written_files, overlaps))
+    throw Error(Code::kInvalidArgument, path + ": overlaps the source checkpoint " +
+                                            checkpoint.info().path + "; choose another path");
+}
+
 void check_not_source(const Checkpoint& checkpoint, const std::string& path) {
   if (role_of_file(checkpoint, path) != FileRole::kNone)
     throw Error(Code::kAlreadyExists,

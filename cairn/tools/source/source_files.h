@@ -33,6 +33,9 @@ void check_apart_in_store(const Checkpoint& checkpoint, const std::string& path,
 // Throws invalid_argument if the checkpoint, or a part of it that is behind a link, lies in the
 // folder `path`, which is to be removed before the checkpoint is read.
 void check_not_in(const Checkpoint& checkpoint, const std::string& path);
+// Throws invalid_argument if the checkpoint and what is written to `path` overlap: one is the
+// other, or lies in it. `path` of a TensorFlow checkpoint: its prefix.
+void check_no_overlap(const Checkpoint& checkpoint, const std::string& path, Written written);
 // Throws already_exists, naming the path, if it is one of the checkpoint's files.
 void check_not_source(const Checkpoint& checkpoint, const std::string& path);
 
