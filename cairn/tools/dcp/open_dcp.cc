@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
 
 namespace cairn::inline v0 {
 
