@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-
 namespace cairn::inline v0 {
 
 std::unique_ptr<Checkpoint> open_dcp(const FileTree& tree, const std::string& folder,
