@@ -17,7 +17,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::string_view kSeparators = "-_=";
+constexpr std::string_view kBeforeStep = "-_=";
 
 void refuse_two(const std::string& folder, const DcpStep& a, const DcpStep& b) {
   if (a.step == b.step)
@@ -48,7 +48,7 @@ std::optional<std::int64_t> dcp_step_of(std::string_view name) {
   const std::size_t last = name.find_last_not_of(kDecimalDigits);
   const std::string_view digits = last == std::string_view::npos ? name : name.substr(last + 1);
   if (last != std::string_view::npos &&
-      (last == 0 || kSeparators.find(name[last]) == std::string_view::npos))
+      (last == 0 || kBeforeStep.find(name[last]) == std::string_view::npos))
     return std::nullopt;
   std::int64_t step = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
