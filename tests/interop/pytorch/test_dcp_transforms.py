@@ -17,6 +17,7 @@ import zstandard
 from test_distributed import assert_equal, loaded_by_torch, metadata_of, random_state, random_tensor, write_metadata
 from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint._extension import StreamTransformExtension, ZStandard
+from torch.distributed.checkpoint.api import CheckpointException
 
 import cairn_cli
 
@@ -89,7 +90,7 @@ def test_random_states(scratch, part):
         try:
             saved(folder, {"state": random_state(rng), "x": random_tensor(rng)}, [ZStandard()] * rng.choice([1, 1, 2, 3]))
             want = loaded_by_torch(folder)
-        except Exception:  # noqa: BLE001, S112 -- PyTorch cannot save it, or not read it again
+        except (Exception, CheckpointException):  # noqa: BLE001, S112 -- PyTorch cannot save it, or not read it again
             continue
         assert_equal(want, cairn.load(folder, framework="torch"))
         report = cairn.verify(folder)
