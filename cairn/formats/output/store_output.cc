@@ -84,6 +84,8 @@ void StoreOutput::watch(bool is_commit) {
   claim_->forget_old();  // its files are about to change
 }
 
+void StoreOutput::check_claim() { watch(true); }
+
 void StoreOutput::check_sizes() const {
   const StoreListing listing = list();
   for (const StoreFile& file : files_) {

@@ -47,6 +47,9 @@ class StoreOutput {
   // to the index is at work.
   void begin(const std::vector<std::string>& beside = {});
   [[nodiscard]] StoreFile& operator[](std::size_t i) { return files_[i]; }
+  // Throws unavailable if another save has taken the index. Call it before files of the same set are
+  // stored that are not this object's.
+  void check_claim();
   // Stores the files that are not stored yet, compares what the store lists with what was written,
   // and stores the index. Throws data_loss, naming the URL, for a difference. A single file stays
   // in place if the store does not answer after it has stored the file.

@@ -88,7 +88,7 @@ std::vector<std::string> old_files(const std::string& target, const std::set<std
 }
 
 // The data file of another process than the primary, on its way to a store. It is stored before the
-// primary commits; without a commit, it is removed.
+// primary commits. If the processes do not get that far, it is removed.
 class OtherFile {
  public:
   OtherFile(const OutputPlace& place, const std::string& url, std::uint64_t size)
@@ -130,16 +130,21 @@ void write_to_store(const ProcessGroup& group, const std::string& target, const 
   });
   group.step("write: data", StepKind::kIo, [&] {
     if (is_primary && plan.number) write_own(output[0], plan, fetch, options);
-    if (!other) return;
-    write_own(other->file(), plan, fetch, options);
-    other->file().commit();
+    if (other) write_own(other->file(), plan, fetch, options);
   });
+  group.step("write: hold", StepKind::kIo, [&] {
+    if (is_primary) output.check_claim();
+  });
+  group.step("write: store", StepKind::kIo, [&] {
+    if (other) other->file().commit();
+  });
+  // An error of the commit may come after the index is in place, which names this file.
+  if (other) other->keep();
   group.step("write: commit", StepKind::kIo, [&] {
     if (!is_primary) return;
     output.commit(plan.metadata());
     output.remove_old(old);
   });
-  if (other) other->keep();
 }
 
 }  // namespace
