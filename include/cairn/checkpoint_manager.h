@@ -38,7 +38,8 @@ struct StepNameFormat {
   std::size_t digits = 0;       // at least this many, with leading zeros: 8: step_00000012
   std::string separator = "_";  // between the prefix and the digits; "-": step-12
   // Names of your own, as epoch=12: both functions or neither. They take the place of the prefix,
-  // the separator and the digits. `parse` gets the names of all directories, also of those that are not steps.
+  // the separator and the digits. `parse` gets the names of all directories, also of those that are
+  // not steps.
   std::function<std::string(std::int64_t step)> name = {};
   std::function<std::optional<std::int64_t>(std::string_view name)> parse = {};
 };

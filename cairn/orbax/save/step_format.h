@@ -55,7 +55,8 @@ class StepFormat {
   // Returns why the folder is not a complete step; "" if it is. Reads no array. Throws as
   // orbax::find_missing().
   [[nodiscard]] virtual std::string why_incomplete(const FolderPtr& folder) const = 0;
-  // Returns the tree of a step. Throws invalid_argument for arguments that the format does not have.
+  // Returns the tree of a step. Throws invalid_argument for arguments that the format does not
+  // have.
   [[nodiscard]] virtual Tree restore(const std::string& folder, const PyTreeRestoreArgs& args,
                                      const PyTreeCheckpointHandlerOptions& options) const = 0;
 };

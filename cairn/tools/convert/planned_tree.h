@@ -14,10 +14,10 @@ struct PlannedTreeOptions {
   bool values_in_memory = false;
   bool shares_ties = false;  // leaves that Checkpoint::ties() names together are one source
 };
-// The tree. An array is a SourceLeaf, whose index is the number of the leaf in the plan, or of the leaf
-// that it is tied to; numbers,
-// texts and empty containers are values. It has the source's containers, without those that have
-// no children left; leaves that are renamed or nested have dicts instead.
+// The tree. An array is a SourceLeaf, whose index is the number of the leaf in the plan, or of the
+// leaf that it is tied to; numbers, texts and empty containers are values. It has the source's
+// containers, without those that have no children left; leaves that are renamed or nested have
+// dicts instead.
 Tree planned_tree(const PlannedSource& from, const PlannedTreeOptions& options);
 
 }  // namespace cairn::inline v0

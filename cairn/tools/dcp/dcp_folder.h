@@ -30,9 +30,10 @@ struct DcpOptions {
 // Writes the folder `target`, a path or a URL. SourceLeaf leaves name the sources. On this machine
 // it is written beside its place and renamed; in a store, `.metadata` comes last. All processes of
 // a job call it with trees of the same structure, and each writes a data file: its share of the
-// sources, and the shards of its devices. The primary writes the arrays and the objects. Throws invalid_argument, naming the leaf, for a leaf that PyTorch
-// cannot load, and for trees that differ; already_exists as if_exists says: only a checkpoint is
-// replaced; io, and the errors of `fetch`.
+// sources, and the shards of its devices. The primary writes the arrays and the objects. Throws
+// invalid_argument, naming the leaf, for a leaf that PyTorch cannot load, and for trees that
+// differ; already_exists as if_exists says: only a checkpoint is replaced; io, and the errors of
+// `fetch`.
 void write_dcp(const std::string& target, const Tree& tree, std::span<const TensorSource> sources,
                const FetchFn& fetch, const DcpOptions& options);
 
