@@ -36,9 +36,30 @@ std::string taken_text(const ConvertReport& report) {
   return list_text("first   ", leaves, "--");
 }
 
+// Lines for the options of a model map, and for what it has rounded.
+std::string rules_text(const ConvertReport& report) {
+  std::string text;
+  for (const TransformValue& value : report.values)
+    if (value.origin != "computed")
+      text += fmt::format("value    {} = {} ({})\n", printable_text(value.name),
+                          printable_text(value.text), value.origin);
+  constexpr std::size_t kShown = 10;
+  for (std::size_t i = 0; i < report.unused.size() && i < kShown; ++i)
+    text += fmt::format("dropped  {}\n", printable_text(report.unused[i]));
+  if (report.unused.size() > kShown)
+    text += fmt::format("dropped  {} more (--json lists all)\n", report.unused.size() - kShown);
+  for (const InexactLeaves& leaves : report.inexact)
+    text += fmt::format("inexact  {}: {:.3g} % of {} scaled elements do not come back exactly\n",
+                        printable_text(leaves.name),
+                        100.0 * static_cast<double>(leaves.inexact) /
+                            static_cast<double>(leaves.elements),
+                        leaves.elements);
+  return text;
+}
+
 std::string report_text(const ConvertReport& report, double seconds) {
   std::string text =
-      dequantized_text(report) + taken_text(report) + list_text("renamed ", report.renamed, "->");
+      rules_text(report) + dequantized_text(report) + taken_text(report) + list_text("renamed ", report.renamed, "->");
   text += list_text("left out", report.skipped, "--");
   if (!report.scalars.empty())
     text +=
@@ -69,7 +90,7 @@ std::string plan_text(const Checkpoint& checkpoint, const ConvertReport& report,
                                              : tensor.typestr) +
             "\n";
   }
-  text += dequantized_text(report) + taken_text(report) +
+  text += rules_text(report) + dequantized_text(report) + taken_text(report) +
           list_text("renamed ", report.renamed, "->") + list_text("left out", report.skipped, "--");
   if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
   return text + fmt::format("would write {}, {}\n", plural(report.tensors, "tensor"),
@@ -161,9 +182,11 @@ void finish_convert_target(ConvertTargetArguments& arguments, const Source& sour
                           [&] { return parse_dtype(arguments.dtype); });
     });
   if (!arguments.shard_bytes.empty()) {
-    const TargetFormat format = options.format ? *options.format : target_format_of(arguments.path);
-    (format == TargetFormat::kTensorFlow ? options.tensorflow.max_shard_bytes
-                                         : options.safetensors.max_shard_bytes) =
+    // A path without a known extension may be the folder of a model; convert() refuses others.
+    const auto by_path = try_call([&] { return target_format_of(arguments.path); });
+    const bool is_tensorflow = options.format ? *options.format == TargetFormat::kTensorFlow
+                                              : by_path && by_path.value() == TargetFormat::kTensorFlow;
+    (is_tensorflow ? options.tensorflow.max_shard_bytes : options.safetensors.max_shard_bytes) =
         parse_size(arguments.shard_bytes);
   }
   if (!arguments.dialect.empty()) options.msgpack.dialect = parse_dialect(arguments.dialect);

@@ -3,10 +3,12 @@
 #include "arguments/stores.h"
 #include "commands.h"
 #include "ranks.h"
+#include "screen/terminal.h"
 #include "screen/text.h"
 #include "source.h"
 
 #include <chrono>
+#include <memory>
 
 namespace cairn::cli {
 namespace {
@@ -15,7 +17,9 @@ struct ConvertArguments {
   Source source;
   ConvertTargetArguments target;
   std::vector<std::string> rename;
-  std::string transform;
+  std::string transform, model, config, assets;
+  bool reverse = false;
+  std::vector<std::string> values;
 };
 
 void finish_arguments(ConvertArguments& arguments) {
@@ -34,29 +38,77 @@ std::string rules_text(const TransformReport& report) {
   return text + "read     " + bytes_text(report.read_bytes) + "\n";
 }
 
+TransformOptions transform_options(const ConvertArguments& arguments, std::uint64_t memory) {
+  TransformOptions options;
+  if (arguments.reverse) options.reverse = true;
+  for (const auto& text : arguments.values)
+    options.values.push_back(parse_pair("--set", text, "NAME=VALUE"));
+  options.config = arguments.config;
+  // The folder of assets has the configuration, too.
+  if (options.config.empty() && !arguments.assets.empty())
+    options.config = arguments.assets + "/config.json";
+  options.store = arguments.source.options.store;
+  options.resources = {.threads = arguments.target.options.resources.threads, .memory = memory};
+  return options;
+}
+
+Transformed transform(std::unique_ptr<Checkpoint> source, const ConvertArguments& arguments,
+                      std::uint64_t memory) {
+  const TransformOptions options = transform_options(arguments, memory);
+  if (!arguments.model.empty())
+    return apply_model_map(std::move(source), arguments.model, options);
+  return transform_checkpoint_by_file(std::move(source), arguments.transform, options);
+}
+
+// Where the rules' result goes. In a job, all processes make the folder, or none goes on.
+std::unique_ptr<ModelFolder> model_folder(ConvertArguments& arguments,
+                                          const TransformReport& report) {
+  std::unique_ptr<ModelFolder> folder;
+  do_together(job(), "cairn: model folder", [&] {
+    folder = std::make_unique<ModelFolder>(
+        report, arguments.target.path,
+        ModelFolderOptions{.assets = arguments.assets,
+                           .plain = arguments.source.dequantize,
+                           .store = arguments.source.options.store},
+        arguments.target.options);
+    return Bytes();
+  });
+  if (folder->is_folder() && arguments.assets.empty())
+    warn("no config.json is written; --hf-assets DIR copies it from DIR, with the tokenizer");
+  arguments.target.path = folder->target();
+  return folder;
+}
+
 int run_convert(ConvertArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   finish_arguments(arguments);
   ConvertOptions& options = arguments.target.options;
-  const bool transformed = !arguments.transform.empty();
+  const bool transformed = !arguments.transform.empty() || !arguments.model.empty();
+  if (!transformed && (arguments.reverse || !arguments.values.empty() ||
+                       !arguments.config.empty() || !arguments.assets.empty()))
+    throw UsageError("--reverse, --set, --config and --hf-assets need --model or --transform");
   arguments.source.transforms = transformed;
   if (options.dtype && dtype_kind(*options.dtype) == DTypeKind::kFloat)
     arguments.source.dequantized_type = options.dtype;
   Transformed source{open_source(arguments.source, MissingParts::kLeave), {}};
   const MemoryShares memory = memory_shares(arguments.source);
   options.resources.memory = memory.writing;
+  std::unique_ptr<ModelFolder> folder;
   if (transformed) {
     do_together(job(), "cairn: transform", [&] {
-      source = transform_checkpoint_by_file(
-          std::move(source.checkpoint), arguments.transform,
-          {.threads = options.resources.threads, .memory = memory.transforming});
+      source = transform(std::move(source.checkpoint), arguments, memory.transforming);
       return Bytes();
     });
+    folder = model_folder(arguments, source.report);
   }
-  return convert_source(*source.checkpoint, arguments.target,
-                        {.label = "converting",
-                         .start = start,
-                         .plan = transformed ? rules_text(source.report) : ""});
+  const int status = convert_source(*source.checkpoint, arguments.target,
+                                    {.label = "converting",
+                                     .start = start,
+                                     .plan = transformed ? rules_text(source.report) : ""});
+  const auto& processes = job().coordinator;
+  const bool is_first = processes == nullptr || processes->process_index() == 0;
+  if (folder && status == kGood && !options.dry_run && is_first) folder->finish();
+  return status;
 }
 
 }  // namespace
@@ -85,6 +137,26 @@ void setup_convert(CLI::App& app, int& status) {
                                     "...\nleaves (docs/transforms.md)");
   check_path(check_local(*command, rules, "reads rules from a local file"))
       ->type_name("RULES.json");
+  auto* model = command->add_option(
+      "--model", arguments->model,
+      "Map the names and shapes of a model, such as llama, between\nMaxText and Hugging Face; "
+      "'cairn models' lists the maps. Or a\nfile of rules with two sides (docs/model-maps.md)");
+  check_path(model)->type_name("NAME|FILE")->excludes(rules);
+  command->add_flag("--reverse", arguments->reverse,
+                    "Apply rules with two sides from the second to the first");
+  command
+      ->add_option("--set", arguments->values,
+                   "Give an option or value of the map; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  check_path(command->add_option("--config", arguments->config,
+                                 "The model's config.json (default: the one beside CKPT, or\n"
+                                 "in the folder of --hf-assets)"))
+      ->type_name("FILE");
+  check_path(command->add_option("--hf-assets", arguments->assets,
+                                 "Copy config.json, tokenizer and chat template from this\n"
+                                 "folder of the model beside the weights"))
+      ->type_name("DIR");
   add_target_options(*command, arguments->target);
   command->footer(
       "Streams: peak memory stays below --memory, whatever the size. The target appears whole\n"
@@ -109,6 +181,8 @@ void setup_convert(CLI::App& app, int& status) {
       "  cairn convert model.safetensors checkpoints/0 --to orbax --as-item default --nest .\n"
       "  cairn convert ckpt model.safetensors --metadata format=pt\n"
       "  cairn convert DeepSeek-V3 dense --to orbax --dequantize --dry-run\n"
+      "  cairn convert run/items Llama-3-8B --model llama --hf-assets hf/Llama-3-8B\n"
+      "  cairn convert Llama-3-8B items --to orbax --model llama\n"
       "  cairn convert model.safetensors model.pt\n"
       "  cairn convert model.safetensors model-dcp --to dcp");
   command->callback([arguments, &status] { status = run_convert(*arguments); });

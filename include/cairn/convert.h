@@ -39,29 +39,54 @@ MemoryShares divide_memory(std::uint64_t total, bool transforms = false);
 
 // ---- transforming ----
 
+// Options of transform_checkpoint() and apply_model_map(). All but `resources` are for rules with
+// two sides (docs/model-maps.md).
+struct TransformOptions {
+  // True: from the second side to the first; false: from the first to the second. None: false for
+  // rules; a model map finds out whose names the source has.
+  std::optional<bool> reverse = {};
+  // (name, text) of options and values that replace those of the map. The text is JSON, else a
+  // string.
+  std::vector<std::pair<std::string, std::string>> values = {};
+  // Path of the model's config.json. Empty: beside the source, if there is one.
+  std::string config = {};
+  StoreOptions store = {};  // how to read config.json, if it is at a URL
+  Resources resources = {};
+};
+// A value that rules with two sides used.
+struct TransformValue {
+  std::string name;
+  std::string text;    // as JSON
+  std::string origin;  // "given" by the user, "default" of an option, or "computed"
+};
 // The report of transform_checkpoint().
 struct TransformReport {
   // (key, what it is made of) for each leaf that the rules make; unchanged leaves are omitted.
   std::vector<std::pair<std::string, std::string>> made;
   std::vector<std::string> unused;  // stored leaves that no result uses
   std::uint64_t read_bytes = 0;     // bytes of the stored leaves that are used
+  // Of rules with two sides: the sides, and the values that were used. Else empty.
+  std::string from_side, to_side;
+  std::vector<TransformValue> values;
 };
 // A transformed checkpoint and the report about it.
 struct Transformed {
   std::unique_ptr<Checkpoint> checkpoint;
   TransformReport report;  // what the rules did
 };
-// Applies rules (JSON, docs/transforms.md) to `source`: rename, drop, cast, transpose, join and cut
-// leaves, and add low-rank products. The result is lazy: reading a box of it reads the source boxes
-// that it depends on, with about `resources.memory` bytes of intermediate results at most. The
-// result shares `source`. Throws invalid_argument that names the rule by its JSON pointer.
+// Applies rules (JSON, docs/transforms.md and docs/model-maps.md) to `source`: rename, drop, cast,
+// transpose, rearrange, join, cut and scale leaves, and add low-rank products. The result is lazy:
+// reading a box of it reads the source boxes that it depends on, with about `resources.memory`
+// bytes of intermediate results at most. The result shares `source`. Throws invalid_argument that
+// names the rule by its JSON pointer; reading throws failed_precondition for arrays that must be
+// equal and are not, and for rows that would be cut off and are not zero.
 Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
-                                 const Resources& resources = {});
+                                 const TransformOptions& options = {});
 
 // As transform_checkpoint(), with the rules from a file.
 Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
                                          const std::string& rules_path,
-                                         const Resources& resources = {});
+                                         const TransformOptions& options = {});
 
 // ---- dequantising ----
 
@@ -256,6 +281,13 @@ struct ConvertOptions {
   // larger than both a process's share and 4 MiB are split.
   MultiprocessingOptions multiprocessing = {};
 };
+// Leaves that a rule scales or shifts, and whose elements were rounded so that the way back does not
+// give all of them again.
+struct InexactLeaves {
+  std::string rule;  // "/rules/3"
+  std::string name;  // the name of its leaves on the first side, as the rule writes it
+  std::uint64_t elements = 0, inexact = 0;
+};
 // The report of convert().
 struct ConvertReport {
   TargetFormat format = {};                                  // format written
@@ -269,6 +301,11 @@ struct ConvertReport {
   // (name, format) of each weight written that dequantize() has made, as in DequantizeReport. None:
   // the source is not from dequantize().
   std::optional<std::vector<std::pair<std::string, std::string>>> dequantized;
+  // Of rules with two sides: the values they used, the leaves of the source that they do not
+  // convert, and the rules that scaled leaves without an exact way back.
+  std::vector<TransformValue> values;
+  std::vector<std::string> unused;
+  std::vector<InexactLeaves> inexact;
   // Names of the leaves written that differ between merged checkpoints, so that they are those of
   // the first one (MergeOptions::take_first). None: the source is not from merge_checkpoints().
   std::optional<std::vector<std::string>> taken_first;

@@ -22,6 +22,9 @@ struct TensorSource {
   // chunks), so that no chunk is decoded twice. 0: any element boundary. A hint: the writer may
   // ignore a value that does not fit its buffer.
   std::uint64_t cut = 0;
+  // Sources of one group (not 0) are fetched faster together: they are parts of the same stored
+  // chunks. A hint: a writer of local files may write the sources of a group one after another.
+  std::uint64_t group = 0;
 };
 // A run of the C-order, little-endian bytes of sources[tensor]. It begins and ends at element
 // boundaries.

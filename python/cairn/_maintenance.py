@@ -47,6 +47,11 @@ def convert(
     rename: list[tuple[str, str]] | None = None,
     nest: str = "",
     transform: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    model: str | os.PathLike[str] | None = None,
+    reverse: bool | None = None,
+    set: Mapping[str, Any] | None = None,
+    config: str | os.PathLike[str] | None = None,
+    hf_assets: str | os.PathLike[str] | None = None,
     dtype: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     skip_unsupported: bool = False,
@@ -74,6 +79,16 @@ def convert(
       nest: a separator at which flat names become a nested tree.
       transform: rules that rename, drop, cast, stack, split, ... leaves (docs/transforms.md): the
         path of a JSON file, or the rules as a dict. The other options apply to their output.
+      model: a map between the names and shapes of a model in two programs, such as "llama" (see
+        models()), or the path of one (docs/model-maps.md). Not with transform. If it leads to
+        Hugging Face, and neither `to` nor an extension says otherwise, the target is a folder for
+        from_pretrained.
+      reverse: for rules with two sides: from the second side to the first (True), or from the first
+        to the second (False). None: False for transform; a model map sees whose names the source
+        has.
+      set: options and values of the map, by name: {"rope": "half"}.
+      config: the model's config.json; None: the one beside the source, or in hf_assets.
+      hf_assets: a folder of the model, whose config.json, tokenizer and chat template are copied.
       dtype: a type to which floating-point arrays are converted.
       metadata: entries of a safetensors file's __metadata__, as text: {"format": "pt"}. They are
         added to those of the source.
@@ -122,6 +137,7 @@ def convert(
         "dry_run": dry_run,
         "allow_missing": allow_missing,
         **_rules(transform),
+        **_map_options(transform, model, reverse, set, config, hf_assets),
         **options,
     }
     if metadata is not None:
@@ -427,6 +443,44 @@ def _rules(transform: Any) -> dict[str, Any]:
     if transform is None or isinstance(transform, (str, bytes, os.PathLike)):
         return {"transform": transform}
     return {"rules": json_text("transform", transform)}
+
+
+def _map_options(
+    transform: Any, model: Any, reverse: Any, values: Any, config: Any, hf_assets: Any
+) -> dict[str, Any]:
+    """The native options of rules with two sides."""
+    if model is not None and transform is not None:
+        raise ValueError("give transform or model, not both")
+    chosen: dict[str, Any] = {}
+    if model is not None:
+        chosen["model"] = os.fspath(model)
+    if reverse is not None:
+        chosen["reverse"] = reverse
+    if values is not None:
+        chosen["values"] = [
+            (str(name), value if isinstance(value, str) else json_text("set", value))
+            for name, value in _pairs("set", values)
+        ]
+    if config is not None:
+        chosen["config"] = config
+    if hf_assets is not None:
+        chosen["hf_assets"] = hf_assets
+    return chosen
+
+
+def models(model: str | os.PathLike[str] | None = None) -> list[dict[str, Any]]:
+    """Returns the maps that `convert(..., model=)` takes, or the one of that name or file.
+
+    Returns:
+      for each map, a dict with "name", "title", "first_side", "second_side", "sources", "tested",
+      and "options": dicts with "name", "values" (JSON texts; empty: any), "default" (an expression)
+      and "help".
+
+    Raises:
+      FileNotFoundError: there is no map of that name.
+      ValueError: the file is not a map.
+    """
+    return list(parsed(_cairn.models_json("" if model is None else os.fspath(model))))
 
 
 def _pairs(name: str, mapping: Any) -> list[tuple[Any, Any]]:

@@ -11,6 +11,7 @@
 
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
+#include <cairn/model_maps.h>
 #include <cairn/msgpack.h>
 #include <cairn/open.h>
 
@@ -44,6 +45,9 @@ struct Conversion {
   std::optional<std::uint64_t> shard_bytes;
   std::optional<std::string> rules;       // JSON text
   std::optional<std::string> rules_path;  // of a file with that text
+  std::optional<std::string> model;       // a map's name or path
+  TransformOptions transform;
+  std::string assets;
   std::optional<Mesh> mesh;
   std::vector<std::pair<std::string, PartitionSpec>> specs;
   bool merges = false;
@@ -181,6 +185,22 @@ const Setters<Conversion>& changing_options() {
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.rules_path = cast_option<PathText>(n, v, "a path or a dict of rules").local();
        }},
+      {"model", [](Conversion& o, const std::string& n,
+                   nb::handle v) { o.model = text_option(n, v); }},
+      {"reverse", [](Conversion& o, const std::string& n,
+                     nb::handle v) { o.transform.reverse = bool_option(n, v); }},
+      {"values",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.transform.values = cast_option<TextPairs>(n, v, "a dict");
+       }},
+      {"config",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.transform.config = cast_option<PathText>(n, v, "a path").place();
+       }},
+      {"hf_assets",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         o.assets = cast_option<PathText>(n, v, "a path").place();
+       }},
   };
   return all;
 }
@@ -228,7 +248,7 @@ const Setters<Conversion>& reshard_options() {
 
 // Sets what depends on several options.
 void complete(Conversion& o, const std::string& target) {
-  const bool transforms = o.rules || o.rules_path;
+  const bool transforms = o.rules || o.rules_path || o.model;
   const bool computes = transforms || o.merges;
   const MemoryShares memory = divide_memory(o.memory, computes || o.dequantize);
   o.open.resources.memory = memory.reading;
@@ -242,8 +262,11 @@ void complete(Conversion& o, const std::string& target) {
     o.convert.orbax.chunk_bytes.reset();
   }
   if (!o.shard_bytes) return;
-  const TargetFormat format = o.convert.format ? *o.convert.format : target_format_of(target);
-  (format == TargetFormat::kTensorFlow ? o.convert.tensorflow.max_shard_bytes
+  // A path without a known extension may be the folder of a model; convert() refuses others.
+  const auto by_path = try_call([&] { return target_format_of(target); });
+  const bool is_tensorflow = o.convert.format ? *o.convert.format == TargetFormat::kTensorFlow
+                                              : by_path && by_path.value() == TargetFormat::kTensorFlow;
+  (is_tensorflow ? o.convert.tensorflow.max_shard_bytes
                                        : o.convert.safetensors.max_shard_bytes) = o.shard_bytes;
 }
 
@@ -262,15 +285,40 @@ std::shared_ptr<const Checkpoint> opened_source(const std::string& path, const C
   return dequantized(cairn::open(path, o.open), o);
 }
 
-std::shared_ptr<const Checkpoint> transformed(std::shared_ptr<const Checkpoint> source,
-                                              const Conversion& o) {
-  if (!o.rules && !o.rules_path) return source;
-  const Resources resources{.threads = o.open.resources.threads, .memory = o.transform_memory};
-  if (o.rules_path)
-    return transform_checkpoint_by_file(std::move(source), *o.rules_path, resources).checkpoint;
-  return with_context(
-      [] { return std::string("transform"); },
-      [&] { return transform_checkpoint(std::move(source), *o.rules, resources).checkpoint; });
+// What rules have made of a source, and the place for it.
+struct RuleTarget {
+  std::shared_ptr<const Checkpoint> source;
+  std::unique_ptr<ModelFolder> folder;  // null without rules
+};
+
+// Applies the rules or the model map.
+RuleTarget transformed(std::shared_ptr<const Checkpoint> source, Conversion& o,
+                       const std::string& target) {
+  if (!o.rules && !o.rules_path && !o.model) {
+    if (o.transform.reverse || !o.transform.values.empty() || !o.transform.config.empty() ||
+        !o.assets.empty())
+      throw Error(Code::kInvalidArgument,
+                  "reverse, set, config and hf_assets need a model or transform");
+    return {std::move(source), nullptr};
+  }
+  TransformOptions options = o.transform;
+  if (options.config.empty() && !o.assets.empty()) options.config = o.assets + "/config.json";
+  options.store = o.open.store;
+  options.resources = {.threads = o.open.resources.threads, .memory = o.transform_memory};
+  Transformed made;
+  if (o.model)
+    made = apply_model_map(std::move(source), *o.model, options);
+  else if (o.rules_path)
+    made = transform_checkpoint_by_file(std::move(source), *o.rules_path, options);
+  else
+    made = with_context(
+        [] { return std::string("transform"); },
+        [&] { return transform_checkpoint(std::move(source), *o.rules, options); });
+  auto folder = std::make_unique<ModelFolder>(
+      made.report, target,
+      ModelFolderOptions{.assets = o.assets, .plain = o.dequantize, .store = o.open.store},
+      o.convert);
+  return {std::move(made.checkpoint), std::move(folder)};
 }
 
 std::string convert_to_json(const PathText& source, const PathText& target, nb::dict options,
@@ -285,8 +333,10 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
   const auto work = [&](const CallControl& call) {
     chosen.convert.progress = call.progress;
     chosen.open.cancel = call.cancel;
-    const auto opened = transformed(opened_source(from, chosen), chosen);
-    json = convert_json(cairn::convert(*opened, to, chosen.convert));
+    const RuleTarget made = transformed(opened_source(from, chosen), chosen, to);
+    json = convert_json(
+        cairn::convert(*made.source, made.folder ? made.folder->target() : to, chosen.convert));
+    if (made.folder && !chosen.convert.dry_run) made.folder->finish();
   };
   run_long(progress, work, Outcome::kCommit);
   return json;
@@ -376,6 +426,12 @@ std::string reshard_to_json(const PathText& source, const PathText& target, nb::
 }  // namespace
 
 void define_conversions(nb::module_& module) {
+  module.def(
+      "models_json",
+      [](const std::string& name) {
+        return model_maps_json(name.empty() ? model_maps() : std::vector{model_map(name)});
+      },
+      nb::arg("name"));
   module.def("convert_json", convert_to_json, nb::arg("source"), nb::arg("target"),
              nb::arg("options"), nb::arg("progress").none());
   module.def("merge_json", merge_to_json, nb::arg("sources"), nb::arg("base").none(),

@@ -64,6 +64,8 @@ NAMES = {
     },
     "DequantizeOptions": {"store": None, "resources": None},  # those of the checkpoint
     "MergeOptions": {"resources": "threads"},
+    "TransformOptions": {"values": "set", "store": "storage_options", "resources": "threads"},
+    "ModelFolderOptions": {"assets": "hf_assets", "plain": "dequantize", "store": "storage_options"},
     "PruneOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
     # foreign is for handlers of items; Ctrl-C
     "CleanOptions": {"mode": "dry_run", "foreign": None, "store": "storage_options", "cancel": None},
@@ -71,12 +73,14 @@ NAMES = {
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
-           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
+           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "TransformOptions": "convert.h", "ModelFolderOptions": "model_maps.h",
+           "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
            "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
              "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
              "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard,
-             "DequantizeOptions": cairn.Checkpoint.dequantized, "MergeOptions": cairn.merge, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
+             "DequantizeOptions": cairn.Checkpoint.dequantized, "MergeOptions": cairn.merge, "TransformOptions": cairn.convert, "ModelFolderOptions": cairn.convert,
+             "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
              "CompactOptions": cairn.compact}
 
 

@@ -120,7 +120,7 @@ TEST(TransformRules, ArraysAreTurnedCutAndJoined) {
           R"j({"transpose": "layers/0/w"}, {"stack": "layers/(?P<index>\\d+)/b", "to": "b", "axis": -1},
       {"concatenate": "layers/1/w", "with": ["layers/2/w"], "to": "joined"}, {"split": "joined", "to": ["first", "second"], "axis": 1, "sizes": [1, 5]},
       {"unstack": "lora/b", "to": "rows/{index}"})j"),
-      {.memory = 16});
+      {.resources = {.memory = 16}});
   const Checkpoint& c = *made.checkpoint;
   EXPECT_EQ(c.info("layers.0.w").shape, (Shape{6, 4}));
   EXPECT_EQ(floats(c, "layers.0.w"),
@@ -162,7 +162,7 @@ TEST(TransformRules, CastsAndLowRankSumsGoInPieces) {
       for (int k = 0; k < 2; ++k)
         want[i * 6 + j] += 0.5F * static_cast<float>((i * 2 + k) * (k * 6 + j + 1));
   for (const std::uint64_t memory : {1U, 100U, 1U << 20U}) {
-    const auto made = transform_checkpoint(source(), text, {.memory = memory});
+    const auto made = transform_checkpoint(source(), text, {.resources = {.memory = memory}});
     // small integers and halves: exact in bfloat16, too
     EXPECT_EQ(floats(*made.checkpoint, "layers.0.w"), want) << memory;
     EXPECT_EQ(made.checkpoint->info("ids").dtype, DType::kBfloat16);

@@ -59,7 +59,7 @@ class Cutter {
     std::uint64_t total = 0, wanted = kUsualBuffer, least = 0;
     for (const auto& p : placements) {
       total += padded_size(p.nbytes) + kBlock;
-      wanted = std::max(wanted, std::min(p.cut, p.nbytes) + kBlock);
+      wanted = std::max(wanted, p.group != 0 ? memory : std::min(p.cut, p.nbytes) + kBlock);
       least = std::max(least, grain(p) + alignment(p) + kBlock);
     }
     capacity_ = std::max(std::min({memory / 2 / kBlock * kBlock, wanted, total}), least);
@@ -304,9 +304,34 @@ class PieceWriter {
 
 }  // namespace
 
+namespace {
+
+// The placements with those of a group where its first one is.
+std::vector<Placement> grouped(std::span<const Placement> placements) {
+  std::map<std::uint64_t, std::size_t> first;
+  std::vector<std::pair<std::size_t, const Placement*>> order;
+  for (std::size_t i = 0; i < placements.size(); ++i) {
+    const Placement& p = placements[i];
+    order.emplace_back(p.group == 0 ? i : first.emplace(p.group, i).first->second, &p);
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Placement> out;
+  for (const auto& entry : order) out.push_back(*entry.second);
+  return out;
+}
+
+}  // namespace
+
 void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,
                   const PieceWriterOptions& options) {
-  PieceWriter(placements, fetch, options).run();
+  const bool groups = std::ranges::any_of(placements, [](const auto& p) { return p.group != 0; });
+  const bool any_order =
+      std::ranges::all_of(placements, [](const auto& p) { return p.file->takes_any_order(); });
+  // What is observed is told by its place.
+  if (!groups || !any_order || options.observe)
+    return PieceWriter(placements, fetch, options).run();
+  PieceWriter(grouped(placements), fetch, options).run();
 }
 
 }  // namespace cairn::inline v0

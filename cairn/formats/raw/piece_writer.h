@@ -23,7 +23,8 @@ struct Placement {
   std::uint64_t begin = 0;   // the first byte to write, counted in the tensor's bytes as fetched
   std::size_t element_size = 1;
   std::uint64_t cut = 0;  // TensorSource::cut
-  bool packed = false;    // written two 4-bit elements a byte, the first one in the low bits
+  std::uint64_t group = 0;  // TensorSource::group
+  bool packed = false;      // written two 4-bit elements a byte, the first one in the low bits
 };
 
 // Options of write_pieces.
@@ -36,7 +37,8 @@ struct PieceWriterOptions {
   std::function<void(std::size_t, std::uint64_t, ByteView)> observe;
 };
 
-// Fetches and writes all placements in their order. A target that does not take any order gets the
+// Fetches and writes all placements in their order, but those of a group together, in buffers that
+// use the whole memory, if all targets take any order. A target that does not take any order gets the
 // bytes from front to back, if its placements are in the order of their offsets. Throws what
 // `fetch` or the files throw.
 void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,

@@ -192,6 +192,7 @@ void place_shard(const FilePlan& shard, const FileHead& head, std::span<const Te
                           .nbytes = packed ? 2 * shard[i].stored : shard[i].stored,
                           .element_size = dtype_size(source.dtype),
                           .cut = source.cut,
+                          .group = source.group,
                           .packed = packed});
   }
 }

@@ -20,6 +20,7 @@
 #include <cairn/tools/convert/write_plan.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/consistency.h>
+#include <cairn/tools/source/derived_checkpoint.h>
 #include <cairn/tools/source/source_files.h>
 #include <cairn/tools/source/stream.h>
 
@@ -222,6 +223,36 @@ std::vector<std::string> write_files(const PlannedSource& from, const std::strin
   }
 }
 
+// Adds what the rules of the source, and of the sources it is made of, have used and rounded.
+void add_rules(const Checkpoint& source, ConvertReport& report) {
+  const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&source);
+  if (derived == nullptr) return;
+  for (TransformValue& value : derived->values()) report.values.push_back(std::move(value));
+  for (std::string& name : derived->unused()) report.unused.push_back(std::move(name));
+  for (InexactLeaves& leaves : derived->inexact()) report.inexact.push_back(std::move(leaves));
+  add_rules(derived->source(), report);
+  for (const Checkpoint* other : derived->other_sources()) add_rules(*other, report);
+}
+
+JsonArray values_json(const std::vector<TransformValue>& values) {
+  JsonArray out;
+  for (const TransformValue& value : values)
+    out.push_back(JsonObject{{"name", text_json(value.name)},
+                             {"value", text_json(value.text)},
+                             {"origin", value.origin}});
+  return out;
+}
+
+JsonArray inexact_json(const std::vector<InexactLeaves>& found) {
+  JsonArray out;
+  for (const InexactLeaves& leaves : found)
+    out.push_back(JsonObject{{"rule", leaves.rule},
+                             {"name", text_json(leaves.name)},
+                             {"elements", leaves.elements},
+                             {"inexact", leaves.inexact}});
+  return out;
+}
+
 }  // namespace
 
 void write_plan(const Checkpoint& source, ConvertPlan& plan, const std::string& target,
@@ -259,6 +290,7 @@ ConvertReport convert(const Checkpoint& source, const std::string& target,
       },
       [&](ToolConsistencyCheck& check) { add_values(source, target, plan, options, check); });
   if (!options.dry_run) write_plan(source, plan, target, options);
+  add_rules(source, plan.report);
   return std::move(plan.report);
 }
 
@@ -274,6 +306,9 @@ std::string convert_json(const ConvertReport& report) {
                  {"cast", report.cast},
                  {"dequantized", dequantized_json(report.dequantized)},
                  {"taken_first", report.taken_first ? strings_json(*report.taken_first) : Json()},
+                 {"values", values_json(report.values)},
+                 {"unused", strings_json(report.unused)},
+                 {"inexact", inexact_json(report.inexact)},
                  {"scalars", strings_json(report.scalars)},
                  {"renamed", std::move(renamed)},
                  {"skipped", reasons_json(report.skipped, "name")},

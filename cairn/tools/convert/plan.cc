@@ -178,11 +178,15 @@ void plan_memory(const Checkpoint& source, std::uint64_t memory, ConvertPlan& pl
       scratch = std::max<std::uint64_t>(scratch, (t.element_size + to - 1) / to);
   }
   plan.memory = memory / (1 + scratch);
+  std::vector<std::uint64_t> groups;
+  if (const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&source))
+    groups = derived->groups();
   for (std::size_t i = 0; i < plan.targets.size(); ++i) {
     const TensorInfo& t = source.tensors()[plan.indices[i]];
     const std::size_t size = dtype_size(plan.targets[i].dtype);
     if (size == 0) continue;  // a string or an empty node
     const auto most = static_cast<std::int64_t>(plan.memory / kBuffers / size);
+    if (!groups.empty()) plan.targets[i].group = groups[plan.indices[i]];
     plan.targets[i].cut =
         static_cast<std::uint64_t>(cut_elements(t, Box::whole(t.shape), most)) * size;
   }

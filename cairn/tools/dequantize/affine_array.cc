@@ -43,7 +43,7 @@ class AffineArray final : public LazyArray {
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
     reads.computed.push_back([this, box, out, context = reads.context] {
       in_pieces(
-          box, context.memory, [&](const Shape& shape) { return cost(shape); },
+          box, context.memory, [&](const Box& part) { return cost(part.shape); },
           [&](const Box& piece) {
             const AffinePiece found = read_parts(piece, context);
             fill_row_tiles(

@@ -2,16 +2,13 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
-#include <cairn/base/text.h>
-#include <cairn/io/tree/file_tree.h>
-#include <cairn/kvstore/folders/resolve.h>
+#include <cairn/tools/source/config_file.h>
 
 #include <cstdint>
 
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::uint64_t kMostConfig = std::uint64_t{16} << 20U;  // bytes
 constexpr std::int64_t kMostBlock = std::int64_t{1} << 40U;
 
 std::string_view text_of(const Json* json) {
@@ -111,16 +108,9 @@ ModelConfig parse_model_config(std::string_view json) {
 }
 
 ModelConfig read_model_config(const std::string& path, const StoreOptions& store) {
-  if (is_store_url(path) && !can_list(path)) return {};
-  const FileTree tree = is_store_url(path) ? tree_around(path, store) : FileTree();
-  const std::string folder = tree.is_folder(path) ? path : parent_of(path);
-  const std::string file = folder + "/config.json";
-  if (!tree.is_file(file)) return {};
-  return with_context([&] { return file; },
-                      [&] {
-                        const Buffer text = tree.read_text(file, kMostConfig);
-                        return parse_model_config(without_byte_order_mark(as_text(text)));
-                      });
+  const auto config = find_config_file(path, store);
+  if (!config) return {};
+  return with_context([&] { return config->path; }, [&] { return parse_model_config(config->text); });
 }
 
 }  // namespace cairn::inline v0

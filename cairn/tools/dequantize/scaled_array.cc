@@ -63,7 +63,7 @@ class ScaledArray final : public LazyArray {
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
     reads.computed.push_back([this, box, out, context = reads.context] {
       in_pieces(
-          box, context.memory, [&](const Shape& shape) { return cost(shape); },
+          box, context.memory, [&](const Box& part) { return cost(part.shape); },
           [&](const Box& piece) {
             const ScaledPiece found = read_parts(piece, context);
             compute(found, piece, subview(out, relative_to(piece, box.origin)), context.executor);

@@ -20,11 +20,12 @@ void in_batches(std::span<const CostedBox> boxes, std::uint64_t memory,
     total = 0;
   };
   for (std::size_t i = 0; i < boxes.size(); ++i) {
-    const auto cost = [&](const Shape& shape) {
-      return kPieceCost + static_cast<std::uint64_t>(element_count(shape)) * boxes[i].element_cost;
+    const auto cost = [&](const Box& part) {
+      return kPieceCost +
+             static_cast<std::uint64_t>(element_count(part.shape)) * boxes[i].element_cost;
     };
     in_pieces(boxes[i].box, memory, cost, [&](const Box& piece) {
-      const std::uint64_t bytes = cost(piece.shape);
+      const std::uint64_t bytes = cost(piece);
       if (total + bytes > memory) flush();
       batch.push_back({i, piece});
       total += bytes;

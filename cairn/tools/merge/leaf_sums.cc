@@ -2,6 +2,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/array/cast_plan.h>
+#include <cairn/array/rounding.h>
 #include <cairn/tools/merge/leaf_batches.h>
 
 #include <algorithm>

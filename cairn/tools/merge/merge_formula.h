@@ -37,9 +37,4 @@ class MergeFormula {
   double count_ = 0;
 };
 
-// Prepares float64 numbers for a conversion to `dtype` that goes through float32, so that the
-// number is rounded once: to a float32 number whose last bit is odd if it is inexact ("round to
-// odd"). Then no second rounding meets a tie that the first one made. Other types need nothing.
-void prepare_rounding(double* numbers, std::size_t n, DType dtype);
-
 }  // namespace cairn::inline v0

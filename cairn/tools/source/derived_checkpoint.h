@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cairn/checkpoint.h>
+#include <cairn/convert.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +23,15 @@ class DerivedCheckpoint : public Checkpoint {
   // Names of its leaves that differ between the merged checkpoints, and are those of source(); null
   // if it is not from merge_checkpoints().
   [[nodiscard]] virtual const std::vector<std::string>* taken_first() const { return nullptr; }
+  // The values that its rules use.
+  [[nodiscard]] virtual std::vector<TransformValue> values() const { return {}; }
+  // Names of leaves of its source that rules with two sides do not convert.
+  [[nodiscard]] virtual std::vector<std::string> unused() const { return {}; }
+  // What its rules have scaled so far without an exact way back.
+  [[nodiscard]] virtual std::vector<InexactLeaves> inexact() const { return {}; }
+  // For each leaf, a number that is the same for leaves which are parts of one stored array, else 0.
+  // Empty: all 0.
+  [[nodiscard]] virtual std::vector<std::uint64_t> groups() const { return {}; }
   // What it is computed from beside source().
   [[nodiscard]] virtual std::vector<const Checkpoint*> other_sources() const { return {}; }
 };

@@ -258,11 +258,19 @@ class Squeezed final : public LazyArray {
 
 }  // namespace
 
+std::optional<Array> LazyReads::stage(DType dtype, const Shape& shape) {
+  const std::uint64_t bytes = static_cast<std::uint64_t>(element_count(shape)) * dtype_size(dtype);
+  if (bytes > context.memory / 2 || staged > context.memory / 2 - bytes) return std::nullopt;
+  staged += bytes;
+  return Array::allocate(dtype, shape);
+}
+
 void LazyReads::run() {
   if (!direct.empty()) context.source.read(direct, {});
   for (const auto& compute : computed) compute();
   direct.clear();
   computed.clear();
+  staged = 0;
 }
 
 LazyPtr lazy_stored(const Checkpoint& source, std::size_t index) {

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace cairn::inline v0 {
 
 class LazyArray;
+struct Rearrangement;
 using LazyPtr = std::shared_ptr<const LazyArray>;
 
 // What lazy arrays are read from, and with what.
@@ -29,7 +31,11 @@ struct LazyReads {
   LazyContext context;
   std::vector<ReadRequest> direct = {};
   std::vector<std::function<void()>> computed = {};
+  std::uint64_t staged = 0;  // bytes of the arrays from stage()
 
+  // An array for elements that the reads fill and a computation uses, so that they are read
+  // together with all others; nullopt if it would exceed half of the memory.
+  std::optional<Array> stage(DType dtype, const Shape& shape);
   // Performs the reads, then the computations.
   void run();
 };
@@ -77,5 +83,18 @@ LazyPtr lazy_element(LazyPtr array, std::size_t axis, std::int64_t index);
 // w + scale * a @ b, for w (m, n), a (m, r), b (r, n), all of a real floating type. Computed in
 // float64 and rounded once, to w's type.
 LazyPtr lazy_add_low_rank(LazyPtr w, LazyPtr a, LazyPtr b, double scale);
+
+// Cuts, exchanges and joins axes. `known`: the extent of each part of the rearrangement, or none.
+// Throws as solve_extents().
+LazyPtr lazy_rearrange(LazyPtr array, const Rearrangement& rearrangement,
+                       const std::vector<std::optional<std::int64_t>>& known);
+// Adds zeros at the end of an axis, or cuts elements off. Reading then throws failed_precondition
+// if one that is cut off is not zero, unless `trim_any_values`.
+LazyPtr lazy_resize(LazyPtr array, std::size_t axis, std::int64_t size, bool trim_any_values);
+// An array whose elements are all `number`, converted to the type.
+LazyPtr lazy_fill(DType dtype, const Shape& shape, double number);
+// The first of several arrays that must be equal byte for byte. Reading throws failed_precondition
+// if they are not. Throws invalid_argument if their types or shapes differ.
+LazyPtr lazy_same(std::vector<LazyPtr> arrays);
 
 }  // namespace cairn::inline v0

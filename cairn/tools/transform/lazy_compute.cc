@@ -6,6 +6,8 @@
 #include <cairn/base/executor.h>
 #include <cairn/tools/transform/lazy_pieces.h>
 
+#include <optional>
+
 namespace cairn::inline v0 {
 namespace {
 
@@ -19,9 +21,15 @@ class CastArray final : public LazyArray {
       : LazyArray(dtype, array->shape(), array->chunk_shape()), array_(std::move(array)) {}
 
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
+    if (std::optional<Array> from = reads.stage(array_->dtype(), box.shape)) {
+      array_->read(box, from->mutable_view(), reads);
+      reads.computed.emplace_back(
+          [out, from = *std::move(from)] { cast_elements(from.view(), out); });
+      return;
+    }
     reads.computed.push_back([this, box, out, context = reads.context] {
-      const auto cost = [&](const Shape& shape) {
-        return bytes_of(shape, dtype_size(array_->dtype()));
+      const auto cost = [&](const Box& part) {
+        return bytes_of(part.shape, dtype_size(array_->dtype()));
       };
       in_pieces(box, context.memory, cost, [&](const Box& piece) {
         const Array from = read_piece(*array_, piece, context);
@@ -52,7 +60,7 @@ class LowRankSum final : public LazyArray {
   void read(const Box& box, const MutableArrayView& out, LazyReads& reads) const override {
     reads.computed.push_back([this, box, out, context = reads.context] {
       in_pieces(
-          box, context.memory, [&](const Shape& shape) { return cost(shape); },
+          box, context.memory, [&](const Box& part) { return cost(part.shape); },
           [&](const Box& piece) {
             compute(piece, subview(out, relative_to(piece, box.origin)), context);
           });

@@ -5,12 +5,12 @@
 namespace cairn::inline v0 {
 
 void in_pieces(const Box& box, std::uint64_t memory,
-               const std::function<std::uint64_t(const Shape&)>& cost,
+               const std::function<std::uint64_t(const Box&)>& cost,
                const std::function<void(const Box&)>& fill) {
   if (box.empty()) return;
   const auto longest = static_cast<std::size_t>(
       std::max_element(box.shape.begin(), box.shape.end()) - box.shape.begin());
-  if (cost(box.shape) <= memory || box.shape.empty() || box.shape[longest] == 1) return fill(box);
+  if (cost(box) <= memory || box.shape.empty() || box.shape[longest] == 1) return fill(box);
   Box first = box;
   first.shape[longest] /= 2;
   Box second = box;

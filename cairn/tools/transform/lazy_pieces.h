@@ -12,7 +12,7 @@ namespace cairn::inline v0 {
 // Calls `fill` for pieces of a box whose `cost` is at most `memory` bytes. Halves the box along its
 // longest axis until they are.
 void in_pieces(const Box& box, std::uint64_t memory,
-               const std::function<std::uint64_t(const Shape&)>& cost,
+               const std::function<std::uint64_t(const Box&)>& cost,
                const std::function<void(const Box&)>& fill);
 
 // Reads a piece of an array into memory.

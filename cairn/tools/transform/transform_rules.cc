@@ -3,6 +3,8 @@
 
 #include <cairn/tools/transform/transform_rules.h>
 
+#include <cairn/tools/transform/rules_json.h>
+
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>
 #include <cairn/inspect.h>
@@ -14,9 +16,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-constexpr std::size_t kMaxRulesBytes = std::size_t{16} << 20U;
-constexpr std::size_t kMaxDepth = 8;
 
 struct Operation {
   std::string_view name;
@@ -40,89 +39,46 @@ const std::array<Operation, 10>& operations() {
   return kOperations;
 }
 
-[[noreturn]] void fail(const std::string& pointer, const std::string& why) {
-  throw Error(Code::kInvalidArgument,
-              (pointer.empty() ? "(the whole document)" : pointer) + ": " + why);
-}
-
-// Escapes a member name for a JSON pointer.
-std::string escaped(std::string_view name) {
-  std::string out;
-  for (const char c : name.substr(0, 100)) {
-    if (c == '~')
-      out += "~0";
-    else if (c == '/')
-      out += "~1";
-    else
-      out += c;
-  }
-  return out;
-}
-
-std::string string_of(const Json& json, const std::string& pointer) {
-  if (json.as_string() == nullptr)
-    fail(pointer, "expected a string, not " + std::string(json.type_text()));
-  if (json.as_string()->empty()) fail(pointer, "the string is empty");
-  return *json.as_string();
-}
-
-std::int64_t integer_of(const Json& json, const std::string& pointer) {
-  const auto value = json.as_int64();
-  if (!value) fail(pointer, "expected an integer, not " + std::string(json.type_text()));
-  return *value;
-}
-
-template <class Read>
-auto list_of(const Json& json, const std::string& pointer, Read read) {
-  if (json.as_array() == nullptr)
-    fail(pointer, "expected a list, not " + std::string(json.type_text()));
-  if (json.as_array()->empty()) fail(pointer, "the list is empty");
-  std::vector<decltype(read(json, pointer))> out;
-  for (std::size_t i = 0; i < json.as_array()->size(); ++i)
-    out.push_back(read((*json.as_array())[i], pointer + "/" + std::to_string(i)));
-  return out;
-}
-
 void read_field(TransformRule& rule, std::string_view name, const Json& json,
                 const std::string& pointer) {
   if (name == "to") {
-    rule.to = rule.kind == RuleKind::kSplit ? list_of(json, pointer, string_of)
-                                            : std::vector{string_of(json, pointer)};
+    rule.to = rule.kind == RuleKind::kSplit ? rule_list(json, pointer, rule_string)
+                                            : std::vector{rule_string(json, pointer)};
   } else if (name == "with") {
-    rule.with = list_of(json, pointer, string_of);
+    rule.with = rule_list(json, pointer, rule_string);
   } else if (name == "a" || name == "b") {
     rule.with.resize(2);
-    rule.with[name == "a" ? 0 : 1] = string_of(json, pointer);
+    rule.with[name == "a" ? 0 : 1] = rule_string(json, pointer);
   } else if (name == "axis") {
-    rule.axis = integer_of(json, pointer);
+    rule.axis = rule_integer(json, pointer);
   } else if (name == "axes") {
-    rule.axes = list_of(json, pointer, integer_of);
+    rule.axes = rule_list(json, pointer, rule_integer);
   } else if (name == "sizes") {
-    rule.sizes = list_of(json, pointer, integer_of);
+    rule.sizes = rule_list(json, pointer, rule_integer);
     if (rule.sizes.size() != rule.to.size())
-      fail(pointer, "expected as many sizes as there are keys in 'to'");
+      rule_error(pointer, "expected as many sizes as there are keys in 'to'");
     for (std::size_t i = 0; i < rule.sizes.size(); ++i)
-      if (rule.sizes[i] <= 0) fail(pointer + "/" + std::to_string(i), "expected a size above 0");
+      if (rule.sizes[i] <= 0) rule_error(pointer + "/" + std::to_string(i), "expected a size above 0");
   } else if (name == "dtype") {
-    const std::string text = string_of(json, pointer);
+    const std::string text = rule_string(json, pointer);
     rule.dtype = with_context([&] { return pointer; }, [&] { return parse_dtype(text); });
   } else {
     const auto scale = json.as_double();
-    if (!scale || !std::isfinite(*scale)) fail(pointer, "expected a finite number");
+    if (!scale || !std::isfinite(*scale)) rule_error(pointer, "expected a finite number");
     rule.scale = *scale;
   }
 }
 
 const Operation& operation_of(const Json& json, const std::string& pointer) {
   if (json.as_object() == nullptr)
-    fail(pointer, "expected a rule (an object), not " + std::string(json.type_text()));
+    rule_error(pointer, "expected a rule (an object), not " + std::string(json.type_text()));
   const Operation* found = nullptr;
   std::string known;
   for (const Operation& operation : operations()) {
     known += (known.empty() ? "" : ", ") + std::string(operation.name);
     if (json.find(operation.name) == nullptr) continue;
     if (found != nullptr)
-      fail(pointer, "both '" + std::string(found->name) + "' and '" + std::string(operation.name) +
+      rule_error(pointer, "both '" + std::string(found->name) + "' and '" + std::string(operation.name) +
                         "' in one rule");
     found = &operation;
   }
@@ -132,26 +88,9 @@ const Operation& operation_of(const Json& json, const std::string& pointer) {
     std::string hint;
     for (const auto& member : *json.as_object())
       if (hint.empty()) hint = did_you_mean(member.first, words);
-    fail(pointer, "no operation; expected one of " + known + hint);
+    rule_error(pointer, "no operation; expected one of " + known + hint);
   }
   return *found;
-}
-
-// Throws for a duplicate member, and for one that is not in `known`.
-void check_members(const JsonObject& members, const std::vector<std::string_view>& known,
-                   const std::string& pointer) {
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const std::string& name = members[i].first;
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      std::string expected;
-      for (const auto text : known) expected.append(expected.empty() ? "" : ", ").append(text);
-      const std::vector<std::string> words(known.begin(), known.end());
-      fail(pointer + "/" + escaped(name),
-           "unknown member; expected one of " + expected + did_you_mean(name, words));
-    }
-    for (std::size_t j = 0; j < i; ++j)
-      if (members[j].first == name) fail(pointer + "/" + escaped(name), "the member appears twice");
-  }
 }
 
 TransformRule parse_rule(const Json& json, const std::string& pointer) {
@@ -160,18 +99,18 @@ TransformRule parse_rule(const Json& json, const std::string& pointer) {
   fields.insert(fields.end(), operation.optional.begin(), operation.optional.end());
   std::vector<std::string_view> known = fields;
   known.push_back(operation.name);
-  check_members(*json.as_object(), known, pointer);
+  check_rule_members(*json.as_object(), known, pointer);
   TransformRule rule;
   rule.kind = operation.kind;
   rule.where = pointer;
-  rule.pattern = string_of(*json.find(operation.name), pointer + "/" + std::string(operation.name));
+  rule.pattern = rule_string(*json.find(operation.name), pointer + "/" + std::string(operation.name));
   for (const auto name : fields) {
     const Json* field = json.find(name);
     if (field != nullptr)
       read_field(rule, name, *field, pointer + "/" + std::string(name));
     else if (std::find(operation.required.begin(), operation.required.end(), name) !=
              operation.required.end())
-      fail(pointer, "'" + std::string(operation.name) + "' needs '" + std::string(name) + "'");
+      rule_error(pointer, "'" + std::string(operation.name) + "' needs '" + std::string(name) + "'");
   }
   return rule;
 }
@@ -179,25 +118,18 @@ TransformRule parse_rule(const Json& json, const std::string& pointer) {
 }  // namespace
 
 TransformRules parse_transform_rules(std::string_view json) {
-  const Json document = [&] {
-    try {
-      return parse_json(without_byte_order_mark(json),
-                        {.max_depth = kMaxDepth, .max_bytes = kMaxRulesBytes});
-    } catch (const Error& e) {
-      throw Error(Code::kInvalidArgument, "the rules are not JSON: " + e.message());
-    }
-  }();
+  const Json document = parse_rules_document(json);
   if (document.as_object() == nullptr)
-    fail("", "expected an object with 'rules', not " + std::string(document.type_text()));
-  check_members(*document.as_object(), {"rules", "unmentioned"}, "");
+    rule_error("", "expected an object with 'rules', not " + std::string(document.type_text()));
+  check_rule_members(*document.as_object(), {"rules", "unmentioned"}, "");
   TransformRules out;
   if (const Json* unmentioned = document.find("unmentioned")) {
-    const std::string text = string_of(*unmentioned, "/unmentioned");
-    if (text != "keep" && text != "drop") fail("/unmentioned", "expected 'keep' or 'drop'");
+    const std::string text = rule_string(*unmentioned, "/unmentioned");
+    if (text != "keep" && text != "drop") rule_error("/unmentioned", "expected 'keep' or 'drop'");
     out.keep_unmentioned = text == "keep";
   }
-  if (document.find("rules") == nullptr) fail("", "'rules' is missing");
-  out.rules = list_of(*document.find("rules"), "/rules", parse_rule);
+  if (document.find("rules") == nullptr) rule_error("", "'rules' is missing");
+  out.rules = rule_list(*document.find("rules"), "/rules", parse_rule);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // merge_formula_test.cc -- the sums, number by number, and rounding once: against the nearest of
 // all numbers of the narrow type.
+#include <cairn/array/rounding.h>
 #include <cairn/tools/merge/merge_formula.h>
 
 #include <cairn/array/box.h>

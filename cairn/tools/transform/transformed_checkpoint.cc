@@ -1,13 +1,9 @@
-// transform.cc -- the checkpoint that rules make from another one. It is lazy: it reads from the
-// source only what is read from it.
-#include <cairn/base/text.h>
-#include <cairn/convert.h>
-#include <cairn/inspect.h>
+#include <cairn/tools/transform/transformed_checkpoint.h>
 
 #include <cairn/base/hash.h>
-#include <cairn/io/file.h>
+#include <cairn/base/text.h>
+#include <cairn/inspect.h>
 #include <cairn/tools/source/derived_checkpoint.h>
-#include <cairn/tools/transform/transform_leaves.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <fmt/format.h>
@@ -34,7 +30,7 @@ class Paths {
     }
     for (const TransformedLeaf& leaf : leaves) {
       std::string above;
-      for (const std::string_view part : split(leaf.key, '/')) {
+      for (const std::string_view part : steps_of(leaf)) {
         if (!is_index(part)) lists_.erase(above);
         nodes_.insert(above);
         above.append(part).append("/");
@@ -42,14 +38,15 @@ class Paths {
     }
   }
 
-  [[nodiscard]] KeyPath path(const std::string& key) const {
+  [[nodiscard]] KeyPath path(const TransformedLeaf& leaf) const {
+    const std::string& key = leaf.key;
     if (nodes_.count(key + "/") != 0)
       throw Error(
           Code::kInvalidArgument,
           "'" + printable_text(key) + "' would be a leaf and a container of leaves at once");
     KeyPath path;
     std::string above;
-    for (const std::string_view part : split(key, '/')) {
+    for (const std::string_view part : steps_of(leaf)) {
       path.push_back(
           {std::string(part), lists_.count(above) != 0 ? KeyType::kSequence : KeyType::kDict});
       above.append(part).append("/");
@@ -58,25 +55,39 @@ class Paths {
   }
 
  private:
+  static std::vector<std::string_view> steps_of(const TransformedLeaf& leaf) {
+    const std::string_view key = leaf.key;
+    const std::size_t last = key.rfind('/');
+    if (leaf.split == KeySplit::kNowhere) return {key};
+    if (leaf.split == KeySplit::kEverySlash || last == std::string_view::npos)
+      return split(key, '/');
+    return {key.substr(0, last), key.substr(last + 1)};
+  }
+
   std::set<std::string> lists_;  // nodes; each key is followed by '/'
   std::set<std::string> nodes_;  // nodes that have children
 };
 
+std::string hash_text(std::string_view rules) {
+  return fmt::format("{:016x}", fnv1a(as_bytes(rules)));
+}
+
 class TransformedCheckpoint final : public DerivedCheckpoint {
  public:
-  // `rules`: the text that identifies them.
-  TransformedCheckpoint(std::shared_ptr<const Checkpoint> source,
-                        std::vector<TransformedLeaf> leaves, std::string rules,
-                        const Resources& resources)
+  TransformedCheckpoint(std::shared_ptr<const Checkpoint> source, RuleResult result,
+                        std::vector<std::string> unused, const Resources& resources)
       : source_(std::move(source)),
         info_(source_->info()),
+        values_(std::move(result.values)),
+        unused_(std::move(unused)),
+        scaled_(std::move(result.scaled)),
         memory_(resources.memory),
         workers_(resources.threads) {
+    std::vector<TransformedLeaf> leaves = std::move(result.leaves);
     const Paths paths(*source_, leaves);
     std::vector<std::pair<KeyPath, TransformedLeaf>> ordered;
     ordered.reserve(leaves.size());
-    for (TransformedLeaf& leaf : leaves)
-      ordered.emplace_back(paths.path(leaf.key), std::move(leaf));
+    for (TransformedLeaf& leaf : leaves) ordered.emplace_back(paths.path(leaf), std::move(leaf));
     std::sort(ordered.begin(), ordered.end(),
               [](const auto& a, const auto& b) { return key_path_less(a.first, b.first); });
     std::vector<TensorInfo> tensors;
@@ -86,10 +97,28 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
     }
     tensors_ = TensorList(std::move(tensors));
     info_.layout += ", transformed";
-    info_.revision.emplace_back("the rules that transform it", std::move(rules));
+    info_.revision.emplace_back("the rules that transform it", hash_text(result.identity));
   }
 
   [[nodiscard]] const Checkpoint& source() const override { return *source_; }
+  [[nodiscard]] std::vector<TransformValue> values() const override { return values_; }
+  [[nodiscard]] std::vector<std::string> unused() const override { return unused_; }
+  [[nodiscard]] std::vector<InexactLeaves> inexact() const override {
+    std::vector<InexactLeaves> found;
+    for (const ScaledLeaves& scaled : scaled_)
+      if (const std::uint64_t inexact = scaled.counts->inexact; inexact > 0)
+        found.push_back({scaled.where, scaled.name, scaled.counts->computed, inexact});
+    return found;
+  }
+  [[nodiscard]] std::vector<std::uint64_t> groups() const override {
+    std::vector<std::uint64_t> groups;
+    std::vector<std::size_t> uses(source_->tensors().size());
+    for (const TransformedLeaf& leaf : leaves_)
+      if (leaf.source < uses.size()) ++uses[leaf.source];
+    for (const TransformedLeaf& leaf : leaves_)
+      groups.push_back(leaf.source < uses.size() && uses[leaf.source] > 1 ? leaf.source + 1 : 0);
+    return groups;
+  }
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& /*progress*/) const override {
@@ -124,11 +153,12 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
 
  private:
   [[nodiscard]] TensorInfo tensor_of(const KeyPath& path, const TransformedLeaf& leaf) const {
-    TensorInfo tensor = source_->tensors()[leaf.source];
+    const bool is_new = leaf.source == TransformedLeaf::kNoSource;
+    TensorInfo tensor = is_new ? TensorInfo() : source_->tensors()[leaf.source];
     tensor.path = path;
     tensor.name = param_name(path);
     if (!leaf.computed) return tensor;
-    const bool same_shape = leaf.array->shape() == tensor.shape;
+    const bool same_shape = !is_new && leaf.array->shape() == tensor.shape;
     tensor.dtype = leaf.array->dtype();
     tensor.dtype_name = std::string(dtype_name(tensor.dtype));
     tensor.element_size = dtype_size(tensor.dtype);
@@ -140,13 +170,16 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
     // A sharding is valid for one shape only. A device array cannot be restored without one.
     if (!same_shape) {
       tensor.sharding = "";
-      tensor.typestr = "np.ndarray";
+      tensor.typestr = is_new && tensor.shape.empty() ? "scalar" : "np.ndarray";
     }
     return tensor;
   }
 
   std::shared_ptr<const Checkpoint> source_;
   CheckpointInfo info_;
+  std::vector<TransformValue> values_;
+  std::vector<std::string> unused_;
+  std::vector<ScaledLeaves> scaled_;
   std::uint64_t memory_;
   Workers workers_;
   TensorList tensors_;
@@ -157,13 +190,14 @@ TransformReport report_of(const Checkpoint& source, const std::vector<Transforme
   TransformReport report;
   std::vector<bool> used(source.tensors().size());
   for (const TransformedLeaf& leaf : leaves) {
-    used[leaf.source] = true;
+    const bool is_new = leaf.source == TransformedLeaf::kNoSource;
+    if (!is_new) used[leaf.source] = true;
     std::vector<std::size_t> sources;
     if (leaf.array) leaf.array->add_sources(sources);
     for (const std::size_t i : sources) used[i] = true;
     const std::string from =
         leaf.array ? leaf.array->text(source) : source.tensors()[leaf.source].name;
-    const std::string was = transform_key(source.tensors()[leaf.source].path);
+    const std::string was = is_new ? "" : transform_key(source.tensors()[leaf.source].path);
     if (leaf.computed || leaf.key != was) report.made.emplace_back(leaf.key, from);
   }
   for (std::size_t i = 0; i < used.size(); ++i) {
@@ -175,29 +209,17 @@ TransformReport report_of(const Checkpoint& source, const std::vector<Transforme
   return report;
 }
 
-std::string hash_text(std::string_view rules) {
-  return fmt::format("{:016x}", fnv1a(as_bytes(rules)));
-}
-
 }  // namespace
 
-Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
-                                 const Resources& resources) {
-  std::vector<TransformedLeaf> leaves = transform_leaves(*source, parse_transform_rules(rules));
-  TransformReport report = report_of(*source, leaves);
-  return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(leaves),
-                                                  hash_text(rules), resources),
+Transformed transformed_checkpoint(std::shared_ptr<const Checkpoint> source, RuleResult result,
+                                   const Resources& resources) {
+  TransformReport report = report_of(*source, result.leaves);
+  report.values = result.values;
+  std::vector<std::string> unused;
+  if (result.two_sided) unused = report.unused;
+  return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(result),
+                                                  std::move(unused), resources),
           std::move(report)};
-}
-
-Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,
-                                         const std::string& rules_path,
-                                         const Resources& resources) {
-  constexpr std::uint64_t kMaxRules = std::uint64_t{16} << 20U;
-  const Bytes rules = read_file(rules_path, kMaxRules);
-  return with_context(
-      [&] { return rules_path; },
-      [&] { return transform_checkpoint(std::move(source), as_text(rules), resources); });
 }
 
 }  // namespace cairn::inline v0

@@ -1,0 +1,136 @@
+// model_assets.cc -- copies what transformers reads beside the weights of a model.
+#include <cairn/model_maps.h>
+
+#include <cairn/base/json/json.h>
+#include <cairn/base/text.h>
+#include <cairn/inspect.h>
+#include <cairn/io/atomic_file.h>
+#include <cairn/io/file.h>
+#include <cairn/io/tree/file_tree.h>
+#include <cairn/kvstore/folders/resolve.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+namespace cairn::inline v0 {
+namespace {
+
+constexpr std::uint64_t kLargestAsset = std::uint64_t{1} << 30U;
+
+// Files of configurations, tokenizers and chat templates. Weights and their indices are not among
+// them.
+bool is_asset(std::string_view name) {
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "tokenizer.model", "spiece.model", "merges.txt", "vocab.txt", "chat_template.jinja",
+      "sentencepiece.bpe.model"};
+  if (name.ends_with(".index.json")) return false;
+  return name.ends_with(".json") || name.starts_with("tokenizer") ||
+         name.starts_with("chat_template") || std::ranges::find(kNames, name) != kNames.end();
+}
+
+// The configuration of the model without its quantisation.
+std::string plain_config(std::string_view text) {
+  Json config = parse_json(without_byte_order_mark(text));
+  if (config.as_object() == nullptr)
+    throw Error(Code::kDataLoss, "it is not a JSON object");
+  JsonObject kept;
+  for (const auto& [name, value] : *config.as_object())
+    if (name != "quantization_config" && name != "compression_config") kept.emplace_back(name, value);
+  if (kept.size() == config.as_object()->size()) return std::string(text);
+  return to_text(Json(std::move(kept)), JsonStyle::kPretty) + "\n";
+}
+
+// Returns the (name, text) pairs of the assets, sorted.
+std::vector<std::pair<std::string, std::string>> read_assets(const ModelFolderOptions& options) {
+  const std::string from(without_final_slashes(options.assets));
+  const std::string config = from + "/config.json";
+  const FileTree tree = is_store_url(from) ? tree_around(config, options.store) : FileTree();
+  if (!tree.is_file(config))
+    throw Error(Code::kNotFound,
+                config + ": there is no such file; every model of transformers has one");
+  std::vector<std::pair<std::string, std::string>> files;
+  for (const std::string& name : tree.names_in(from)) {
+    const std::string path = from + "/" + name;
+    if (!is_asset(name) || !tree.is_file(path)) continue;
+    std::string text(as_text(read_file(tree.open(path), kLargestAsset)));
+    if (options.plain && name == "config.json")
+      text = with_context([&] { return path; }, [&] { return plain_config(text); });
+    files.emplace_back(name, std::move(text));
+  }
+  return files;
+}
+
+bool leads_to_folder(const TransformReport& report, const std::string& target,
+                     const ConvertOptions& convert) {
+  constexpr std::string_view kSide = "hf";
+  return report.to_side == kSide && !convert.format &&
+         !try_call([&] { return target_format_of(target); });
+}
+
+// The folders of a path that do not exist, the outermost first.
+std::vector<std::string> missing_folders(const std::string& path) {
+  std::vector<std::string> missing;
+  for (std::string folder = path; !directory_exists(folder); folder = parent_of(folder)) {
+    missing.push_back(folder);
+    if (folder == parent_of(folder)) break;
+  }
+  std::reverse(missing.begin(), missing.end());
+  return missing;
+}
+
+}  // namespace
+
+ModelFolder::ModelFolder(const TransformReport& report, std::string target,
+                         const ModelFolderOptions& options, ConvertOptions& convert)
+    : target_(std::move(target)),
+      is_folder_(leads_to_folder(report, target_, convert)),
+      if_exists_(convert.if_exists) {
+  if (!is_folder_) {
+    if (!options.assets.empty())
+      throw Error(Code::kInvalidArgument,
+                  target_ + ": only the folder of a model for transformers has these assets");
+    return;
+  }
+  convert.format = TargetFormat::kSafetensors;
+  auto& metadata = convert.safetensors.metadata;
+  if (std::ranges::find(metadata, "format", [](const auto& entry) { return entry.first; }) ==
+      metadata.end())
+    metadata.emplace_back("format", "pt");
+  folder_ = without_final_slashes(target_);
+  target_ = folder_ + "/model.safetensors";
+  const bool is_url = is_store_url(folder_);
+  if (!options.assets.empty()) {
+    if (is_url)
+      throw Error(Code::kUnimplemented,
+                  folder_ + ": Cairn copies the files of a model to a local folder only");
+    for (auto& [name, text] : read_assets(options)) {
+      std::string path = folder_ + "/" + name;
+      if (file_exists(path)) {
+        if (as_text(read_file(path, kLargestAsset)) == text) continue;
+        if (if_exists_ == IfExists::kFail)
+          throw Error(Code::kAlreadyExists, path + ": exists with other content");
+      }
+      assets_.emplace_back(std::move(path), std::move(text));
+    }
+  }
+  if (is_url || convert.dry_run) return;
+  made_ = missing_folders(folder_);
+  make_directories(folder_);
+}
+
+ModelFolder::~ModelFolder() {
+  for (std::size_t i = made_.size(); i-- > 0;)
+    if (rmdir(made_[i].c_str()) != 0) break;  // it is not empty
+}
+
+void ModelFolder::finish() {
+  for (const auto& [path, text] : std::exchange(assets_, {})) {
+    AtomicFile file(path);
+    file.append(as_bytes(text));
+    file.commit_output(if_exists_);
+  }
+}
+
+}  // namespace cairn::inline v0
