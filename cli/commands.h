@@ -25,6 +25,7 @@ void setup_verify(CLI::App& app, int& status);
 void setup_convert(CLI::App& app, int& status);
 void setup_merge(CLI::App& app, int& status);
 void setup_models(CLI::App& app, int& status);
+void setup_repair(CLI::App& app, int& status);
 void setup_reshard(CLI::App& app, int& status);
 void setup_compact(CLI::App& app, int& status);
 void setup_steps(CLI::App& app, int& status);

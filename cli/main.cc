@@ -42,6 +42,7 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
     {setup_convert, kProgress | kReport},
     {setup_merge, kProgress | kReport},
     {setup_models, 0},
+    {setup_repair, kProgress | kReport},
     {setup_reshard, kProgress | kReport},
     {setup_compact, kProgress | kReport},
     {setup_steps, 0},

@@ -60,6 +60,7 @@ INSIDE = {
     "tools": {"report": [], "web": [], "dcp": [], "source": ["dcp", "report", "web"], "inspect": ["report", "source"],
               "diff": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"], "model_map": ["transform", "report", "source"],
               "dequantize": ["transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
+              "repair": ["convert", "report", "source"],
               "steps": ["dcp", "report"], "save": ["dcp", "report", "source"]},
 }
 # Public header below include/cairn -> the folder that implements it, whose row it obeys.

@@ -57,28 +57,6 @@ std::string rules_text(const ConvertReport& report) {
   return text;
 }
 
-std::string report_text(const ConvertReport& report, double seconds) {
-  std::string text =
-      rules_text(report) + dequantized_text(report) + taken_text(report) + list_text("renamed ", report.renamed, "->");
-  text += list_text("left out", report.skipped, "--");
-  if (!report.scalars.empty())
-    text +=
-        fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
-  if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
-  if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
-  if (const std::string stored = compression_text(report.compression); !stored.empty())
-    text += "stored   " + stored + "\n";
-  for (const auto& file : report.files) text += "wrote    " + printable_text(file) + "\n";
-  text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
-                      bytes_text(report.bytes), duration_text(seconds));
-  constexpr double kWorthARate = 0.1;  // seconds
-  if (seconds > kWorthARate)
-    text += fmt::format(
-        " ({}/s)",
-        bytes_text(static_cast<std::uint64_t>(static_cast<double>(report.bytes) / seconds)));
-  return text + "\n";
-}
-
 // The report of --dry-run: the output that would be written.
 std::string plan_text(const Checkpoint& checkpoint, const ConvertReport& report,
                       const ConvertOptions& options) {
@@ -106,6 +84,28 @@ bool selects_nothing(const Checkpoint& source, const ConvertOptions& options) {
 }
 
 }  // namespace
+
+std::string report_text(const ConvertReport& report, double seconds) {
+  std::string text = rules_text(report) + dequantized_text(report) + taken_text(report) +
+                     list_text("renamed ", report.renamed, "->");
+  text += list_text("left out", report.skipped, "--");
+  if (!report.scalars.empty())
+    text +=
+        fmt::format("scalars  {} written as 0-d arrays\n", plural(report.scalars.size(), "scalar"));
+  if (report.cast > 0) text += fmt::format("cast     {}\n", plural(report.cast, "array"));
+  if (!report.items.empty()) text += "items    " + names_text(report.items) + "\n";
+  if (const std::string stored = compression_text(report.compression); !stored.empty())
+    text += "stored   " + stored + "\n";
+  for (const auto& file : report.files) text += "wrote    " + printable_text(file) + "\n";
+  text += fmt::format("done     {}, {} in {}", plural(report.tensors, "tensor"),
+                      bytes_text(report.bytes), duration_text(seconds));
+  constexpr double kWorthARate = 0.1;  // seconds
+  if (seconds > kWorthARate)
+    text += fmt::format(
+        " ({}/s)",
+        bytes_text(static_cast<std::uint64_t>(static_cast<double>(report.bytes) / seconds)));
+  return text + "\n";
+}
 
 std::pair<std::string, std::string> parse_pair(const std::string& option, const std::string& text,
                                                const std::string& form) {

@@ -46,6 +46,9 @@ std::pair<std::string, std::string> parse_pair(const std::string& option, const 
 // Parses the values into `options`. Threads and stores are those of the source. Throws UsageError.
 void finish_convert_target(ConvertTargetArguments& arguments, const Source& source);
 
+// The lines that say what was written.
+std::string report_text(const ConvertReport& report, double seconds);
+
 // How a command shows its work.
 struct ConvertScreen {
   const char* label;                            // of the progress bar

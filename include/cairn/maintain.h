@@ -1,12 +1,15 @@
-// maintain.h -- removes leftovers of interrupted saves, compacts databases, and measures storage
-// speed.
+// maintain.h -- removes leftovers of interrupted saves, compacts databases, measures storage speed,
+// and recovers what is left of damaged checkpoints.
 #pragma once
 
 #include <cairn/checkpoint.h>
+#include <cairn/convert.h>
 #include <cairn/storage/store_options.h>
 #include <cairn/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -141,6 +144,107 @@ struct BenchReport {
 BenchReport bench_folder(const std::string& folder, const BenchOptions& options = {});
 // The report as JSON text (docs/cli.md).
 std::string bench_json(const BenchReport& report);
+
+// ---- repairing ----
+
+// What the result has in place of elements that are lost.
+enum class LostElements : std::uint8_t {
+  kLeaveOut,  // nothing: an array that lacks elements is left out
+  kNan,       // NaN; an array whose type has no NaN is left out
+  kZero,
+  kCheckpoint,  // the elements of another checkpoint (RecoverOptions::fill_from)
+};
+
+// Options of recover().
+struct RecoverOptions {
+  // How to open the damaged checkpoint, and those of `from` and `fill_from`, for which only
+  // `resources`, `store` and `cancel` count. A version is invalid_argument: all versions are tried.
+  OpenOptions open = {};
+  // Paths of checkpoints of the same run, best first. A leaf that is nowhere whole in the damaged
+  // checkpoint is taken from the first of them in which it is whole, with its type and shape.
+  std::vector<std::string> from = {};
+  LostElements lost_elements = LostElements::kLeaveOut;
+  std::string fill_from = {};  // path of the checkpoint of kCheckpoint
+  ProgressFn progress = {};    // of the check of the damaged checkpoint
+};
+
+// What became of one leaf.
+struct RecoveredLeaf {
+  enum class State : std::uint8_t {
+    kWhole,   // all of it is in the result
+    kFilled,  // some of its elements are lost, and filled as the options say
+    kLost,    // it is not in the result
+  };
+  std::string name;  // as TensorInfo::full_name()
+  State state = State::kLost;
+  // The copy that it comes from: "generation 2 of the database", the path of a checkpoint of
+  // RecoverOptions::from. "": the checkpoint as it is.
+  std::string copy = {};
+  // Whether checksums cover all of its bytes and its description. False: they could not be checked.
+  bool is_checked = false;
+  std::string why = {};  // what is wrong with it in the checkpoint as it is; "" if nothing is
+  // The boxes whose elements are lost in every copy. Empty for kWhole, and for a leaf whose shape is
+  // unknown.
+  std::vector<Box> lost = {};
+};
+
+// The report of recover().
+struct RecoverReport {
+  std::string path;                  // of the checkpoint: of a root of steps, the step
+  std::optional<std::int64_t> step;  // its number, if it is a step
+  std::vector<RecoveredLeaf> leaves;
+  std::vector<std::string> notes;  // what is wrong beside the leaves, and what was rebuilt
+
+  // The number of leaves in this state.
+  [[nodiscard]] std::size_t count(RecoveredLeaf::State state) const {
+    std::size_t n = 0;
+    for (const RecoveredLeaf& leaf : leaves) n += leaf.state == state ? 1 : 0;
+    return n;
+  }
+};
+
+// What is left of a checkpoint.
+struct Recovered {
+  std::unique_ptr<Checkpoint> checkpoint;  // lazy: reads from the copies
+  RecoverReport report;
+  // The kind of format that the damaged checkpoint has; what repair() writes by default.
+  TargetFormat format = TargetFormat::kOrbax;
+  // Size of the largest file, if it is a set of safetensors files.
+  std::optional<std::uint64_t> shard_bytes = {};
+  // Items of an Orbax checkpoint that cannot be kept.
+  std::vector<std::string> lost_items = {};
+};
+
+// Checks every byte of the checkpoint at `path` and collects what is whole, from every copy that
+// exists (docs/repair.md): the checkpoint as it is, older generations of its databases, the
+// databases of the processes that wrote it, files whose index or directory is damaged, and the
+// checkpoints of `from`. A value that a checksum or the structure shows as damaged is never part of
+// the result. Reads only. Throws as open() if nothing is there or if the path is not a checkpoint,
+// and data_loss, with the reason, if nothing of it can be recovered.
+Recovered recover(const std::string& path, const RecoverOptions& options = {});
+
+// Options of repair().
+struct RepairOptions {
+  RecoverOptions recover = {};
+  // Without a format: that of the target's extension, else that of the damaged checkpoint. For a set
+  // of safetensors files, max_shard_bytes is by default the size of its largest file.
+  ConvertOptions convert = {};
+};
+// The report of repair().
+struct RepairReport {
+  RecoverReport recovered;
+  ConvertReport written;
+};
+// Recovers the checkpoint at `path` and writes the result to `target`, a path or a URL, as convert()
+// does. The damaged checkpoint stays as it is: a target that overlaps it is invalid_argument. Throws
+// as recover() and convert().
+RepairReport repair(const std::string& path, const std::string& target,
+                    const RepairOptions& options = {});
+// As repair(), for what recover() has returned.
+ConvertReport write_recovered(const Recovered& recovered, const std::string& target,
+                              const ConvertOptions& options = {});
+// The report as JSON text (docs/cli.md).
+std::string repair_json(const RepairReport& report);
 
 }  // namespace cairn::inline v0
 #pragma GCC visibility pop

@@ -16,7 +16,7 @@ from cairn._cairn import CorruptionError
 from cairn._cairn import version as __version__
 from cairn._checkpoint import Checkpoint, Group, Tensor, open
 from cairn._load import load
-from cairn._maintenance import clean, compact, convert, merge, models, prune, reshard
+from cairn._maintenance import clean, compact, convert, merge, models, prune, repair, reshard
 from cairn._manager import CheckpointManager
 from cairn._save import PendingSave, save, save_async
 from cairn._tools import DiffReport, VerifyReport, diff, du, stats, steps, verify
@@ -41,6 +41,7 @@ __all__ = [
     "models",
     "open",
     "prune",
+    "repair",
     "reshard",
     "save",
     "save_async",

@@ -429,6 +429,9 @@ def merge_json(
     options: dict[str, Any],
     progress: _Progress,
 ) -> str: ...
+def repair_json(
+    source: _Path, target: _Path, options: dict[str, Any], progress: _Progress
+) -> str: ...
 def reshard_json(
     source: _Path, target: _Path, options: dict[str, Any], progress: _Progress
 ) -> str: ...

@@ -1,4 +1,4 @@
-"""convert, merge, reshard, prune, clean, compact. Reports are those of `--json` (docs/cli.md)."""
+"""Conversions and maintenance. Reports are those of `--json` (docs/cli.md)."""
 
 from __future__ import annotations
 
@@ -242,6 +242,89 @@ def merge(
     _check_options_of_paths(chosen, [*native, native_base])
     with shown(progress, "merge") as callback:
         text = _cairn.merge_json(native, native_base, os.fspath(target), chosen, callback)
+    return dict(parsed(text))
+
+
+def repair(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    others: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    fill: str | os.PathLike[str] | None = None,
+    to: str = "",
+    step: int | None = None,
+    item: str | None = None,
+    include: str | list[str] | None = None,
+    exclude: str | list[str] | None = None,
+    dtype: str | None = None,
+    skip_unsupported: bool = False,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    progress: Any = None,
+    **options: Unpack[ConvertOptions],
+) -> dict[str, Any]:
+    """Writes what is left of a damaged checkpoint as a new one (docs/repair.md).
+
+    Checks every byte, and recovers each leaf that is whole from every copy that exists: the
+    checkpoint as it is, older generations of its databases, the databases of the processes that
+    wrote it, and files whose index, directory or end is damaged. A value that a checksum or the
+    structure shows as damaged is never written. The source stays as it is. The target appears
+    complete or not at all.
+
+    Args:
+      source: the damaged checkpoint, of any format: a path or URL. Of a directory of steps: the
+        latest one.
+      target: the path or the URL (s3://, gs://) to write.
+      others: checkpoints of the same run, best first, or one. A leaf that is nowhere whole in the
+        source is taken from the first of them in which it is whole.
+      fill: what arrays that are lost in part get in place of the lost elements: "nan", "zero", or
+        the path of a checkpoint whose elements they get. None: such arrays are left out.
+      to: as in convert(); "": by the end of the target's name, else the format of the source.
+      step: the step to read below a directory of steps. item: the item of a checkpoint that has
+        several.
+      include: globs of the names to write, or one glob; None: all.
+      exclude: globs of the names to leave out, or one.
+      dtype: a type to which floating-point arrays are converted.
+      skip_unsupported: leave out what the format cannot hold, and list it.
+      overwrite: replace an older checkpoint, once the new one is complete. It may not be the
+        source.
+      dry_run: decide and report, but write nothing.
+      progress: as in convert().
+      **options: as in convert(), without generation, commit_time_ns and dequantize.
+
+    Returns:
+      a dict with "leaves", a list of dicts: "name", "state" ("whole", "filled" or "lost"), "copy"
+      (where it comes from; "": the source as it is), "checked" (whether checksums cover it), "why"
+      (what is wrong in the source) and "lost" (boxes, each with "origin" and "shape"). "whole",
+      "filled" and "lost" are their numbers, "notes" says what is wrong beside the leaves, and
+      "written" is what convert() returns.
+
+    Raises:
+      FileNotFoundError: no source, step or item.
+      FileExistsError: the target exists, and overwrite is False or does not allow it.
+      ValueError: the target overlaps the source; others as convert().
+      CorruptionError: nothing of the source can be recovered.
+    """
+    check_flag("overwrite", overwrite)
+    chosen: dict[str, Any] = {
+        "to": to,
+        "step": step,
+        "item": item,
+        "include": included(include),
+        "exclude": excluded(exclude),
+        "dtype": dtype,
+        "skip_unsupported": skip_unsupported,
+        "overwrite": bool(overwrite),
+        "dry_run": dry_run,
+        **options,
+    }
+    if others is not None:
+        given = [others] if isinstance(others, (str, os.PathLike)) else list(others)
+        chosen["others"] = [os.fspath(other) for other in given]
+    if fill is not None:
+        chosen["fill"] = os.fspath(fill)
+    with shown(progress, "repair") as callback:
+        text = _cairn.repair_json(os.fspath(source), os.fspath(target), chosen, callback)
     return dict(parsed(text))
 
 

@@ -1,5 +1,5 @@
-// conversions.cc -- binds convert(), merge_checkpoints() and reshard(), which write a checkpoint
-// again.
+// conversions.cc -- binds convert(), merge_checkpoints(), repair() and reshard(), which write a
+// checkpoint again.
 #include "conversions.h"
 
 #include "calls.h"
@@ -11,6 +11,7 @@
 
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
+#include <cairn/maintain.h>
 #include <cairn/model_maps.h>
 #include <cairn/msgpack.h>
 #include <cairn/open.h>
@@ -53,6 +54,7 @@ struct Conversion {
   bool merges = false;
   MergeOptions merge;
   std::optional<std::size_t> average_last;
+  RecoverOptions recover;
 };
 
 const Setters<Conversion>& reading_options() {
@@ -219,6 +221,26 @@ const Setters<Conversion>& merge_options() {
                         nb::handle v) { o.merge.take_first = bool_option(n, v); }},
       {"average_last", [](Conversion& o, const std::string& n,
                           nb::handle v) { o.average_last = number_option<std::size_t>(n, v); }},
+  };
+  return all;
+}
+
+const Setters<Conversion>& repair_options() {
+  static const Setters<Conversion> all{
+      {"others",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         for (const auto& path : cast_option<std::vector<PathText>>(n, v, "a list of paths"))
+           o.recover.from.push_back(path.place());
+       }},
+      {"fill",
+       [](Conversion& o, const std::string& n, nb::handle v) {
+         const PathText fill = cast_option<PathText>(n, v, "\"nan\", \"zero\" or a path");
+         const std::string text = fill.place();
+         o.recover.lost_elements = text == "nan"    ? LostElements::kNan
+                                   : text == "zero" ? LostElements::kZero
+                                                    : LostElements::kCheckpoint;
+         if (o.recover.lost_elements == LostElements::kCheckpoint) o.recover.fill_from = text;
+       }},
   };
   return all;
 }
@@ -398,6 +420,29 @@ std::string merge_to_json(nb::list sources, nb::handle base, const PathText& tar
   return json;
 }
 
+std::string repair_to_json(const PathText& source, const PathText& target, nb::dict options,
+                           nb::handle progress) {
+  Conversion chosen;
+  set_options(options,
+              {&reading_options(), &writing_options(), &convert_options(), &repair_options()},
+              chosen);
+  if (chosen.dequantize)
+    throw Error(Code::kInvalidArgument,
+                "dequantize: repair keeps weights as they are; convert the result");
+  const std::string from = source.place(), to = target.place();
+  complete(chosen, to);
+  std::string json;
+  const auto work = [&](const CallControl& call) {
+    chosen.convert.progress = call.progress;
+    chosen.open.cancel = call.cancel;
+    chosen.recover.open = chosen.open;
+    json = repair_json(
+        cairn::repair(from, to, {.recover = chosen.recover, .convert = chosen.convert}));
+  };
+  run_long(progress, work, Outcome::kCommit);
+  return json;
+}
+
 std::string reshard_to_json(const PathText& source, const PathText& target, nb::dict options,
                             nb::handle progress) {
   Conversion chosen;
@@ -436,6 +481,8 @@ void define_conversions(nb::module_& module) {
              nb::arg("options"), nb::arg("progress").none());
   module.def("merge_json", merge_to_json, nb::arg("sources"), nb::arg("base").none(),
              nb::arg("target"), nb::arg("options"), nb::arg("progress").none());
+  module.def("repair_json", repair_to_json, nb::arg("source"), nb::arg("target"),
+             nb::arg("options"), nb::arg("progress").none());
   module.def("reshard_json", reshard_to_json, nb::arg("source"), nb::arg("target"),
              nb::arg("options"), nb::arg("progress").none());
 }

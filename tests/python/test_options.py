@@ -66,6 +66,7 @@ NAMES = {
     "MergeOptions": {"resources": "threads"},
     "TransformOptions": {"values": "set", "store": "storage_options", "resources": "threads"},
     "ModelFolderOptions": {"assets": "hf_assets", "plain": "dequantize", "store": "storage_options"},
+    "RecoverOptions": {"open": "step", "from": "others", "lost_elements": "fill", "fill_from": "fill"},
     "PruneOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
     # foreign is for handlers of items; Ctrl-C
     "CleanOptions": {"mode": "dry_run", "foreign": None, "store": "storage_options", "cancel": None},
@@ -74,13 +75,13 @@ NAMES = {
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
            "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "TransformOptions": "convert.h", "ModelFolderOptions": "model_maps.h",
-           "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
+           "RecoverOptions": "maintain.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
            "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
              "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
              "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard,
              "DequantizeOptions": cairn.Checkpoint.dequantized, "MergeOptions": cairn.merge, "TransformOptions": cairn.convert, "ModelFolderOptions": cairn.convert,
-             "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
+             "RecoverOptions": cairn.repair, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
              "CompactOptions": cairn.compact}
 
 
@@ -200,10 +201,12 @@ SAMPLES = {
 }
 
 
-@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions", "ConvertOptions", "ReshardOptions", "MergeOptions"])
+@pytest.mark.parametrize("name", ["SaveOptions", "AsyncSaveOptions", "ManagerOptions", "LoadOptions", "LoadBelowOptions", "ConvertOptions", "ReshardOptions", "MergeOptions", "RepairOptions"])
 def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
     cairn.save(tmp_path / "c", {"a": np.ones(3)})
-    known = typing.get_type_hints(getattr(_options, "ConvertOptions" if name == "MergeOptions" else name))
+    known = typing.get_type_hints(getattr(_options, "ConvertOptions" if name in ("MergeOptions", "RepairOptions") else name))
+    if name == "RepairOptions":  # of the versions it tries all, and it keeps weights as they are
+        known = {option: known[option] for option in known if option not in ("generation", "commit_time_ns", "dequantize")}
     assert len(known) >= 5
     call = {"SaveOptions": lambda path, **options: cairn.save(path, {"a": 1}, **options),
             "AsyncSaveOptions": lambda path, **options: cairn.save_async(path, {"a": 1}, **options).wait(),
@@ -212,6 +215,7 @@ def test_the_options_that_type_checkers_know_are_there(tmp_path, name):
             "LoadBelowOptions": lambda path, **options: cairn.open(tmp_path / "c").load(**options),
             "ConvertOptions": lambda path, **options: cairn.convert(tmp_path / "c", path, to=TARGETS.get(next(iter(options)), "orbax"), **options),
             "MergeOptions": lambda path, **options: cairn.merge([tmp_path / "c", tmp_path / "c"], path, to=TARGETS.get(next(iter(options)), "orbax"), **options),
+            "RepairOptions": lambda path, **options: cairn.repair(tmp_path / "c", path, to=TARGETS.get(next(iter(options)), "orbax"), **options),
             "ReshardOptions": lambda path, **options: cairn.reshard(tmp_path / "c", path, mesh={"x": 1}, **options)}[name]
     for i, option in enumerate(known):
         sample = SAMPLES.get(option, True if known[option] is bool else None)

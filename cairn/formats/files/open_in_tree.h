@@ -5,22 +5,37 @@
 #include <cairn/checkpoint.h>
 #include <cairn/io/tree/file_tree.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace cairn::inline v0 {
 
+// Which record of an archive says where its members are.
+enum class ZipReading : std::uint8_t {
+  kDirectory,     // the directory, as every reader does
+  kLocalHeaders,  // the headers before the members: for archives without a valid directory
+};
+
 std::unique_ptr<Checkpoint> open_safetensors(const FileTree& tree, const std::string& path,
                                              const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_npz(const FileTree& tree, const std::string& path,
-                                     const OpenOptions& options);
+                                     const OpenOptions& options,
+                                     ZipReading reading = ZipReading::kDirectory);
 std::unique_ptr<Checkpoint> open_npy(const FileTree& tree, const std::string& path,
                                      const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string& path,
                                          const OpenOptions& options);
+// Opens what is left of a damaged msgpack file: the leaves before the damage, and those behind it if
+// the lengths of the objects are right.
+std::unique_ptr<Checkpoint> salvage_msgpack(const FileTree& tree, const std::string& path,
+                                            const OpenOptions& options);
+// kLocalHeaders also counts for files of the legacy form: it reads the storages that are left of a
+// truncated one.
 std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string& path,
-                                         const OpenOptions& options);
+                                         const OpenOptions& options,
+                                         ZipReading reading = ZipReading::kDirectory);
 // The model in a folder of PyTorch's: pytorch_model.bin, or the index of its files. nullopt: none.
 // Throws invalid_argument for both.
 std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::string& folder);

@@ -12,6 +12,7 @@
 #include <cairn/tree/msgpack/numpy_types.h>
 
 #include <algorithm>
+#include <map>
 
 namespace cairn::inline v0 {
 namespace {
@@ -57,6 +58,59 @@ void number_leaves(Tree& tree, std::int64_t& next) {
   }
 }
 
+// A leaf that is lost.
+RawLeaf make_lost_leaf(KeyPath path, const std::string& why) {
+  RawLeaf leaf = lost_leaf(param_name(path), Error(Code::kDataLoss, why));
+  leaf.info.path = std::move(path);
+  return leaf;
+}
+
+enum class Damage : std::uint8_t { kError, kLeftOut };
+
+std::unique_ptr<Checkpoint> open_file(const FileTree& tree, const std::string& path,
+                                      const OpenOptions& options, Damage damage) {
+  std::vector<File> files;
+  files.push_back(with_read_ahead(tree.open(path)));
+  FileImage image(files.front());
+  const ByteView bytes = image.bytes();
+  std::map<std::string, std::pair<KeyPath, std::string>> lost;  // (path, reason) by path
+  MsgpackInput input{.load = [&](ByteView part) { image.load(part); },
+                     .stored = files.front().allocated()};
+  if (damage == Damage::kLeftOut)
+    input.lost = [&](const KeyPath& at, const std::string& why) {
+      lost.try_emplace(path_text(at), at, why);
+    };
+  RawCheckpoint::Contents contents;
+  const auto read = [&] {
+    Tree parsed = parse_msgpack(bytes, input);
+    if (!take_array_specs(parsed).empty())
+      throw Error(Code::kInvalidArgument,
+                  "is the msgpack file of a T5X checkpoint, whose arrays are in "
+                  "folders beside it; open the folder of this file");
+    list_msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored),
+                        [&](MsgpackLeaf leaf) {
+                          // a lost item of a list, whose place is kept
+                          const auto at = lost.find(path_text(leaf.path));
+                          if (at == lost.end())
+                            return contents.add(make_leaf(std::move(leaf), bytes));
+                          contents.add(make_lost_leaf(std::move(leaf.path), at->second.second));
+                          lost.erase(at);
+                        });
+    std::int64_t next = 0;
+    number_leaves(parsed, next);
+    contents.structure = std::move(parsed);
+  };
+  explain_foreign(files.front(), [&] { with_context([&] { return path; }, read); });
+  for (auto& [text, leaf] : lost)
+    if (auto& [at, why] = leaf; at.empty())
+      contents.notes.push_back({.severity = Severity::kDamage, .file = path, .message = why});
+    else
+      contents.add(make_lost_leaf(std::move(at), why));
+  contents.files = std::move(files);
+  CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};
+  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+}
+
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOptions& options) {
@@ -66,29 +120,12 @@ std::unique_ptr<Checkpoint> open_msgpack(const std::string& path, const OpenOpti
 
 std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string& path,
                                          const OpenOptions& options) {
-  std::vector<File> files;
-  files.push_back(with_read_ahead(tree.open(path)));
-  FileImage image(files.front());
-  const ByteView bytes = image.bytes();
-  const MsgpackInput input{.load = [&](ByteView part) { image.load(part); },
-                           .stored = files.front().allocated()};
-  RawCheckpoint::Contents contents;
-  const auto read = [&] {
-    Tree parsed = parse_msgpack(bytes, input);
-    if (!take_array_specs(parsed).empty())
-      throw Error(Code::kInvalidArgument,
-                  "is the msgpack file of a T5X checkpoint, whose arrays are in "
-                  "folders beside it; open the folder of this file");
-    list_msgpack_leaves(parsed, std::min<std::uint64_t>(bytes.size(), *input.stored),
-                        [&](MsgpackLeaf leaf) { contents.add(make_leaf(std::move(leaf), bytes)); });
-    std::int64_t next = 0;
-    number_leaves(parsed, next);
-    contents.structure = std::move(parsed);
-  };
-  explain_foreign(files.front(), [&] { with_context([&] { return path; }, read); });
-  contents.files = std::move(files);
-  CheckpointInfo info{.format = "msgpack", .layout = "flax msgpack file", .path = path};
-  return std::make_unique<RawCheckpoint>(options, std::move(info), std::move(contents));
+  return open_file(tree, path, options, Damage::kError);
+}
+
+std::unique_ptr<Checkpoint> salvage_msgpack(const FileTree& tree, const std::string& path,
+                                            const OpenOptions& options) {
+  return open_file(tree, path, options, Damage::kLeftOut);
 }
 
 }  // namespace cairn::inline v0

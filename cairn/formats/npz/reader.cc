@@ -11,6 +11,7 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 #include <cairn/formats/zip/deflated_bytes.h>
 #include <cairn/formats/zip/zip_directory.h>
+#include <cairn/formats/zip/zip_scan.h>
 #include <cairn/io/tree/read_ahead.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/npz.h>
@@ -164,26 +165,40 @@ Finding refusal(const std::string& file, const std::string& name, std::string wh
       .severity = Severity::kNotChecked, .tensor = name, .file = file, .message = std::move(why)};
 }
 
+// The members of an archive that can be read without its directory. Others become leaves with an
+// error.
+std::vector<ZipMember> scan_members(const File& file, const ReadAtFn& read,
+                                    std::vector<RawLeaf>& lost, std::vector<Finding>& notes) {
+  ScannedZip scanned = scan_zip(file.size(), read);
+  for (const auto& [name, why] : scanned.lost)
+    lost.push_back(broken_leaf(without_suffix(name), Error(Code::kDataLoss, why)));
+  for (const std::string& note : scanned.notes)
+    notes.push_back({.severity = Severity::kDamage, .file = file.path(), .message = note});
+  return std::move(scanned.members);
+}
+
 // The arrays of an archive, in the order of its directory. Other members become notes.
-std::vector<RawLeaf> read_members(const File& file, Executor& executor, CheckpointInfo& info,
-                                  std::vector<Finding>& notes) {
+std::vector<RawLeaf> read_members(const File& file, ZipReading reading, Executor& executor,
+                                  CheckpointInfo& info, std::vector<Finding>& notes) {
   const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
     file.read_into(offset, out);
   };
-  std::vector<ZipMember> members = read_zip_directory(file.size(), read);
+  std::vector<RawLeaf> leaves;
+  std::vector<ZipMember> members = reading == ZipReading::kDirectory
+                                       ? read_zip_directory(file.size(), read)
+                                       : scan_members(file, read, leaves, notes);
   std::vector<std::optional<RawLeaf>> found(members.size());
   std::vector<std::string> refused(members.size());
   executor.for_each(members.size(), [&](std::size_t i) {
     try {
-      locate_zip_member(members[i], read);
+      if (reading == ZipReading::kDirectory) locate_zip_member(members[i], read);
       found[i] = read_member(members[i], read, refused[i]);
     } catch (const Error& e) {
       if (e.code() == Code::kIo || e.code() == Code::kUnavailable) throw;
       found[i] = broken_leaf(without_suffix(members[i].name), e);
     }
   });
-  check_no_overlap(members);
-  std::vector<RawLeaf> leaves;
+  if (reading == ZipReading::kDirectory) check_no_overlap(members);
   std::size_t compressed = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!found[i]) {
@@ -231,7 +246,7 @@ std::unique_ptr<Checkpoint> make_checkpoint(const OpenOptions& options, Checkpoi
 }  // namespace
 
 std::unique_ptr<Checkpoint> open_npz(const FileTree& tree, const std::string& path,
-                                     const OpenOptions& options) {
+                                     const OpenOptions& options, ZipReading reading) {
   File file = with_read_ahead(tree.open(path));
   CheckpointInfo info{.format = "npz", .layout = "npz archive", .path = path};
   std::vector<Finding> notes;
@@ -239,8 +254,9 @@ std::unique_ptr<Checkpoint> open_npz(const FileTree& tree, const std::string& pa
   std::vector<RawLeaf> leaves = explain_foreign(
       file,
       [&] {
-        return with_context([&] { return path; },
-                            [&] { return read_members(file, workers.executor(), info, notes); });
+        return with_context(
+            [&] { return path; },
+            [&] { return read_members(file, reading, workers.executor(), info, notes); });
       },
       ForeignKind::kZip);
   if (leaves.empty() && !notes.empty()) refuse_without_arrays(file, notes);

@@ -31,12 +31,14 @@
 namespace cairn::inline v0 {
 namespace {
 
-pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_t number) {
+pytorch::StateFile read_state(const File& file, Executor& executor, std::uint32_t number,
+                              ZipReading reading) {
   return explain_foreign(
       file,
       [&] {
-        return with_context([&] { return file.path(); },
-                            [&] { return pytorch::read_state_file(file, executor, number); });
+        return with_context(
+            [&] { return file.path(); },
+            [&] { return pytorch::read_state_file(file, executor, number, reading); });
       },
       ForeignKind::kPytorch);
 }
@@ -58,9 +60,9 @@ void add_ties(const pytorch::StateFile& read, CheckpointInfo& info) {
   if (!texts.empty()) info.facts.emplace_back("tied", listed_names(texts));
 }
 
-std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
+std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options, ZipReading reading) {
   const Workers workers(options.resources.threads);
-  pytorch::StateFile read = read_state(file, workers.executor(), 0);
+  pytorch::StateFile read = read_state(file, workers.executor(), 0, reading);
   CheckpointInfo info{.format = "pytorch", .layout = read.layout, .path = file.path()};
   info.revision = std::move(read.revision);
   info.facts.emplace_back("storages", std::to_string(read.storages));
@@ -82,8 +84,9 @@ std::unique_ptr<Checkpoint> open_file(File file, const OpenOptions& options) {
 // The files of a set, and the tensors that the index lists.
 class FilesOfModel {
  public:
-  FilesOfModel(const FileTree& tree, File index, const OpenOptions& options)
+  FilesOfModel(const FileTree& tree, File index, const OpenOptions& options, ZipReading reading)
       : tree_(tree),
+        reading_(reading),
         path_(index.path()),
         options_(options),
         workers_(options.resources.threads),
@@ -115,7 +118,7 @@ class FilesOfModel {
     File file = std::move(opened).value();
     auto read = try_call([&] {
       return read_state(file, workers_.executor(),
-                        static_cast<std::uint32_t>(contents_.files.size()));
+                        static_cast<std::uint32_t>(contents_.files.size()), reading_);
     });
     if (!read) {
       if (read.error().code() == Code::kUnavailable || read.error().code() == Code::kIo)
@@ -170,6 +173,7 @@ class FilesOfModel {
   }
 
   FileTree tree_;
+  ZipReading reading_;
   std::string path_;
   const OpenOptions& options_;
   Workers workers_;
@@ -196,13 +200,13 @@ std::optional<std::string> find_pytorch_model(const FileTree& tree, const std::s
 }
 
 std::unique_ptr<Checkpoint> open_pytorch(const FileTree& tree, const std::string& path,
-                                         const OpenOptions& options) {
+                                         const OpenOptions& options, ZipReading reading) {
   File file = with_read_ahead(tree.open(path));
   Bytes first(std::min<std::uint64_t>(file.size(), kProbeBytes));
   file.read_into(0, first);
   if (begins_as_json_object(first))
-    return FilesOfModel(tree, std::move(file), options).checkpoint();
-  return open_file(std::move(file), options);
+    return FilesOfModel(tree, std::move(file), options, reading).checkpoint();
+  return open_file(std::move(file), options, reading);
 }
 
 std::unique_ptr<Checkpoint> open_pytorch(const std::string& path, const OpenOptions& options) {

@@ -221,7 +221,98 @@ void append_entry(std::string& out, const SafetensorsEntry& entry) {
                      entry.end);
 }
 
+// The number of bytes of the JSON object at the beginning of the text; nullopt if it does not end.
+std::optional<std::size_t> object_size(std::string_view text) {
+  std::size_t depth = 0;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\')
+        ++i;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '{') {
+      ++depth;
+    } else if (c == '}' && --depth == 0) {
+      return i + 1;
+    } else if (depth == 0) {
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+// The JSON after a length field that may be damaged.
+std::string_view json_after_prefix(ByteView first, std::uint64_t size) {
+  const std::string_view rest = as_text(first.subspan(std::min<std::size_t>(8, first.size())));
+  const auto length = try_call([&] { return decode_safetensors_prefix(first, size); });
+  const std::optional<std::size_t> object = object_size(rest);
+  if (!object) data_loss("the header does not end");
+  const std::string_view padding =
+      length && length.value() >= *object && length.value() <= rest.size()
+          ? rest.substr(*object, length.value() - *object)
+          : std::string_view("?");
+  // Only space may follow the object.
+  return rest.substr(0, padding.find_first_not_of(kJsonSpace) == std::string_view::npos
+                            ? length.value()
+                            : *object);
+}
+
+// Moves entries that cannot be right from the header to `refused`.
+void refuse_entries(SafetensorsRemains& remains) {
+  std::vector<SafetensorsEntry>& tensors = remains.header.tensors;
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  std::vector<std::string> why(tensors.size());
+  std::size_t last = 0;  // the entry that ends last of those before
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto sized = try_call([&] {
+      if (tensors[i].end < tensors[i].begin) data_loss("data_offsets end before they begin");
+      check_size(tensors[i]);
+      return true;
+    });
+    if (!sized) why[i] = sized.error().message();
+    if (i > 0 && tensors[i].begin < tensors[last].end && tensors[i].end > tensors[i].begin)
+      why[i] = why[last] = fmt::format("the bytes of tensors \"{}\" and \"{}\" overlap",
+                                       tensors[last].name, tensors[i].name);
+    if (tensors[i].end > tensors[last].end) last = i;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (why[i].empty())
+      std::swap(tensors[kept++], tensors[i]);
+    else
+      remains.refused.emplace_back(tensors[i].name, why[i]);
+  tensors.resize(kept);
+}
+
 }  // namespace
+
+SafetensorsRemains decode_safetensors_remains(ByteView first, std::uint64_t size) {
+  const std::string_view json = json_after_prefix(first, size);
+  JsonScanner scan(json);
+  SafetensorsRemains remains{.header = parse_header(scan),
+                             .data_start = kSafetensorsPrefix + json.size()};
+  std::uint64_t end = 0;
+  for (const SafetensorsEntry& entry : remains.header.tensors) end = std::max(end, entry.end);
+  const auto length = try_call([&] { return decode_safetensors_prefix(first, size); });
+  if (!length || length.value() != json.size()) {
+    // Writers align the data with up to seven spaces. Only in a file that is not truncated can one
+    // tell how many.
+    const std::uint64_t start = size - std::min(end, size);
+    if (start < remains.data_start || start >= remains.data_start + 8)
+      data_loss(
+          "its length field is damaged, and the size of the file does not tell where the "
+          "data begin");
+    remains.data_start = start;
+  }
+  refuse_entries(remains);
+  return remains;
+}
 
 std::span<const SafetensorsType> safetensors_types() { return kSafetensorsTypes; }
 

@@ -64,6 +64,18 @@ std::uint64_t decode_safetensors_prefix(ByteView prefix, std::uint64_t file_size
 // sorted by name. Throws data_loss for damage.
 SafetensorsHeader decode_safetensors_header(ByteView json, std::uint64_t data_size);
 
+// What is left of a header whose file is damaged.
+struct SafetensorsRemains {
+  SafetensorsHeader header;  // entries may lie beyond the end of the file
+  std::uint64_t data_start = 0;
+  // (name, reason) of entries that contradict themselves or other entries
+  std::vector<std::pair<std::string, std::string>> refused;
+};
+// Decodes the header of a file of `size` bytes of which the end is missing, or whose length field is
+// damaged; `first` are its first bytes, with the whole header. Throws data_loss if the JSON itself
+// is damaged, because nothing else says where the tensors are.
+SafetensorsRemains decode_safetensors_remains(ByteView first, std::uint64_t size);
+
 // The bytes of a tensor in a file. Returns nullopt if its bits do not fill whole bytes. Throws
 // out_of_range on overflow.
 std::optional<std::uint64_t> safetensors_nbytes(const SafetensorsType& type,

@@ -331,6 +331,11 @@ std::string wanted_text(const OcdbtVersion& version) {
 }
 
 }  // namespace
+
+StorePtr open_tree(StorePtr base, std::optional<NodeExpectation> root, std::size_t threads) {
+  return std::make_shared<OcdbtStore>(std::move(base), std::move(root), threads);
+}
+
 }  // namespace ocdbt
 
 StorePtr open_ocdbt(StorePtr base, OcdbtVersion version, std::size_t threads) {
@@ -343,7 +348,7 @@ StorePtr open_ocdbt(StorePtr base, OcdbtVersion version, std::size_t threads) {
                                                   : "there is no OCDBT manifest"));
   std::optional<ocdbt::NodeExpectation> root;
   if (found && !found->empty()) root = found->expect_root();
-  return std::make_shared<ocdbt::OcdbtStore>(std::move(base), std::move(root), threads);
+  return ocdbt::open_tree(std::move(base), std::move(root), threads);
 }
 
 }  // namespace cairn::inline v0

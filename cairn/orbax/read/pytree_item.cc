@@ -172,8 +172,8 @@ bool is_single_array(const PytreeItem& out) {
 enum class Keys : std::uint8_t { kUnused, kListed };
 
 // Opens the files beside the arrays and the store of the arrays. May list its keys already.
-PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& options,
-                          Keys keys) {
+PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& options, Keys keys,
+                          const StorePtr& arrays = nullptr) {
   const std::string& aggregate_file = options.aggregate_filename;
   PytreeItem out;
   out.item = item;
@@ -182,7 +182,8 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& 
                                            : open_checkpoint_folder(item.path, options.store);
   out.files = files_of(out.item.folder);
   const Listing listing = list_directory(out.item.folder, item.path);
-  OpenedAhead ahead = keys == Keys::kListed ? open_ahead(out, listing, options) : OpenedAhead();
+  OpenedAhead ahead = keys == Keys::kListed && arrays == nullptr ? open_ahead(out, listing, options)
+                                                                 : OpenedAhead();
   const std::string metadata_file = join(item.path, kTreeMetadataFile);
   if (listing.has_file(kTreeMetadataFile) && kind != LayoutKind::kZarr) {
     with_context([&] { return metadata_file; },
@@ -200,7 +201,12 @@ PytreeItem open_structure(const Item& item, LayoutKind kind, const OpenOptions& 
   // Bare arrays and databases never have such a file.
   out.lacks_structure = out.structure == Structure::kNames && is_of_orbax(listing);
   out.has_arrays = wants_arrays(out);
-  open_store(out, listing, options, ahead);
+  if (arrays == nullptr) {
+    open_store(out, listing, options, ahead);
+  } else {
+    out.storage = ArrayStorage::kOcdbt;
+    out.arrays = arrays;
+  }
   if (!out.has_arrays) out.keys.clear();
   return out;
 }
@@ -247,8 +253,9 @@ PytreeItem open_pytree_structure(const Item& item, const OpenOptions& options) {
   return out;
 }
 
-PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options) {
-  PytreeItem out = open_structure(item, kind, options, Keys::kListed);
+PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options,
+                            const StorePtr& arrays) {
+  PytreeItem out = open_structure(item, kind, options, Keys::kListed, arrays);
   if (out.has_arrays && out.arrays != nullptr && out.keys.empty()) {
     out.try_file(out.arrays->describe(""), [&] { out.keys = out.arrays->list(""); });
   }

@@ -125,8 +125,9 @@ bool is_custom_kind(std::string_view kind);
 
 // Opens an item and its arrays. A missing or damaged array becomes a tensor with an error. Throws
 // only if the structure itself cannot be read, or if the database does not have the version that
-// the options request.
-PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options);
+// the options request. `arrays`: the keys of an OCDBT database to read instead of the item's own.
+PytreeItem open_pytree_item(const Item& item, LayoutKind kind, const OpenOptions& options,
+                            const StorePtr& arrays = nullptr);
 
 // Returns the tree with the tuples and named tuples that `_METADATA` records, and make_leaf(i) in
 // place of leaves[i]; `leaves` are the item's tensors. As in Orbax, leaves that are not recorded

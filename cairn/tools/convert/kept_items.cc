@@ -107,6 +107,21 @@ const orbax::PytreeItem* item_of(const orbax::OrbaxCheckpoint& source, const Ten
   return found == items.end() ? nullptr : &*found;
 }
 
+std::optional<TargetFormat> stored_orbax_format(const Checkpoint& source) {
+  const orbax::OrbaxCheckpoint* from = orbax_source(source);
+  if (from == nullptr) return std::nullopt;
+  const auto& items = from->opened_items();
+  const auto in_folders = [](const orbax::PytreeItem& item) {
+    return item.has_arrays ? item.storage == orbax::ArrayStorage::kFolders
+                           : item.metadata.use_ocdbt == false;
+  };
+  const auto in_zarr3 = [](const orbax::PytreeItem& item) {
+    return item.has_arrays ? item.zarr_format == 3 : item.metadata.use_zarr3;
+  };
+  if (std::ranges::any_of(items, in_folders)) return TargetFormat::kOrbaxFiles;
+  return std::ranges::any_of(items, in_zarr3) ? TargetFormat::kOrbaxZarr3 : TargetFormat::kOrbax;
+}
+
 orbax::CheckpointContent content_of(const orbax::OrbaxCheckpoint& source) {
   orbax::CheckpointContent content;
   const Layout& layout = source.layout();

@@ -18,6 +18,8 @@ namespace cairn::inline v0 {
 const orbax::OrbaxCheckpoint* orbax_source(const Checkpoint& checkpoint);
 // The opened pytree item that has the leaf; null if there is none.
 const orbax::PytreeItem* item_of(const orbax::OrbaxCheckpoint& source, const TensorInfo& tensor);
+// The format in which an Orbax source, or one of Zarr arrays, is stored; nullopt for other sources.
+std::optional<TargetFormat> stored_orbax_format(const Checkpoint& source);
 // What the source records beside its trees: metrics and custom metadata.
 orbax::CheckpointContent content_of(const orbax::OrbaxCheckpoint& source);
 

@@ -44,16 +44,7 @@ TargetFormat format_of(const Checkpoint& source, const ReshardOptions& options) 
   if (options.format) return *options.format;
   const orbax::OrbaxCheckpoint* from = orbax_source(source);
   if (from == nullptr || from->info().format != "orbax") return TargetFormat::kOrbax;
-  const auto& items = from->opened_items();
-  const auto in_folders = [](const orbax::PytreeItem& item) {
-    return item.has_arrays ? item.storage == orbax::ArrayStorage::kFolders
-                           : item.metadata.use_ocdbt == false;
-  };
-  const auto in_zarr3 = [](const orbax::PytreeItem& item) {
-    return item.has_arrays ? item.zarr_format == 3 : item.metadata.use_zarr3;
-  };
-  if (std::ranges::any_of(items, in_folders)) return TargetFormat::kOrbaxFiles;
-  return std::ranges::any_of(items, in_zarr3) ? TargetFormat::kOrbaxZarr3 : TargetFormat::kOrbax;
+  return stored_orbax_format(source).value_or(TargetFormat::kOrbax);
 }
 
 // Chooses the sharding of each array.

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace cairn::inline v0 {
 namespace {
@@ -154,12 +156,14 @@ class MsgpackParser {
       : limit_(kFreeBytes + kBytesPerByte * std::min<std::uint64_t>(
                                                 bytes.size(), input.stored.value_or(bytes.size()))),
         load_(input.load),
+        lost_(input.lost),
         integer_keys_(input.integer_keys),
         in_(bytes) {}
 
   Tree run() {
     return with_context([&] { return leaf_text(path_); },
                         [&] {
+                          if (lost_) return run_leniently();
                           Tree tree = value(in_, Place::kDict);
                           in_.finish();
                           return tree;
@@ -170,6 +174,53 @@ class MsgpackParser {
   // Chunked arrays are joined only below a chain of maps: writers do not chunk arrays below lists
   // and tuples.
   enum class Place : std::uint8_t { kDict, kSequence };
+
+  Tree run_leniently() {
+    Tree tree = value(in_, Place::kDict);
+    if (is_dropped_) tree = Tree(Tree::Dict{});
+    if (!is_stopped_ && in_.remaining() > 0)
+      lost_({}, fmt::format("{} bytes follow the object", in_.remaining()));
+    return tree;
+  }
+
+  // Reads one member of a container at this depth. Returns false if nothing more can be read. If
+  // damage is no error, a member that is lost sets is_dropped_, which `read` must take back.
+  template <class F>
+  bool read_member(F read) {
+    if (!lost_) {
+      read();
+      return true;
+    }
+    const std::size_t depth = path_.size();
+    try {
+      read();
+      return !is_stopped_;
+    } catch (const Error& e) {
+      if (e.code() == Code::kIo || e.code() == Code::kUnavailable) throw;
+      lost_(path_, e.message());
+      path_.resize(depth);
+      is_stopped_ = true;
+      is_dropped_ = false;
+      return false;
+    }
+  }
+  // Nobody can tell which of two members of one name is right.
+  void lose_repeated_keys(Tree::Dict& dict) {
+    std::map<std::string_view, std::size_t> counts;
+    for (const auto& member : dict) ++counts[member.first];
+    std::set<std::string> repeated;
+    for (const auto& [key, count] : counts)
+      if (count > 1) repeated.emplace(key);
+    for (const std::string& key : repeated) {
+      path_.push_back({key, KeyType::kDict});
+      lost_(path_, fmt::format("the key \"{}\" appears more than once", key));
+      path_.pop_back();
+    }
+    std::erase_if(dict, [&](const auto& member) { return repeated.contains(member.first); });
+    drop_if_empty(dict.empty());
+  }
+  // A container of which nothing is left is lost, too.
+  void drop_if_empty(bool is_empty) { is_dropped_ = is_dropped_ || (is_empty && lost_); }
 
   Tree value(ByteReader& in, Place place) {
     spend(sizeof(Tree));
@@ -250,11 +301,18 @@ class MsgpackParser {
   }
 
   Tree::List sequence(ByteReader& in, std::uint64_t n) {
-    if (n > in.remaining())
+    if (!lost_ && n > in.remaining())
       data_loss(fmt::format("an array of {} elements, but {} bytes are left", n, in.remaining()));
     Tree::List items;
+    const auto read = [&](std::uint64_t i) {
+      Tree item = below({std::to_string(i), KeyType::kSequence}, in, Place::kSequence);
+      // The items after a lost one keep their numbers.
+      if (std::exchange(is_dropped_, false)) item = Tree(EmptyNode::kNone);
+      items.push_back(std::move(item));
+    };
     for (std::uint64_t i = 0; i < n; ++i)
-      items.push_back(below({std::to_string(i), KeyType::kSequence}, in, Place::kSequence));
+      if (!read_member([&] { read(i); })) break;
+    drop_if_empty(items.empty());
     return items;
   }
 
@@ -277,27 +335,46 @@ class MsgpackParser {
   }
 
   Tree map(ByteReader& in, std::uint64_t n, Place place) {
-    if (n > in.remaining() / 2)
+    if (!lost_ && n > in.remaining() / 2)
       data_loss(fmt::format("a map of {} pairs, but {} bytes are left", n, in.remaining()));
     if (n == 0) return Tree(EmptyNode::kDict);
     Tree::Dict dict;
     bool chunked = false;
-    for (std::uint64_t i = 0; i < n; ++i) {
+    const auto read = [&] {
       std::string key = read_key(in);
       spend(sizeof(std::string) + key.size());
       chunked = chunked || key == kMsgpackChunkMarker;
       Tree child = below({key, KeyType::kDict}, in, place);
-      dict.emplace_back(std::move(key), std::move(child));
+      if (!std::exchange(is_dropped_, false)) dict.emplace_back(std::move(key), std::move(child));
+    };
+    for (std::uint64_t i = 0; i < n; ++i)
+      if (!read_member(read)) break;
+    drop_if_empty(dict.empty());
+    if (chunked && is_stopped_) {  // a part of an array is not the array
+      is_dropped_ = true;
+      return {};
     }
+    if (lost_) lose_repeated_keys(dict);
     refuse_repeated_keys(dict);
     return chunked && place == Place::kDict ? leaf(join_chunks(dict)) : Tree(std::move(dict));
   }
 
   Tree extension(int code, ByteView content) {
     ByteReader in(content);
-    Tree tree = extension_content(code, in);
-    in.finish();
-    return tree;
+    const auto read = [&] {
+      Tree tree = extension_content(code, in);
+      if (!is_stopped_) in.finish();
+      return tree;
+    };
+    if (!lost_) return read();
+    const std::size_t depth = path_.size();
+    auto tree = try_call(read);
+    if (tree) return std::move(tree).value();
+    // The objects behind it are where its length says.
+    path_.resize(depth);
+    lost_(path_, tree.error().message());
+    is_dropped_ = true;
+    return {};
   }
 
   Tree extension_content(int code, ByteReader& in) {
@@ -396,6 +473,9 @@ class MsgpackParser {
 
   std::uint64_t limit_, spent_ = 0;  // of the nodes, in bytes
   const std::function<void(ByteView)>& load_;
+  const std::function<void(const KeyPath&, const std::string&)>& lost_;
+  bool is_stopped_ = false;  // nothing more can be read
+  bool is_dropped_ = false;  // what was read last is lost
   bool integer_keys_;
   ByteReader in_;
   KeyPath path_;

@@ -23,8 +23,9 @@ constexpr std::uint64_t kCountSize = 8;  // bytes before each storage
 
 class LegacyFile {
  public:
-  explicit LegacyFile(const File& file)
-      : size_(file.size()),
+  LegacyFile(const File& file, ZipReading reading)
+      : is_partial_(reading == ZipReading::kLocalHeaders),
+        size_(file.size()),
         read_([&](std::uint64_t offset, MutableByteView out) { file.read_into(offset, out); }) {}
 
   TorchFile read() {
@@ -71,7 +72,13 @@ class LegacyFile {
       const auto size = sizes.find(key);
       if (size == sizes.end())
         data_loss(fmt::format("storage \"{}\" belongs to no tensor, so its size is unknown", key));
-      add_storage(file, key, size->second);
+      const auto added = try_call([&] {
+        add_storage(file, key, size->second);
+        return true;
+      });
+      if (added) continue;
+      if (!is_partial_) throw Error(added.error());
+      return;  // nobody knows where the next one begins
     }
     // PyTorch does not look at them.
     if (at_ != size_)
@@ -104,6 +111,7 @@ class LegacyFile {
     at_ += count * element;
   }
 
+  bool is_partial_;  // read the storages before the first that is not there
   std::uint64_t size_;
   std::uint64_t at_ = 0;
   ReadAtFn read_;
@@ -111,6 +119,8 @@ class LegacyFile {
 
 }  // namespace
 
-TorchFile read_legacy_file(const File& file) { return LegacyFile(file).read(); }
+TorchFile read_legacy_file(const File& file, ZipReading reading) {
+  return LegacyFile(file, reading).read();
+}
 
 }  // namespace cairn::inline v0::pytorch

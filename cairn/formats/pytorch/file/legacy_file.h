@@ -7,6 +7,6 @@
 namespace cairn::inline v0::pytorch {
 
 // Throws data_loss for a damaged file. Such files have no checksums.
-TorchFile read_legacy_file(const File& file);
+TorchFile read_legacy_file(const File& file, ZipReading reading);
 
 }  // namespace cairn::inline v0::pytorch

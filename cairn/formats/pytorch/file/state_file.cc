@@ -147,8 +147,9 @@ std::vector<std::string> unsafe_globals(const pickle::Pickle& p) {
 
 }  // namespace
 
-StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number) {
-  TorchFile torch = read_torch_file(file, executor);
+StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number,
+                          ZipReading reading) {
+  TorchFile torch = read_torch_file(file, executor, reading);
   std::uint64_t memory = walk_memory(torch.pickle);
   return read_state_in(std::move(torch), number, 0, memory);
 }

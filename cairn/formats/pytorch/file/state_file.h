@@ -36,7 +36,8 @@ struct StateFile {
 // Reads a file of torch.save. Its runs are in the reader's file `number`. A leaf whose elements are
 // not there gets an error. Throws data_loss for a damaged file, invalid_argument for one of another
 // program.
-StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number);
+StateFile read_state_file(const File& file, Executor& executor, std::uint32_t number,
+                          ZipReading reading = ZipReading::kDirectory);
 // The same for an archive that begins at byte `begin` of the file; `memory` as in walk_state().
 StateFile read_state_in(TorchFile torch, std::uint32_t number, std::uint64_t begin,
                         std::uint64_t& memory);

@@ -8,6 +8,7 @@
 #include <cairn/formats/pytorch/file/tar_members.h>
 #include <cairn/formats/zip/deflated_bytes.h>
 #include <cairn/formats/zip/zip_directory.h>
+#include <cairn/formats/zip/zip_scan.h>
 
 #include <fmt/format.h>
 
@@ -29,8 +30,21 @@ constexpr std::uint64_t kMostConfig = std::uint64_t{64} << 20U;  // bytes
 
 class TorchZip {
  public:
-  TorchZip(std::uint64_t size, const ReadAtFn& read, Executor& executor)
-      : read_(read), members_(read_zip_directory(size, read_)) {
+  TorchZip(std::uint64_t size, const ReadAtFn& read, Executor& executor, ZipReading reading)
+      : read_(read) {
+    if (reading == ZipReading::kLocalHeaders) {
+      members_ = scan_zip(size, read_).members;
+      // A damaged header may say anything. PyTorch only stores or deflates.
+      std::erase_if(members_, [](const ZipMember& member) {
+        return !try_call([&] {
+                  check_method(member);
+                  return true;
+                }).ok();
+      });
+      find_top();
+      return;
+    }
+    members_ = read_zip_directory(size, read_);
     find_top();
     executor.for_each(members_.size(), [&](std::size_t i) {
       with_context([&] { return members_[i].name; },
@@ -170,19 +184,20 @@ class TorchZip {
 
 }  // namespace
 
-TorchFile read_torch_file(const File& file, Executor& executor) {
+TorchFile read_torch_file(const File& file, Executor& executor, ZipReading reading) {
   Bytes first(std::min<std::uint64_t>(file.size(), kTarBlock));
   file.read_into(0, first);
-  if (looks_like_legacy(first)) return read_legacy_file(file);
+  if (looks_like_legacy(first)) return read_legacy_file(file, reading);
   const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
     file.read_into(offset, out);
   };
   if (looks_like_tar(first)) return read_tar_file(file.size(), read);
-  return read_torch_archive(file.size(), read, executor);
+  return read_torch_archive(file.size(), read, executor, reading);
 }
 
-TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor) {
-  return TorchZip(size, read, executor).file();
+TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor,
+                             ZipReading reading) {
+  return TorchZip(size, read, executor, reading).file();
 }
 
 }  // namespace cairn::inline v0::pytorch

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cairn/base/executor.h>
+#include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/pytorch/pickle/pickle.h>
 #include <cairn/formats/pytorch/tensors/exported_program.h>
 #include <cairn/formats/raw/raw_read.h>
@@ -36,8 +37,11 @@ struct TorchFile {
 };
 
 // Throws data_loss for a damaged file, invalid_argument for a zip archive of another program.
-TorchFile read_torch_file(const File& file, Executor& executor);
+// kLocalHeaders: storages may be missing.
+TorchFile read_torch_file(const File& file, Executor& executor,
+                          ZipReading reading = ZipReading::kDirectory);
 // The same for a zip archive of `size` bytes that `read` reads; runs count from its beginning.
-TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor);
+TorchFile read_torch_archive(std::uint64_t size, const ReadAtFn& read, Executor& executor,
+                             ZipReading reading = ZipReading::kDirectory);
 
 }  // namespace cairn::inline v0::pytorch

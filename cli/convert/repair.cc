@@ -1,0 +1,177 @@
+// repair.cc -- cairn repair: writes what is left of a damaged checkpoint as a new one.
+#include "arguments/convert_target.h"
+#include "arguments/stores.h"
+#include "commands.h"
+#include "screen/terminal.h"
+#include "screen/text.h"
+#include "source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+namespace cairn::cli {
+namespace {
+
+using State = RecoveredLeaf::State;
+
+struct RepairArguments {
+  Source source;
+  std::vector<std::string> from;
+  std::optional<std::string> fill;
+  ConvertTargetArguments target;
+};
+
+constexpr std::size_t kBoxesShown = 5;
+
+RecoverOptions recover_options(const RepairArguments& arguments) {
+  RecoverOptions options{.open = arguments.source.options, .from = arguments.from};
+  if (!arguments.fill) return options;
+  if (*arguments.fill == "nan") {
+    options.lost_elements = LostElements::kNan;
+  } else if (*arguments.fill == "zero") {
+    options.lost_elements = LostElements::kZero;
+  } else {
+    options.lost_elements = LostElements::kCheckpoint;
+    options.fill_from = *arguments.fill;
+  }
+  return options;
+}
+
+// "[0:8, 4:6] and 3 more boxes"
+std::string boxes_text(const std::vector<Box>& boxes) {
+  std::string text;
+  for (std::size_t i = 0; i < boxes.size() && i < kBoxesShown; ++i) {
+    text += i == 0 ? "[" : ", [";
+    for (std::size_t d = 0; d < boxes[i].rank(); ++d)
+      text += fmt::format("{}{}:{}", d == 0 ? "" : ", ", boxes[i].origin[d],
+                          boxes[i].origin[d] + boxes[i].shape[d]);
+    text += "]";
+  }
+  if (boxes.size() > kBoxesShown)
+    text += fmt::format(" and {} more boxes", boxes.size() - kBoxesShown);
+  return text;
+}
+
+std::string lost_text(const RecoveredLeaf& leaf) {
+  return leaf.lost.empty() ? leaf.why : boxes_text(leaf.lost) + " lost: " + leaf.why;
+}
+
+// Lines about the leaves, and about what is wrong beside them.
+std::string recovered_text(const RecoverReport& report) {
+  std::vector<std::pair<std::string, std::string>> copied, filled, lost;
+  std::size_t unchecked = 0;
+  for (const RecoveredLeaf& leaf : report.leaves) {
+    unchecked += leaf.state == State::kWhole && !leaf.is_checked ? 1 : 0;
+    if (leaf.state == State::kLost) lost.emplace_back(leaf.name, lost_text(leaf));
+    if (leaf.state == State::kFilled) filled.emplace_back(leaf.name, lost_text(leaf));
+    if (leaf.state == State::kWhole && !leaf.copy.empty())
+      copied.emplace_back(leaf.name, leaf.copy);
+  }
+  std::string text;
+  if (report.step)
+    text += fmt::format("step     {}: {}\n", *report.step, printable_text(report.path));
+  for (const std::string& note : report.notes) text += "note     " + printable_text(note) + "\n";
+  text += list_text("from    ", copied, "--") + list_text("filled  ", filled, "--") +
+          list_text("lost    ", lost, "--");
+  text += fmt::format("whole    {} of {} {}\n", report.count(State::kWhole), report.leaves.size(),
+                      report.leaves.size() == 1 ? "leaf" : "leaves");
+  if (unchecked > 0)
+    text += fmt::format("         not checked: no checksums for {} of them\n", unchecked);
+  return text;
+}
+
+Recovered recover_source(const RepairArguments& arguments) {
+  RecoverOptions options = recover_options(arguments);
+  ProgressBar bar("checking");
+  options.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+  try {
+    return recover(arguments.source.path, options);
+  } catch (const Error& e) {
+    if (e.code() == Code::kInvalidArgument) throw;
+    throw Failure(e.message());
+  }
+}
+
+void check_paths(const RepairArguments& arguments) {
+  const StoreOptions& store = arguments.target.options.store;
+  check_one_server(arguments.source.path, arguments.target.path, store);
+  for (const std::string& path : arguments.from)
+    check_one_server(path, arguments.target.path, store);
+}
+
+int run_repair(RepairArguments& arguments) {
+  const auto start = std::chrono::steady_clock::now();
+  finish_options(arguments.source);
+  finish_convert_target(arguments.target, arguments.source);
+  check_paths(arguments);
+  ConvertOptions& convert = arguments.target.options;
+  convert.resources.memory = memory_shares(arguments.source).writing;
+  Recovered recovered = recover_source(arguments);
+  RepairReport report;
+  {
+    ProgressBar bar("writing");
+    convert.progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
+    report.written = write_recovered(recovered, arguments.target.path, convert);
+  }
+  report.recovered = std::move(recovered.report);
+  print_left_out(report.written);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (arguments.target.json)
+    out().show_json(repair_json(report));
+  else if (convert.dry_run)
+    out().show(recovered_text(report.recovered) +
+               fmt::format("would write {}, {}\n", plural(report.written.tensors, "tensor"),
+                           bytes_text(report.written.bytes)));
+  else
+    out().show(recovered_text(report.recovered) + report_text(report.written, seconds));
+  const bool is_all = report.recovered.count(State::kLost) == 0 && recovered.lost_items.empty();
+  return is_all ? kGood : kNo;
+}
+
+}  // namespace
+
+void setup_repair(CLI::App& app, int& status) {
+  const auto arguments = std::make_shared<RepairArguments>();
+  CLI::App* command = app.add_subcommand("repair", "Write what is left of a damaged checkpoint");
+  add_source(*command, arguments->source, "SRC");
+  check_path(command->add_option("DST", arguments->target.path, kTargetHelp))->required();
+  check_path(command->add_option("--from", arguments->from,
+                                 "Take leaves that are nowhere whole in SRC from this checkpoint,\n"
+                                 "an older step for example; may be repeated, best first"))
+      ->type_name("CKPT")
+      ->allow_extra_args(false);
+  check_not_empty(
+      command->add_option("--fill", arguments->fill,
+                          "Keep arrays of which a part is lost, with nan or zero in\n"
+                          "place of the lost elements, or those of the checkpoint at\n"
+                          "PATH (./nan for a path of that name); default: leave them out"))
+      ->type_name("nan|zero|PATH");
+  add_target_selection(*command, arguments->target);
+  add_target_options(*command, arguments->target);
+  command->footer(
+      "Checks every byte of SRC, and recovers each leaf that is whole, from every copy that\n"
+      "exists: SRC as it is, older generations of its databases, the databases of the processes\n"
+      "that wrote it, and files whose index, directory or end is damaged. A value that a checksum\n"
+      "or the structure shows as damaged is never written. Where a format has no checksums, the\n"
+      "report says so. docs/repair.md lists what can be recovered of each format.\n"
+      "\n"
+      "SRC stays as it is. DST appears whole or not at all, in the format of its extension, else\n"
+      "in that of SRC.\n"
+      "\n"
+      "Exit status: 0 all leaves are there; 1 some are lost, and listed; 2 wrong usage; 3 nothing\n"
+      "can be recovered, or DST cannot be written.\n"
+      "\n"
+      "Examples:\n"
+      "  cairn repair broken.safetensors whole.safetensors\n"
+      "  cairn repair run/12 repaired --from run/11 --from run/10\n"
+      "  cairn repair ckpt repaired --fill nan --json > lost.json\n"
+      "  cairn repair model_folder repaired");
+  command->callback([arguments, &status] { status = run_repair(*arguments); });
+}
+
+}  // namespace cairn::cli
