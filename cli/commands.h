@@ -21,6 +21,7 @@ void setup_du(CLI::App& app, int& status);
 void setup_cat(CLI::App& app, int& status);
 void setup_stats(CLI::App& app, int& status);
 void setup_diff(CLI::App& app, int& status);
+void setup_report(CLI::App& app, int& status);
 void setup_verify(CLI::App& app, int& status);
 void setup_convert(CLI::App& app, int& status);
 void setup_merge(CLI::App& app, int& status);

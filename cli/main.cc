@@ -38,6 +38,7 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
     {setup_cat, kProgress},
     {setup_stats, kProgress},
     {setup_diff, kProgress | kReport},
+    {setup_report, kProgress | kReport},
     {setup_verify, kProgress | kReport},
     {setup_convert, kProgress | kReport},
     {setup_merge, kProgress | kReport},

@@ -30,6 +30,8 @@ status=0
 show diff "$checkpoint" "$out/half.safetensors" '*kernel*' --ignore-dtype || status=$?
 [ "$status" -eq 1 ]
 
+show report "$checkpoint" "$out/half.safetensors" -o "$out/page.html"
+
 # A damaged copy: one byte of one file is changed, and Cairn says which tensor it hits and where.
 cp -r "$checkpoint" "$out/damaged"
 manifest=$(find "$out/damaged" -path '*/default/manifest.ocdbt' | sort | tail -n 1)  # of the latest step
@@ -51,7 +53,9 @@ That was a checkpoint written by Orbax, read without Orbax and without JAX. Now 
   $1 verify PATH        is it whole?
   $1 diff PATH PATH     what has changed?
   $1 convert PATH model.safetensors
+  $1 report PATH -o page.html
 
+The page $out/page.html shows the checkpoint in a browser.
 The converted model is $out/model.safetensors; \`$1 --help\` and docs/cli.md have the rest.
 $python has the Python package; docs/python.md explains it.
 TEXT

@@ -18,6 +18,7 @@ test=(git ccache libopenmpi-dev openmpi-bin
       doxygen      # make docs
       groff-base   # checks the man pages
       openssl      # makes the certificate of a store
+      chromium fonts-dejavu-core  # show the pages of cairn report
       zsh fish)    # the tests press keys in them
 
 purpose=${1:-test}

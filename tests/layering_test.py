@@ -58,7 +58,8 @@ INSIDE = {
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "dcp": [], "source": ["dcp", "report", "web"], "inspect": ["report", "source"],
-              "diff": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"], "model_map": ["transform", "report", "source"],
+              "diff": ["report", "source"], "page": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"],
+              "model_map": ["transform", "report", "source"],
               "dequantize": ["transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
               "repair": ["convert", "report", "source"],
               "steps": ["dcp", "report"], "save": ["dcp", "report", "source"]},
@@ -404,7 +405,7 @@ OPTIONS = """PyTreeCheckpointHandlerOptions{.use_zarr3 = true} CheckpointManager
 SaveOptions{.use_zarr3 = true} OpenOptions{.step = 1} SaveArgs{.shard_axes = {}} RestoreArgs{.dtype = {}} ArrayRestoreArgs{.strict = false}
 PyTreeSaveArgs{.item = {}} PyTreeRestoreArgs{.partial_restore = true} NumpyHandler::Options{.deepcopy_host_arrays = false} ArrayHandler::Options{.use_replica_parallel = false}
 SingleReplicaArrayHandler::Options{.primary_replica_id = 1} TypeHandlerRegistry::AddOptions{.override_existing = true} MultiprocessingOptions{.timeout = {}} MsgpackOptions{.chunk_bytes = 1}
-MsgpackWriteOptions{.if_exists = {}} TensorFlowWriteOptions{.object_graph = true} ConvertOptions{.format = {}} DiffOptions{.rtol = 1} StepSaveOptions{.force = true}"""
+MsgpackWriteOptions{.if_exists = {}} TensorFlowWriteOptions{.object_graph = true} ConvertOptions{.format = {}} DiffOptions{.rtol = 1} StepSaveOptions{.force = true} HtmlReportOptions{.values = false}"""
 
 
 # Every public header but mpi.h, which needs MPI.

@@ -1,5 +1,5 @@
 // inspect.h -- inspects a checkpoint: select tensors, summarise, render for people, print as JSON,
-// export, compute statistics, verify.
+// export, compute statistics, draw a page, verify.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -243,6 +245,55 @@ TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index,
                          const Resources& resources = {});
 // The statistics as JSON text (docs/cli.md).
 std::string stats_json(std::span<const TensorStats> stats);
+
+// ---- a page to look at ----
+
+// Options of write_html_report().
+struct HtmlReportOptions {
+  std::vector<std::string> include = {}, exclude = {};  // globs over names; empty include: all
+  // Read all values, and show statistics and a histogram of each array.
+  bool values = true;
+  bool verify = true;  // read all stored bytes, and show the result of Checkpoint::verify()
+  // Show how this checkpoint (B) differs from the one of the page (A), as diff() without a
+  // tolerance says. Null: nothing is compared.
+  std::shared_ptr<const Checkpoint> other = {};
+  // The path by which the checkpoint was opened; "": CheckpointInfo::path. Its last part is the
+  // heading of the page.
+  std::string opened_path = {};
+  // Also show statistics over so many complete steps, the last ones of the directory of steps
+  // `opened_path` (read_steps()); at most 100. 0: none.
+  std::size_t steps = 0;
+  OpenOptions open = {};                 // how the steps are opened; `step` does not count
+  IfExists if_exists = IfExists::kFail;  // what to do if the file exists
+  Resources resources = {};              // memory: bytes held at once
+  StoreOptions store = {};               // how to reach the store, if the file is at a URL
+  ProgressFn progress = {};
+  // A request to stop ends the call soon, with the error cancelled. No file appears.
+  std::stop_token cancel = {};
+};
+// The result of write_html_report().
+struct HtmlReport {
+  std::uint64_t bytes = 0;    // size of the file
+  std::uint64_t tensors = 0;  // leaves listed in the page
+  // Leaves that the globs select, but that the page does not list: it lists 20,000, the largest.
+  std::uint64_t unlisted = 0;
+  std::uint64_t unreadable = 0;            // arrays whose values cannot be read
+  std::optional<VerifyReport> verified;    // none without HtmlReportOptions::verify
+  std::optional<std::uint64_t> different;  // leaves that differ from `other`, or are in one only
+};
+// Writes one HTML file that shows the checkpoint in a browser: bytes by module, a table of the
+// leaves with statistics, chunks and shards, damage, differences, curves over steps. The file has
+// everything in it: it loads nothing, and nothing in it can run what a name of the checkpoint says.
+// `path` may be a URL of a bucket. The file appears complete or not at all.
+//
+// Damage is no error: the page names what cannot be read. Throws already_exists if the file exists
+// and may not be replaced, or is not a regular file; invalid_argument for a file within the
+// checkpoint, for globs that select nothing of a checkpoint with leaves, and for wrong steps; else
+// as diff() and read_steps().
+HtmlReport write_html_report(const Checkpoint& checkpoint, const std::string& path,
+                             const HtmlReportOptions& options = {});
+// The result as JSON text (docs/cli.md). `path`: of the file.
+std::string html_report_json(const HtmlReport& report, const std::string& path);
 
 // ---- verifying ----
 

@@ -170,6 +170,10 @@ class Group(_Mapping):
             return False
         return True
 
+    def _ipython_key_completions_(self) -> list[Any]:
+        """The keys that IPython and Jupyter offer after checkpoint[" """
+        return list(self)
+
     def __repr__(self) -> str:
         kind = type(self._node).__name__
         return f"<cairn.Group {self._name or '(root)'}: {kind} of {len(self)}>"
@@ -283,6 +287,60 @@ class Checkpoint(Group):
         text = self.reader.json_item(name)
         return None if text is None else json.loads(text)
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        other: Checkpoint | None = None,
+        include: str | list[str] | None = None,
+        exclude: str | list[str] | None = None,
+        values: bool = True,
+        verify: bool = True,
+        steps: int = 0,
+        overwrite: bool = False,
+        storage_options: StoreOptions | None = None,
+        progress: Any = None,
+    ) -> dict[str, Any]:
+        """Writes one HTML file that shows the checkpoint in a browser (docs/report.md).
+
+        The file loads nothing, and appears complete or not at all.
+
+        Args:
+          path: the file to write, or its URL (s3://, gs://).
+          other: a checkpoint to compare; the page shows how this one differs.
+          include: globs of the names to show, or one glob; None: all. An empty list is a KeyError.
+          exclude: globs of the names to leave out, or one.
+          values: read all values, and show statistics and histograms.
+          verify: read all stored bytes, and show what is damaged.
+          steps: also show statistics over so many complete steps, at most 100: the last ones of the
+            directory of steps that was opened. 0: none.
+          overwrite: replace an existing file.
+          storage_options: how to reach the store of a URL; None: as the checkpoint was opened.
+          progress: True (a bar), or a function of bytes done and bytes in total.
+
+        Returns:
+          a dict with "path", "bytes" (of the file), "tensors" (how many the page lists),
+          "unlisted", "unreadable" (arrays whose values cannot be read), "verdict" ("good",
+          "not_checked", "damaged"; None without verify) and "different" (leaves; None without
+          other).
+
+        Raises:
+          FileExistsError: the file exists, and overwrite is False, or it is not a regular file.
+          ValueError: the file lies in the checkpoint; include and exclude select nothing; steps is
+            wrong.
+        """
+        from cairn._html import write_page
+
+        chosen = {
+            "include": include,
+            "exclude": exclude,
+            "values": values,
+            "verify": verify,
+            "steps": steps,
+            "overwrite": overwrite,
+        }
+        return write_page(self, path, other, chosen, storage_options, progress)
+
     def __repr__(self) -> str:
         from cairn._html import size_text
 
@@ -348,6 +406,11 @@ class Tensor:
 
     def __repr__(self) -> str:
         return f"<cairn.Tensor {printable(self.name)}: {self.dtype}{list(self.shape)}>"
+
+    def _repr_html_(self) -> str:
+        from cairn._html import tensor_drawn
+
+        return tensor_drawn(self)
 
     def __getitem__(self, index: Any) -> Any:
         """Reads a part: integers, slices and `...`, as NumPy. Returns an array of NumPy."""

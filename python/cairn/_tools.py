@@ -54,6 +54,11 @@ class DiffReport:
         """The number of leaves in which a NaN or an infinity differs. They come first."""
         return int(self.data["non_finite"])
 
+    def _repr_html_(self) -> str:
+        from cairn._html import diff_drawn
+
+        return diff_drawn(self)
+
     def __repr__(self) -> str:
         return f"<cairn.DiffReport {'equal' if self.equal else 'different'}>"
 

@@ -4,6 +4,7 @@
 #include "calls.h"
 #include "gil.h"
 #include "lost_keys.h"
+#include "option_values.h"
 #include "options.h"
 #include "specs.h"
 #include "store_options.h"
@@ -87,6 +88,32 @@ std::vector<std::string> texts_of(const std::vector<NameText>& names) {
   std::vector<std::string> texts;
   for (const NameText& name : names) texts.push_back(name.text);
   return texts;
+}
+
+HtmlReportOptions html_report_options(nb::dict options) {
+  static const Setters<HtmlReportOptions> kSetters{
+      {"include",
+       [](HtmlReportOptions& o, const std::string& n, nb::handle v) {
+         o.include = texts_of(cast_option<std::vector<NameText>>(n, v, "a list of str"));
+       }},
+      {"exclude",
+       [](HtmlReportOptions& o, const std::string& n, nb::handle v) {
+         o.exclude = texts_of(cast_option<std::vector<NameText>>(n, v, "a list of str"));
+       }},
+      {"values", [](HtmlReportOptions& o, const std::string& n,
+                    nb::handle v) { o.values = bool_option(n, v); }},
+      {"verify", [](HtmlReportOptions& o, const std::string& n,
+                    nb::handle v) { o.verify = bool_option(n, v); }},
+      {"steps", [](HtmlReportOptions& o, const std::string& n,
+                   nb::handle v) { o.steps = number_option<std::size_t>(n, v); }},
+      {"overwrite",
+       [](HtmlReportOptions& o, const std::string& n, nb::handle v) {
+         o.if_exists = bool_option(n, v) ? IfExists::kReplace : IfExists::kFail;
+       }},
+  };
+  HtmlReportOptions chosen;
+  set_options(options, {&kSetters}, chosen);
+  return chosen;
 }
 
 class Reader {
@@ -291,6 +318,28 @@ class Reader {
                                        std::size_t depth) const {
     return cairn::usage_json(usage(*checkpoint_, indices, depth));
   }
+  // Writes the page to `path`. `other`: null, or the checkpoint to compare.
+  [[nodiscard]] std::string html_report(const PathText& path, const Reader* other,
+                                        const PathText& opened_path, nb::dict options,
+                                        nb::handle storage_options, nb::handle progress) const {
+    HtmlReportOptions chosen = html_report_options(options);
+    chosen.opened_path = opened_path.place();
+    if (other != nullptr) chosen.other = other->checkpoint_;
+    chosen.open = {.resources = resources_, .store = store_};
+    chosen.resources = resources_;
+    chosen.store = storage_options.is_none() ? store_ : store_options(storage_options);
+    const std::string place = path.place();
+    std::string json;
+    run_long(
+        progress,
+        [&](const CallControl& call) {
+          chosen.progress = call.progress;
+          chosen.cancel = call.cancel;
+          json = html_report_json(write_html_report(*checkpoint_, place, chosen), place);
+        },
+        Outcome::kCommit);
+    return json;
+  }
   [[nodiscard]] nb::object json_item(const NameText& name) const {
     std::optional<std::string> text;
     {
@@ -442,6 +491,9 @@ void define_reader(nb::module_& module) {
       .def("stats_json", &Reader::stats_json, nb::arg("indices"))
       .def("usage_json", &Reader::usage_json, nb::arg("indices"), nb::arg("depth"),
            nb::call_guard<WithoutGil>())
+      .def("html_report", &Reader::html_report, nb::arg("path"), nb::arg("other").none(),
+           nb::arg("opened_path"), nb::arg("options"), nb::arg("storage_options").none(),
+           nb::arg("progress").none())
       .def("json_item", &Reader::json_item, nb::arg("name"))
       .def("dequantized", &Reader::dequantized, nb::arg("dtype"));
   module.def(

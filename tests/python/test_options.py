@@ -67,6 +67,14 @@ NAMES = {
     "TransformOptions": {"values": "set", "store": "storage_options", "resources": "threads"},
     "ModelFolderOptions": {"assets": "hf_assets", "plain": "dequantize", "store": "storage_options"},
     "RecoverOptions": {"open": "step", "from": "others", "lost_elements": "fill", "fill_from": "fill"},
+    "HtmlReportOptions": {
+        "opened_path": None,  # the checkpoint knows it
+        "open": None,  # as the checkpoint was opened
+        "if_exists": "overwrite",
+        "resources": None,  # those of the checkpoint
+        "store": "storage_options",
+        "cancel": None,  # Ctrl-C
+    },
     "PruneOptions": {"store": "storage_options", "cancel": None},  # Ctrl-C
     # foreign is for handlers of items; Ctrl-C
     "CleanOptions": {"mode": "dry_run", "foreign": None, "store": "storage_options", "cancel": None},
@@ -75,13 +83,13 @@ NAMES = {
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
            "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "TransformOptions": "convert.h", "ModelFolderOptions": "model_maps.h",
-           "RecoverOptions": "maintain.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
+           "RecoverOptions": "maintain.h", "HtmlReportOptions": "inspect.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
            "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,
              "ConvertOptions": cairn.convert, "OrbaxTarget": cairn.convert, "SafetensorsTarget": cairn.convert,
              "TensorFlowTarget": cairn.convert, "ReshardOptions": cairn.reshard,
              "DequantizeOptions": cairn.Checkpoint.dequantized, "MergeOptions": cairn.merge, "TransformOptions": cairn.convert, "ModelFolderOptions": cairn.convert,
-             "RecoverOptions": cairn.repair, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
+             "RecoverOptions": cairn.repair, "HtmlReportOptions": cairn.Checkpoint.report, "PruneOptions": cairn.prune, "CleanOptions": cairn.clean,
              "CompactOptions": cairn.compact}
 
 

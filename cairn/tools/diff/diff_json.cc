@@ -4,8 +4,6 @@
 #include <cairn/tools/report/json_text.h>
 
 namespace cairn::inline v0 {
-namespace {
-
 std::string_view state_text(LeafState state) {
   switch (state) {
     case LeafState::kSame:
@@ -21,6 +19,8 @@ std::string_view state_text(LeafState state) {
   }
   return "";
 }
+
+namespace {
 
 Json side_json(const DiffSide& side, bool with_text) {
   const bool array = side.kind == LeafKind::kArray;

@@ -183,8 +183,6 @@ std::string info_json(const Checkpoint& checkpoint) {
   return to_text(out, JsonStyle::kPretty) + "\n";
 }
 
-namespace {
-
 std::string_view severity_text(Severity severity) {
   switch (severity) {
     case Severity::kNote:
@@ -208,6 +206,8 @@ std::string_view verdict_text(Verdict verdict) {
   }
   return "damaged";
 }
+
+namespace {
 
 Json report_json(const VerifyReport& report, bool strict) {
   JsonArray findings;

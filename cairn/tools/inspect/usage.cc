@@ -3,6 +3,7 @@
 
 #include <cairn/tools/report/capped_sum.h>
 #include <cairn/tools/report/json_text.h>
+#include <cairn/tools/report/module_names.h>
 
 #include <algorithm>
 #include <array>
@@ -18,27 +19,6 @@ constexpr std::size_t kMostLevels = 64;  // a name from a file may have any numb
 constexpr std::array<std::string_view, 10> kOptimizerNames = {
     "opt_state",       "optimizer", "optimizer_state", "optimizer_states", "opt", "mu",
     ".OPTIMIZER_SLOT", "nu",        "exp_avg",         "exp_avg_sq"};
-
-// The components of a leaf's name, with the item first. Formats without a tree join them with '.'
-// or '/' in one key.
-std::vector<std::string> components_of(const TensorInfo& t) {
-  std::vector<std::string> parts;
-  if (t.item) parts.push_back(*t.item);
-  for (const Key& key : t.path) {
-    std::string_view rest = key.text;
-    if (rest.starts_with('.')) {  // TensorFlow's ".ATTRIBUTES", ".OPTIMIZER_SLOT"
-      const std::size_t end = std::min(rest.find_first_of("./", 1), rest.size());
-      parts.emplace_back(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-    while (!rest.empty()) {
-      const std::size_t end = std::min(rest.find_first_of("./"), rest.size());
-      if (end > 0) parts.emplace_back(rest.substr(0, end));
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
-  }
-  return parts;
-}
 
 bool is_optimizer(const std::vector<std::string>& parts) {
   return std::any_of(parts.begin(), parts.end(), [](const std::string& part) {
@@ -106,7 +86,7 @@ Usage usage(const Checkpoint& checkpoint, std::span<const std::size_t> indices, 
   std::map<std::string, UsageCounts, std::less<>> dtypes;
   for (const std::size_t i : indices) {
     const TensorInfo& t = checkpoint.tensors()[i];
-    const auto parts = components_of(t);
+    const auto parts = module_names(t);
     if (!t.error.empty()) ++out.unreadable;
     add(is_optimizer(parts) ? out.optimizer : out.parameters, t);
     if (t.is_array() && t.error.empty()) add(dtypes[t.dtype_name], t);

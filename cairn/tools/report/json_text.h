@@ -3,8 +3,10 @@
 
 #include <cairn/base/json/json.h>
 #include <cairn/compression.h>
+#include <cairn/diff.h>
 #include <cairn/inspect.h>
 #include <cairn/types.h>
+#include <cairn/verify_report.h>
 
 #include <cstddef>
 #include <functional>
@@ -30,6 +32,12 @@ Json number_json(double value);
 // \xNN.
 Json text_json(std::string_view text);
 Json strings_json(const std::vector<std::string>& texts);
+// "note", "not_checked", "damage"
+std::string_view severity_text(Severity severity);
+// "good", "not_checked", "damaged"
+std::string_view verdict_text(Verdict verdict);
+// "same", "different", "only_in_a", "only_in_b", "unreadable"
+std::string_view state_text(LeafState state);
 // A list of objects with item, path, record and text.
 Json missing_json(const std::vector<MissingPart>& parts);
 // A list of objects with `subject` and "why".

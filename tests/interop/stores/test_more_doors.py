@@ -322,3 +322,30 @@ def test_tensorflow_loads_what_python_saved(store, tmp_path, limit):
         np.testing.assert_array_equal(found, value, strict=True)
     found = cairn.load(prefix, storage_options=options_of(store))
     assert found["w"].tolist() == TREE["w"].tolist()
+
+
+# ---- report ----
+
+
+def test_a_page_of_a_run_in_a_store(store):
+    options = options_of(store)
+    for step in (1, 2):
+        tree = {"w": np.full(4, float(step))}
+        cairn.save(f"{store.url}/run/{step}", tree, storage_options=options)
+    run, page = f"{store.url}/run", f"{store.url}/page.html"
+    args = ["report", run, run, "--step-b", "1", "--steps", "2", "-o", page]
+    shown = json.loads(command(store, *args, "--json").stdout)
+    text = get(store, "page.html")
+    assert (shown["different"], shown["bytes"]) == (1, len(text))
+    begin = text.index(b'type="application/json">') + len(b'type="application/json">')
+    data = json.loads(text[begin : text.index(b"</script>", begin)])
+    assert data["steps"]["steps"] == [1, 2] and data["steps"]["norms"] == [2, 4]
+    assert b"already exists" in command(store, *args, status=cairn_cli.IO).stderr
+    assert get(store, "page.html") == text
+    opened = cairn.open(run, storage_options=options)
+    with pytest.raises(FileExistsError, match="page.html"):
+        opened.report(page)
+    report = opened.report(page, overwrite=True)
+    assert report["verdict"] == "good" and len(get(store, "page.html")) == report["bytes"]
+    inside = command(store, "report", run, "-o", f"{run}/2/page.html", status=cairn_cli.USAGE)
+    assert b"overlaps the source checkpoint" in inside.stderr

@@ -1,0 +1,58 @@
+# Embeds the page of `cairn report` in the library:
+#   cmake -DOUT=page_parts.cc -DWEB=cairn/tools/page/web -DSCRIPTS=data.js,... -P embed_page.cmake
+# Writes the functions that cairn/tools/page/page_parts.h declares. The hashes are of the bytes that
+# the page has between its tags, so they are made here and not by hand.
+
+# The base64 text of bytes in hexadecimal digits.
+function(base64 hex result)
+  set(digits "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+  string(LENGTH "${hex}" length)
+  set(text)
+  set(at 0)
+  while(at LESS length)
+    string(SUBSTRING "${hex}" ${at} 6 group)  # three bytes, or what is left
+    string(LENGTH "${group}" count)
+    set(padded "${group}000000")
+    string(SUBSTRING "${padded}" 0 6 padded)
+    math(EXPR bits "0x${padded}")
+    math(EXPR used "(${count} * 4 + 5) / 6")
+    foreach(i RANGE 0 3)
+      if(i LESS used)
+        math(EXPR digit "(${bits} >> (18 - 6 * ${i})) & 63")
+        string(SUBSTRING "${digits}" ${digit} 1 character)
+        string(APPEND text "${character}")
+      else()
+        string(APPEND text "=")
+      endif()
+    endforeach()
+    math(EXPR at "${at} + 6")
+  endwhile()
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
+
+function(add_text name text)
+  file(APPEND "${OUT}" "std::string_view ${name}() {\n  return R\"page(")
+  file(APPEND "${OUT}" "${text}")
+  file(APPEND "${OUT}" ")page\";\n}\n")
+endfunction()
+
+function(add_part name text)
+  add_text(${name} "${text}")
+  string(SHA256 hash "${text}")
+  base64(${hash} hash)
+  add_text(${name}_hash "${hash}")
+endfunction()
+
+file(READ "${WEB}/page.html" html)
+file(READ "${WEB}/page.css" style)
+set(script)
+string(REPLACE "," ";" names "${SCRIPTS}")
+foreach(name IN LISTS names)
+  file(READ "${WEB}/${name}" source)
+  string(APPEND script "${source}")
+endforeach()
+file(WRITE "${OUT}" "// Made by cmake/embed_page.cmake.\n#include <cairn/tools/page/page_parts.h>\n\nnamespace cairn::inline v0::page {\n\n")
+add_text(template_html "${html}")
+add_part(style "${style}")
+add_part(script "${script}")
+file(APPEND "${OUT}" "\n}  // namespace cairn::inline v0::page\n")
