@@ -17,7 +17,9 @@ namespace {
 
 class NoNames final : public cairn::Names {
  public:
-  [[nodiscard]] const cairn::Json* find(std::string_view /*name*/) const override { return nullptr; }
+  [[nodiscard]] const cairn::Json* find(std::string_view /*name*/) const override {
+    return nullptr;
+  }
   [[nodiscard]] std::vector<std::string> all() const override { return {}; }
   [[nodiscard]] cairn::Json call(std::string_view /*function*/,
                                  const std::vector<cairn::Json>& /*arguments*/) const override {

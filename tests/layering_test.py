@@ -59,8 +59,9 @@ INSIDE = {
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "dcp": [], "source": ["dcp", "report", "web"], "inspect": ["report", "source"],
               "diff": ["report", "source"], "page": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"],
-              "model_map": ["transform", "report", "source"],
-              "dequantize": ["transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
+              "hugging_face": [],
+              "model_map": ["hugging_face", "transform", "report", "source"],
+              "dequantize": ["hugging_face", "transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
               "repair": ["convert", "report", "source"],
               "steps": ["dcp", "report"], "save": ["dcp", "report", "source"]},
 }
@@ -79,7 +80,7 @@ OWNER = {
     "orbax/step_metadata.h": "orbax", "step_policies.h": "orbax",
     "tensor_source.h": "formats", "orbax/aggregate_handler.h": "formats", "safetensors.h": "formats", "npz.h": "formats", "pytorch.h": "formats",
     "msgpack.h": "formats", "tensorflow.h": "formats",
-    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "model_maps.h": "tools", "maintain.h": "tools", "steps.h": "tools",
+    "open.h": "tools", "inspect.h": "tools", "diff.h": "tools", "convert.h": "tools", "maintain.h": "tools", "steps.h": "tools",
     "cairn.h": "tools",
 }
 # Of the other tiers a header of the first tier includes these alone: its functions take or return what they declare.

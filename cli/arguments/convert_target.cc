@@ -49,11 +49,11 @@ std::string rules_text(const ConvertReport& report) {
   if (report.unused.size() > kShown)
     text += fmt::format("dropped  {} more (--json lists all)\n", report.unused.size() - kShown);
   for (const InexactLeaves& leaves : report.inexact)
-    text += fmt::format("inexact  {}: {:.3g} % of {} scaled elements do not come back exactly\n",
-                        printable_text(leaves.name),
-                        100.0 * static_cast<double>(leaves.inexact) /
-                            static_cast<double>(leaves.elements),
-                        leaves.elements);
+    text += fmt::format(
+        "inexact  {}: {:.3g} % of {} scaled elements do not come back exactly\n",
+        printable_text(leaves.name),
+        100.0 * static_cast<double>(leaves.inexact) / static_cast<double>(leaves.elements),
+        leaves.elements);
   return text;
 }
 
@@ -184,8 +184,9 @@ void finish_convert_target(ConvertTargetArguments& arguments, const Source& sour
   if (!arguments.shard_bytes.empty()) {
     // A path without a known extension may be the folder of a model; convert() refuses others.
     const auto by_path = try_call([&] { return target_format_of(arguments.path); });
-    const bool is_tensorflow = options.format ? *options.format == TargetFormat::kTensorFlow
-                                              : by_path && by_path.value() == TargetFormat::kTensorFlow;
+    const bool is_tensorflow = options.format
+                                   ? *options.format == TargetFormat::kTensorFlow
+                                   : by_path && by_path.value() == TargetFormat::kTensorFlow;
     (is_tensorflow ? options.tensorflow.max_shard_bytes : options.safetensors.max_shard_bytes) =
         parse_size(arguments.shard_bytes);
   }

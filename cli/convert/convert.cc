@@ -55,8 +55,7 @@ TransformOptions transform_options(const ConvertArguments& arguments, std::uint6
 Transformed transform(std::unique_ptr<Checkpoint> source, const ConvertArguments& arguments,
                       std::uint64_t memory) {
   const TransformOptions options = transform_options(arguments, memory);
-  if (!arguments.model.empty())
-    return apply_model_map(std::move(source), arguments.model, options);
+  if (!arguments.model.empty()) return apply_model_map(std::move(source), arguments.model, options);
   return transform_checkpoint_by_file(std::move(source), arguments.transform, options);
 }
 
@@ -65,12 +64,12 @@ std::unique_ptr<ModelFolder> model_folder(ConvertArguments& arguments,
                                           const TransformReport& report) {
   std::unique_ptr<ModelFolder> folder;
   do_together(job(), "cairn: model folder", [&] {
-    folder = std::make_unique<ModelFolder>(
-        report, arguments.target.path,
-        ModelFolderOptions{.assets = arguments.assets,
-                           .plain = arguments.source.dequantize,
-                           .store = arguments.source.options.store},
-        arguments.target.options);
+    folder =
+        std::make_unique<ModelFolder>(report, arguments.target.path,
+                                      ModelFolderOptions{.assets = arguments.assets,
+                                                         .plain = arguments.source.dequantize,
+                                                         .store = arguments.source.options.store},
+                                      arguments.target.options);
     return Bytes();
   });
   if (folder->is_folder() && arguments.assets.empty())

@@ -1,5 +1,5 @@
 // models.cc -- cairn models: lists the model maps, or shows one.
-#include <cairn/model_maps.h>
+#include <cairn/convert.h>
 #include "commands.h"
 #include "screen/terminal.h"
 #include "screen/text.h"
@@ -33,8 +33,8 @@ std::string list_of_maps() {
 std::string lines_text(const char* title, const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines)
-    text += fmt::format("{:<9}{}\n", text.empty() ? title : "",
-                        wrap_text(printable_text(line), 91, 9));
+    text +=
+        fmt::format("{:<9}{}\n", text.empty() ? title : "", wrap_text(printable_text(line), 91, 9));
   return text;
 }
 
@@ -49,8 +49,7 @@ std::string one_map(const ModelMapInfo& map) {
       values += (values.empty() ? "" : ", ") + printable_text(value);
     text += fmt::format("\n--set {}={}\n", printable_text(option.name),
                         values.empty() ? "VALUE" : values);
-    if (!option.help.empty())
-      text += "    " + wrap_text(printable_text(option.help), 96, 4) + "\n";
+    if (!option.help.empty()) text += "    " + wrap_text(printable_text(option.help), 96, 4) + "\n";
     text += "    default: " + wrap_text(printable_text(option.default_value), 87, 13) + "\n";
   }
   return text;
@@ -58,9 +57,8 @@ std::string one_map(const ModelMapInfo& map) {
 
 int run_models(const ModelsArguments& arguments) {
   if (arguments.json) {
-    out().show_json(model_maps_json(arguments.name.empty()
-                                        ? model_maps()
-                                        : std::vector{model_map(arguments.name)}));
+    out().show_json(model_maps_json(
+        arguments.name.empty() ? model_maps() : std::vector{model_map(arguments.name)}));
     return kGood;
   }
   out().show(arguments.name.empty() ? list_of_maps() : one_map(model_map(arguments.name)));
@@ -71,7 +69,8 @@ int run_models(const ModelsArguments& arguments) {
 
 void setup_models(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<ModelsArguments>();
-  CLI::App* command = app.add_subcommand("models", "List the model maps of 'cairn convert --model'");
+  CLI::App* command =
+      app.add_subcommand("models", "List the model maps of 'cairn convert --model'");
   command
       ->add_option("NAME", arguments->name,
                    "A map, or a file of rules with two sides: show its sides, its\n"

@@ -13,7 +13,6 @@
 #include <cairn/error.h>
 #include <cairn/inspect.h>
 #include <cairn/maintain.h>
-#include <cairn/model_maps.h>
 #include <cairn/npz.h>
 #include <cairn/observer.h>
 #include <cairn/open.h>

@@ -12,7 +12,6 @@
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
 #include <cairn/maintain.h>
-#include <cairn/model_maps.h>
 #include <cairn/msgpack.h>
 #include <cairn/open.h>
 
@@ -187,22 +186,18 @@ const Setters<Conversion>& changing_options() {
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.rules_path = cast_option<PathText>(n, v, "a path or a dict of rules").local();
        }},
-      {"model", [](Conversion& o, const std::string& n,
-                   nb::handle v) { o.model = text_option(n, v); }},
+      {"model",
+       [](Conversion& o, const std::string& n, nb::handle v) { o.model = text_option(n, v); }},
       {"reverse", [](Conversion& o, const std::string& n,
                      nb::handle v) { o.transform.reverse = bool_option(n, v); }},
-      {"values",
-       [](Conversion& o, const std::string& n, nb::handle v) {
-         o.transform.values = cast_option<TextPairs>(n, v, "a dict");
-       }},
+      {"values", [](Conversion& o, const std::string& n,
+                    nb::handle v) { o.transform.values = cast_option<TextPairs>(n, v, "a dict"); }},
       {"config",
        [](Conversion& o, const std::string& n, nb::handle v) {
          o.transform.config = cast_option<PathText>(n, v, "a path").place();
        }},
-      {"hf_assets",
-       [](Conversion& o, const std::string& n, nb::handle v) {
-         o.assets = cast_option<PathText>(n, v, "a path").place();
-       }},
+      {"hf_assets", [](Conversion& o, const std::string& n,
+                       nb::handle v) { o.assets = cast_option<PathText>(n, v, "a path").place(); }},
   };
   return all;
 }
@@ -286,10 +281,11 @@ void complete(Conversion& o, const std::string& target) {
   if (!o.shard_bytes) return;
   // A path without a known extension may be the folder of a model; convert() refuses others.
   const auto by_path = try_call([&] { return target_format_of(target); });
-  const bool is_tensorflow = o.convert.format ? *o.convert.format == TargetFormat::kTensorFlow
-                                              : by_path && by_path.value() == TargetFormat::kTensorFlow;
-  (is_tensorflow ? o.convert.tensorflow.max_shard_bytes
-                                       : o.convert.safetensors.max_shard_bytes) = o.shard_bytes;
+  const bool is_tensorflow = o.convert.format
+                                 ? *o.convert.format == TargetFormat::kTensorFlow
+                                 : by_path && by_path.value() == TargetFormat::kTensorFlow;
+  (is_tensorflow ? o.convert.tensorflow.max_shard_bytes : o.convert.safetensors.max_shard_bytes) =
+      o.shard_bytes;
 }
 
 std::shared_ptr<const Checkpoint> dequantized(std::shared_ptr<const Checkpoint> opened,
@@ -333,9 +329,8 @@ RuleTarget transformed(std::shared_ptr<const Checkpoint> source, Conversion& o,
   else if (o.rules_path)
     made = transform_checkpoint_by_file(std::move(source), *o.rules_path, options);
   else
-    made = with_context(
-        [] { return std::string("transform"); },
-        [&] { return transform_checkpoint(std::move(source), *o.rules, options); });
+    made = with_context([] { return std::string("transform"); },
+                        [&] { return transform_checkpoint(std::move(source), *o.rules, options); });
   auto folder = std::make_unique<ModelFolder>(
       made.report, target,
       ModelFolderOptions{.assets = o.assets, .plain = o.dequantize, .store = o.open.store},

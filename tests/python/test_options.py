@@ -82,7 +82,7 @@ NAMES = {
 }
 HEADERS = {"SaveOptions": "options.h", "OpenOptions": "checkpoint.h", "CheckpointManagerOptions": "checkpoint_manager.h",
            "ConvertOptions": "convert.h", "OrbaxTarget": "convert.h", "SafetensorsTarget": "convert.h", "TensorFlowTarget": "convert.h",
-           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "TransformOptions": "convert.h", "ModelFolderOptions": "model_maps.h",
+           "ReshardOptions": "convert.h", "DequantizeOptions": "convert.h", "MergeOptions": "convert.h", "TransformOptions": "convert.h", "ModelFolderOptions": "convert.h",
            "RecoverOptions": "maintain.h", "HtmlReportOptions": "inspect.h", "PruneOptions": "steps.h", "CleanOptions": "maintain.h",
            "CompactOptions": "maintain.h"}
 FUNCTIONS = {"SaveOptions": cairn.save, "OpenOptions": cairn.open, "CheckpointManagerOptions": cairn.CheckpointManager,

@@ -22,7 +22,7 @@ struct Placement {
   std::uint64_t nbytes = 0;  // as fetched
   std::uint64_t begin = 0;   // the first byte to write, counted in the tensor's bytes as fetched
   std::size_t element_size = 1;
-  std::uint64_t cut = 0;  // TensorSource::cut
+  std::uint64_t cut = 0;    // TensorSource::cut
   std::uint64_t group = 0;  // TensorSource::group
   bool packed = false;      // written two 4-bit elements a byte, the first one in the low bits
 };

@@ -2,7 +2,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/json/json.h>
-#include <cairn/tools/source/config_file.h>
+#include <cairn/tools/hugging_face/config_file.h>
 
 #include <cstdint>
 
@@ -110,7 +110,8 @@ ModelConfig parse_model_config(std::string_view json) {
 ModelConfig read_model_config(const std::string& path, const StoreOptions& store) {
   const auto config = find_config_file(path, store);
   if (!config) return {};
-  return with_context([&] { return config->path; }, [&] { return parse_model_config(config->text); });
+  return with_context([&] { return config->path; },
+                      [&] { return parse_model_config(config->text); });
 }
 
 }  // namespace cairn::inline v0

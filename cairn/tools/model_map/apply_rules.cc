@@ -1,12 +1,11 @@
 // apply_rules.cc -- applies files of rules, with one side or two, and model maps.
 #include <cairn/convert.h>
-#include <cairn/model_maps.h>
 
 #include <cairn/base/errors.h>
 #include <cairn/io/file.h>
+#include <cairn/tools/hugging_face/config_file.h>
 #include <cairn/tools/model_map/find_map.h>
 #include <cairn/tools/model_map/map_leaves.h>
-#include <cairn/tools/source/config_file.h>
 #include <cairn/tools/transform/transform_rules.h>
 #include <cairn/tools/transform/transformed_checkpoint.h>
 
@@ -35,9 +34,10 @@ std::size_t detected_side(const MapInput& input) {
     invalid_argument(fmt::format("no leaf of the checkpoint has a name of side '{}' or '{}'",
                                  input.map.sides[0], input.map.sides[1]));
   if (first == second)
-    invalid_argument(fmt::format("the checkpoint has as many names of side '{}' as of '{}'; say "
-                                 "which with reverse",
-                                 input.map.sides[0], input.map.sides[1]));
+    invalid_argument(
+        fmt::format("the checkpoint has as many names of side '{}' as of '{}'; say "
+                    "which with reverse",
+                    input.map.sides[0], input.map.sides[1]));
   return first > second ? 0 : 1;
 }
 
@@ -53,8 +53,7 @@ Transformed apply_map(std::shared_ptr<const Checkpoint> source, const ModelMap& 
   result.identity += text;
   for (const TransformValue& value : result.values)
     result.identity += fmt::format("\n{} = {}", value.name, value.text);
-  Transformed out =
-      transformed_checkpoint(std::move(source), std::move(result), options.resources);
+  Transformed out = transformed_checkpoint(std::move(source), std::move(result), options.resources);
   out.report.from_side = map.sides[from];
   out.report.to_side = map.sides[1 - from];
   return out;
@@ -63,9 +62,10 @@ Transformed apply_map(std::shared_ptr<const Checkpoint> source, const ModelMap& 
 // Rules with one side have no way back, and no values.
 void check_one_sided(const TransformRules& rules, const TransformOptions& options) {
   if (options.reverse.value_or(false))
-    invalid_argument(fmt::format("{}: a rule with a regular expression cannot be inverted; rules "
-                                 "with 'sides' can (docs/model-maps.md)",
-                                 rules.rules[0].where));
+    invalid_argument(
+        fmt::format("{}: a rule with a regular expression cannot be inverted; rules "
+                    "with 'sides' can (docs/model-maps.md)",
+                    rules.rules[0].where));
   if (!options.values.empty() || !options.config.empty())
     invalid_argument("only rules with 'sides' take values and a config.json");
 }
@@ -93,10 +93,9 @@ Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> sourc
 Transformed apply_model_map(std::shared_ptr<const Checkpoint> source, const std::string& map,
                             const TransformOptions& options) {
   const std::string text = map_text(map);
-  return with_context([&] { return map; },
-                      [&] {
-                        return apply_map(std::move(source), parse_map(text), text, true, options);
-                      });
+  return with_context(
+      [&] { return map; },
+      [&] { return apply_map(std::move(source), parse_map(text), text, true, options); });
 }
 
 }  // namespace cairn::inline v0

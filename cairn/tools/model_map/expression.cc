@@ -149,8 +149,7 @@ Json index_into(const Json& list, const Json& index) {
     invalid_argument(fmt::format("{} has no element {}", shown(list), shown(index)));
   const auto n = static_cast<std::int64_t>(list.as_array()->size());
   const std::int64_t at = *i < 0 ? *i + n : *i;
-  if (at < 0 || at >= n)
-    invalid_argument(fmt::format("element {} of a list of {}", *i, n));
+  if (at < 0 || at >= n) invalid_argument(fmt::format("element {} of a list of {}", *i, n));
   return (*list.as_array())[static_cast<std::size_t>(at)];
 }
 
@@ -163,8 +162,9 @@ Json member_of(const Json& object, const std::string& name) {
 }
 
 Json rounded(std::string_view function, double x) {
-  const double whole = function == "ceil" ? std::ceil(x) : function == "floor" ? std::floor(x)
-                                                                               : std::trunc(x);
+  const double whole = function == "ceil"    ? std::ceil(x)
+                       : function == "floor" ? std::floor(x)
+                                             : std::trunc(x);
   if (!(std::fabs(whole) < 9e18)) too_large();
   return static_cast<std::int64_t>(whole);
 }
@@ -217,8 +217,8 @@ Json evaluate_node(const ExpressionNode& node, const Names& names) {
     case Operator::kName: {
       const Json* found = names.find(node.name);
       if (found == nullptr)
-        invalid_argument(fmt::format("'{}' is not a value{}", node.name,
-                                     did_you_mean(node.name, names.all())));
+        invalid_argument(
+            fmt::format("'{}' is not a value{}", node.name, did_you_mean(node.name, names.all())));
       return *found;
     }
     case Operator::kMember:

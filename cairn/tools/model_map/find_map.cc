@@ -1,8 +1,8 @@
 #include <cairn/tools/model_map/find_map.h>
 
+#include <cairn/convert.h>
 #include <cairn/inspect.h>
 #include <cairn/io/file.h>
-#include <cairn/model_maps.h>
 #include <cairn/tools/model_map/parse_steps.h>
 #include <cairn/tools/model_map/shipped_maps.h>
 #include <cairn/tools/report/json_text.h>
@@ -26,18 +26,19 @@ const ShippedMap* find_shipped(std::string_view name) {
 [[noreturn]] void unknown_map(const std::string& name) {
   std::vector<std::string> names;
   for (const ShippedMap& map : shipped_maps()) names.emplace_back(map.name);
-  throw Error(Code::kNotFound,
-              fmt::format("there is no model map '{}' (Cairn has {}; the name of a file has a '/' or "
-                          "ends with .json){}",
-                          printable_text(name), fmt::join(names, ", "),
-                          did_you_mean(name, names)));
+  throw Error(
+      Code::kNotFound,
+      fmt::format("there is no model map '{}' (Cairn has {}; the name of a file has a '/' or "
+                  "ends with .json){}",
+                  printable_text(name), fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 // Gives options and values of a map other expressions.
 void override_values(const Json& set, ModelMap& map) {
   for (auto& [name, expression] : rule_expressions(set, "/set")) {
     const auto option = std::ranges::find(map.options, name, &MapOption::name);
-    const auto let = std::ranges::find(map.let, name, [](const auto& entry) { return entry.first; });
+    const auto let =
+        std::ranges::find(map.let, name, [](const auto& entry) { return entry.first; });
     if (option != map.options.end())
       option->default_value = std::move(expression);
     else if (let != map.let.end())
@@ -65,8 +66,8 @@ ModelMap derived_map(const Json& document) {
 }
 
 ModelMapInfo info_of(std::string name, const ModelMap& map) {
-  ModelMapInfo info{std::move(name), map.title,   map.sides[0], map.sides[1],
-                    {},              map.sources, map.tested};
+  ModelMapInfo info{std::move(name), map.title, map.sides[0], map.sides[1], {},
+                    map.sources,     map.tested};
   for (const MapOption& option : map.options) {
     std::vector<std::string> values;
     for (const Json& value : option.values) values.push_back(to_text(value));

@@ -113,8 +113,8 @@ class StepRunner {
       return lazy_rearrange(array, step_.rearrangement, known_extents());
     };
     if (names.empty()) return rearrange();
-    return with_context(
-        [&] { return "without a config.json, or a value for " + names; }, rearrange);
+    return with_context([&] { return "without a config.json, or a value for " + names; },
+                        rearrange);
   }
 
   // The members of the step, else values of the same name.

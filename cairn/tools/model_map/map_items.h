@@ -25,9 +25,9 @@ struct MapItem {
 // What steps need beside the arrays.
 struct StepContext {
   Scope& scope;
-  const LeafNames& leaves;  // of the source, for messages
-  NamedExpressions counts;  // of loop variables
-  std::size_t names = 1;    // names on the side that is made
+  const SourceLeaves& leaves;  // of the source, for messages
+  NamedExpressions counts;     // of loop variables
+  std::size_t names = 1;       // names on the side that is made
   const MapRule& rule;
   std::vector<ScaledLeaves>& scaled;
 };

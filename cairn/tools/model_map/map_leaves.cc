@@ -396,7 +396,7 @@ class Mapper {
 
   const MapInput& input_;
   std::size_t from_;
-  LeafNames names_;
+  SourceLeaves names_;
   Scope scope_;
   std::vector<TransformValue> values_;
   std::vector<bool> taken_;

@@ -13,7 +13,8 @@ namespace cairn::inline v0 {
 namespace {
 
 Json given_value(const std::string& text) {
-  const auto json = try_call([&] { return parse_json(text, {.max_depth = 8, .max_bytes = 65536}); });
+  const auto json =
+      try_call([&] { return parse_json(text, {.max_depth = 8, .max_bytes = 65536}); });
   return json ? json.value() : Json(text);
 }
 
@@ -31,8 +32,7 @@ void check_option(const MapOption& option, const Json& value) {
   if (option.values.empty() || std::ranges::find(option.values, value) != option.values.end())
     return;
   std::string allowed;
-  for (const Json& one : option.values)
-    allowed += (allowed.empty() ? "" : ", ") + to_text(one);
+  for (const Json& one : option.values) allowed += (allowed.empty() ? "" : ", ") + to_text(one);
   invalid_argument(fmt::format("{} = {}: expected one of {}", option.name,
                                printable_text(to_text(value).substr(0, 60)), allowed));
 }

@@ -89,7 +89,8 @@ void NameTemplate::append(const Scope& scope, int depth, std::vector<Part>& part
       continue;
     }
     const std::vector<std::string> names = part.expression->names();
-    if (!std::ranges::all_of(names, [&](const auto& name) { return scope.find(name) != nullptr; })) {
+    if (!std::ranges::all_of(names,
+                             [&](const auto& name) { return scope.find(name) != nullptr; })) {
       parts.push_back(part);
       continue;
     }
@@ -149,8 +150,7 @@ bool NameTemplate::match_from(std::size_t at, std::string_view rest, Match& matc
   const Part& part = parts_[at];
   if (part.expression) {
     std::int64_t number = 0;
-    const std::size_t digits =
-        std::min(rest.find_first_not_of(kDecimalDigits), rest.size());
+    const std::size_t digits = std::min(rest.find_first_not_of(kDecimalDigits), rest.size());
     if (digits == 0 || (digits > 1 && rest[0] == '0')) return false;
     if (std::from_chars(rest.data(), rest.data() + digits, number).ec != std::errc()) return false;
     match.numbers.push_back(number);
@@ -191,9 +191,10 @@ std::optional<std::pair<Indices, Texts>> NameTemplate::solve(std::string_view na
     for (const std::string& variable : part.expression->names())
       if (scope.find(variable) == nullptr) free.push_back(variable);
     if (free.size() != 1)
-      invalid_argument(fmt::format("'{}': '{{{}}}' has {} loop variables; give their counts with "
-                                   "'for'",
-                                   text_, part.expression->text(), free.size()));
+      invalid_argument(
+          fmt::format("'{}': '{{{}}}' has {} loop variables; give their counts with "
+                      "'for'",
+                      text_, part.expression->text(), free.size()));
     const auto value_at = [&](std::int64_t index) {
       scope.set_indices({{free[0], index}});
       return index_of(part.expression->evaluate(scope), part.expression->text());

@@ -93,10 +93,9 @@ class MapParser {
     }
     if (const Json* unmentioned = document.find("unmentioned")) read_unmentioned(*unmentioned);
     if (document.find("rules") == nullptr) rule_error("", "'rules' is missing");
-    map_.rules = rule_list(*document.find("rules"), "/rules",
-                           [&](const Json& rule, const std::string& pointer) {
-                             return parse_rule(rule, pointer);
-                           });
+    map_.rules = rule_list(
+        *document.find("rules"), "/rules",
+        [&](const Json& rule, const std::string& pointer) { return parse_rule(rule, pointer); });
     return std::move(map_);
   }
 
@@ -108,8 +107,8 @@ class MapParser {
     if (names.size() != 2 || names[0] == names[1])
       rule_error("/sides", "expected the names of two sides");
     for (const std::string& name : names)
-      for (const char* taken : {"do", "if", "for", "optional", "drop", "fill", "same", "dims",
-                                "dtype"})
+      for (const char* taken :
+           {"do", "if", "for", "optional", "drop", "fill", "same", "dims", "dtype"})
         if (name == taken)
           rule_error("/sides", fmt::format("'{}' is a member of rules; choose another name", name));
     map_.sides = {names[0], names[1]};
@@ -160,8 +159,8 @@ class MapParser {
       if (const Json* names = json.find(map_.sides[side]))
         rule.names[side] = templates_of(*names, pointer + "/" + pointer_step(map_.sides[side]));
     if (rule.names[0].empty() && rule.names[1].empty())
-      rule_error(pointer,
-                 fmt::format("no names; expected '{}', '{}' or both", map_.sides[0], map_.sides[1]));
+      rule_error(pointer, fmt::format("no names; expected '{}', '{}' or both", map_.sides[0],
+                                      map_.sides[1]));
     rule.condition = find_member(json, "if", pointer);
     rule.optional = find_member(json, "optional", pointer);
     if (const Json* counts = json.find("for"))

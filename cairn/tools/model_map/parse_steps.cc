@@ -19,18 +19,17 @@ struct StepForm {
 };
 
 const std::vector<StepForm>& step_forms() {
-  static const std::vector<StepForm> kForms = {
-      {"rearrange", StepKind::kRearrange, {}},
-      {"shape", StepKind::kCheckShape, {}},
-      {"affine", StepKind::kAffine, {}},
-      {"resize", StepKind::kResize, {}},
-      {"cast", StepKind::kCast, {}},
-      {"stack", StepKind::kStack, {}},
-      {"unstack", StepKind::kUnstack, {}},
-      {"concatenate", StepKind::kConcatenate, {"sizes"}},
-      {"split", StepKind::kSplit, {"sizes"}},
-      {"copy", StepKind::kCopy, {}},
-      {"same", StepKind::kSame, {}}};
+  static const std::vector<StepForm> kForms = {{"rearrange", StepKind::kRearrange, {}},
+                                               {"shape", StepKind::kCheckShape, {}},
+                                               {"affine", StepKind::kAffine, {}},
+                                               {"resize", StepKind::kResize, {}},
+                                               {"cast", StepKind::kCast, {}},
+                                               {"stack", StepKind::kStack, {}},
+                                               {"unstack", StepKind::kUnstack, {}},
+                                               {"concatenate", StepKind::kConcatenate, {"sizes"}},
+                                               {"split", StepKind::kSplit, {"sizes"}},
+                                               {"copy", StepKind::kCopy, {}},
+                                               {"same", StepKind::kSame, {}}};
   return kForms;
 }
 
@@ -40,15 +39,15 @@ const StepForm& form_of(const JsonObject& members, const std::string& pointer) {
     for (const StepForm& form : step_forms()) {
       if (form.name != member.first) continue;
       if (found != nullptr && found != &form)
-        rule_error(pointer,
-                   fmt::format("both '{}' and '{}' in one step", found->name, form.name));
+        rule_error(pointer, fmt::format("both '{}' and '{}' in one step", found->name, form.name));
       found = &form;
     }
   if (found != nullptr) return *found;
   std::vector<std::string> words;
   for (const StepForm& form : step_forms()) words.emplace_back(form.name);
   const std::string hint = members.empty() ? "" : did_you_mean(members[0].first, words);
-  rule_error(pointer, fmt::format("no operation; expected one of {}{}", fmt::join(words, ", "), hint));
+  rule_error(pointer,
+             fmt::format("no operation; expected one of {}{}", fmt::join(words, ", "), hint));
 }
 
 // The only members of an object, or none of them if the value is something else.
@@ -148,8 +147,8 @@ void read_operation(const Json& value, const std::string& pointer, MapStep& step
 Expression rule_expression(const Json& json, const std::string& pointer) {
   if (json.as_string() == nullptr) {
     if (json.as_object() != nullptr || json.as_array() != nullptr)
-      rule_error(pointer, fmt::format("expected an expression or a number, not {}",
-                                      json.type_text()));
+      rule_error(pointer,
+                 fmt::format("expected an expression or a number, not {}", json.type_text()));
     return Expression::constant(json);
   }
   const std::string text = rule_string(json, pointer);

@@ -38,9 +38,8 @@ Json Scope::call(std::string_view function, const std::vector<Json>& arguments) 
     invalid_argument(fmt::format("expected {}('NAME'{})", function, takes_axis ? ", AXIS" : ""));
   const NameTemplate pattern = NameTemplate(*name).resolved(*this);
   if (function == "has")
-    return std::ranges::any_of(leaves_.keys(), [&](const std::string& key) {
-      return pattern.match(key).has_value();
-    });
+    return std::ranges::any_of(
+        leaves_.keys(), [&](const std::string& key) { return pattern.match(key).has_value(); });
   const auto leaf = std::ranges::find_if(
       leaves_.keys(), [&](const std::string& key) { return pattern.match(key).has_value(); });
   if (leaf == leaves_.keys().end()) return {};

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cairn/tools/model_map/expression.h>
-#include <cairn/tools/model_map/leaf_names.h>
+#include <cairn/tools/model_map/source_leaves.h>
 
 #include <cstdint>
 #include <map>
@@ -20,7 +20,7 @@ using Indices = std::map<std::string, std::int64_t, std::less<>>;
 class Scope final : public Names {
  public:
   // `leaves`: those of the checkpoint that is converted, which has() and shape() ask for.
-  explicit Scope(const LeafNames& leaves) : leaves_(leaves) {}
+  explicit Scope(const SourceLeaves& leaves) : leaves_(leaves) {}
 
   // Gives a value a name; the last one counts.
   void set(const std::string& name, Json value);
@@ -34,7 +34,7 @@ class Scope final : public Names {
                           const std::vector<Json>& arguments) const override;
 
  private:
-  const LeafNames& leaves_;
+  const SourceLeaves& leaves_;
   std::map<std::string, Json, std::less<>> values_;
   std::map<std::string, Json, std::less<>> indices_;
 };

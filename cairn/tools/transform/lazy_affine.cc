@@ -61,8 +61,11 @@ class BlockWork {
     cast_elements(cairn::as_const(narrow), view_of(numbers));
   }
   [[nodiscard]] MutableArrayView view_of(Block& numbers) const {
-    return {reinterpret_cast<std::byte*>(numbers.data()), DType::kFloat64, sizeof(double),
-            run_.shape, {static_cast<std::int64_t>(sizeof(double))}};
+    return {reinterpret_cast<std::byte*>(numbers.data()),
+            DType::kFloat64,
+            sizeof(double),
+            run_.shape,
+            {static_cast<std::int64_t>(sizeof(double))}};
   }
 
   const AffineFunction& function_;
@@ -97,7 +100,8 @@ std::uint64_t apply_to(const AffineFunction& function, const MutableArrayView& o
   };
   // Short rows go to a worker together.
   const std::int64_t tasks = rows * blocks;
-  const std::int64_t group = std::max<std::int64_t>(1, 16 * kBlock / std::clamp<std::int64_t>(columns, 1, kBlock));
+  const std::int64_t group =
+      std::max<std::int64_t>(1, 16 * kBlock / std::clamp<std::int64_t>(columns, 1, kBlock));
   executor.for_each(static_cast<std::size_t>((tasks + group - 1) / group), [&](std::size_t g) {
     const auto first = static_cast<std::int64_t>(g) * group;
     for (std::int64_t task = first; task < std::min(tasks, first + group); ++task) work(task);

@@ -91,8 +91,7 @@ class Trimmed final : public LazyArray {
   // Throws unless all that is cut off is zero. A negative zero is one.
   void check_rest(const LazyContext& context) const {
     const std::int64_t size = shape()[axis_];
-    const Box rest =
-        with_range(Box::whole(array_->shape()), axis_, size, array_->shape()[axis_]);
+    const Box rest = with_range(Box::whole(array_->shape()), axis_, size, array_->shape()[axis_]);
     const auto cost = [&](const Box& part) {
       return static_cast<std::uint64_t>(element_count(part.shape)) * (dtype_size(dtype()) + 1);
     };
@@ -107,11 +106,11 @@ class Trimmed final : public LazyArray {
       for (std::size_t d = axis_ + 1; d < piece.shape.size(); ++d) inner *= piece.shape[d];
       const std::int64_t row =
           piece.origin[axis_] + (at - flags.begin()) / inner % piece.shape[axis_];
-      throw Error(Code::kFailedPrecondition,
-                  fmt::format("{}: row {} of axis {} is not zero, so it cannot be cut off ({} of "
-                              "{} rows stay); allow it with 'trim' in the rule, or as its map says",
-                              array_->text(context.source), row, axis_, size,
-                              array_->shape()[axis_]));
+      throw Error(
+          Code::kFailedPrecondition,
+          fmt::format("{}: row {} of axis {} is not zero, so it cannot be cut off ({} of "
+                      "{} rows stay); allow it with 'trim' in the rule, or as its map says",
+                      array_->text(context.source), row, axis_, size, array_->shape()[axis_]));
     });
   }
 

@@ -9,9 +9,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-bool is_name_start(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_char(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 
 // The names of one side, grouped by axis.
@@ -128,8 +126,8 @@ std::vector<std::int64_t> solve_extents(const Rearrangement& rearrangement, cons
       if (*extent < 1 || __builtin_mul_overflow(product, *extent, &product))
         refuse(fmt::format("{} = {}", rearrangement.names[part], *extent));
       extents[part] = *extent;
-      parts += fmt::format("{}{} = {}", parts.empty() ? "" : ", ", rearrangement.names[part],
-                           *extent);
+      parts +=
+          fmt::format("{}{} = {}", parts.empty() ? "" : ", ", rearrangement.names[part], *extent);
     }
     if (unknown) {
       if (shape[d] % product != 0)

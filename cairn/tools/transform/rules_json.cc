@@ -56,11 +56,9 @@ const JsonArray& rule_array(const Json& json, const std::string& pointer) {
   return *json.as_array();
 }
 
-const JsonObject& rule_object(const Json& json, const std::string& pointer,
-                              std::string_view what) {
+const JsonObject& rule_object(const Json& json, const std::string& pointer, std::string_view what) {
   if (json.as_object() == nullptr)
-    rule_error(pointer,
-               "expected " + std::string(what) + ", not " + std::string(json.type_text()));
+    rule_error(pointer, "expected " + std::string(what) + ", not " + std::string(json.type_text()));
   return *json.as_object();
 }
 

@@ -58,7 +58,8 @@ void read_field(TransformRule& rule, std::string_view name, const Json& json,
     if (rule.sizes.size() != rule.to.size())
       rule_error(pointer, "expected as many sizes as there are keys in 'to'");
     for (std::size_t i = 0; i < rule.sizes.size(); ++i)
-      if (rule.sizes[i] <= 0) rule_error(pointer + "/" + std::to_string(i), "expected a size above 0");
+      if (rule.sizes[i] <= 0)
+        rule_error(pointer + "/" + std::to_string(i), "expected a size above 0");
   } else if (name == "dtype") {
     const std::string text = rule_string(json, pointer);
     rule.dtype = with_context([&] { return pointer; }, [&] { return parse_dtype(text); });
@@ -78,8 +79,8 @@ const Operation& operation_of(const Json& json, const std::string& pointer) {
     known += (known.empty() ? "" : ", ") + std::string(operation.name);
     if (json.find(operation.name) == nullptr) continue;
     if (found != nullptr)
-      rule_error(pointer, "both '" + std::string(found->name) + "' and '" + std::string(operation.name) +
-                        "' in one rule");
+      rule_error(pointer, "both '" + std::string(found->name) + "' and '" +
+                              std::string(operation.name) + "' in one rule");
     found = &operation;
   }
   if (found == nullptr) {
@@ -103,14 +104,16 @@ TransformRule parse_rule(const Json& json, const std::string& pointer) {
   TransformRule rule;
   rule.kind = operation.kind;
   rule.where = pointer;
-  rule.pattern = rule_string(*json.find(operation.name), pointer + "/" + std::string(operation.name));
+  rule.pattern =
+      rule_string(*json.find(operation.name), pointer + "/" + std::string(operation.name));
   for (const auto name : fields) {
     const Json* field = json.find(name);
     if (field != nullptr)
       read_field(rule, name, *field, pointer + "/" + std::string(name));
     else if (std::find(operation.required.begin(), operation.required.end(), name) !=
              operation.required.end())
-      rule_error(pointer, "'" + std::string(operation.name) + "' needs '" + std::string(name) + "'");
+      rule_error(pointer,
+                 "'" + std::string(operation.name) + "' needs '" + std::string(name) + "'");
   }
   return rule;
 }

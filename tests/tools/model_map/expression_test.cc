@@ -120,9 +120,7 @@ TEST(Expression, RefusesWhatIsNotDefined) {
       {"int(1e30)", "64 bits"},
   };
   for (const auto& c : cases)
-    EXPECT_THAT([&] { value_of(c.first); },
-                FailsWith(Code::kInvalidArgument, c.second))
-        << c.first;
+    EXPECT_THAT([&] { value_of(c.first); }, FailsWith(Code::kInvalidArgument, c.second)) << c.first;
   EXPECT_THAT([] { value_of(std::string(1000, '(') + "1" + std::string(1000, ')')); },
               FailsWith(Code::kInvalidArgument, "too many brackets"));
   EXPECT_TRUE(value_of(std::string(1000, '-') + "1") == Json(1));

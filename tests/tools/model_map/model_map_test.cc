@@ -59,8 +59,7 @@ std::vector<float> floats(const Checkpoint& checkpoint, const std::string& name)
 // Applies rules, and back. The leaves must be what they were.
 std::shared_ptr<const Checkpoint> there_and_back(const Source& source, const std::string& text,
                                                  TransformOptions options = {}) {
-  std::shared_ptr<const Checkpoint> made =
-      transform_checkpoint(source, text, options).checkpoint;
+  std::shared_ptr<const Checkpoint> made = transform_checkpoint(source, text, options).checkpoint;
   options.reverse = true;
   const auto back = transform_checkpoint(made, text, options).checkpoint;
   EXPECT_THAT(names(*back), UnorderedElementsAreArray(names(*source)));
@@ -105,26 +104,23 @@ TEST(ModelMap, KnowsIndicesThatStartLaterAndStep) {
 
 TEST(ModelMap, CutsAndJoinsLists) {
   const Source source = checkpoint({{"qkv", {8, 3}}, {"gate_up", {2, 6}}, {"k", {2}}, {"v", {2}}});
-  const auto made = there_and_back(
-      source,
-      rules(R"({"a": "qkv", "b": ["q", "kv/0", "kv/1"],
+  const auto made = there_and_back(source, rules(R"({"a": "qkv", "b": ["q", "kv/0", "kv/1"],
                 "do": {"split": 0, "sizes": ["2 * K", "K", "K"]}},
                {"a": "gate_up", "b": ["gate", "up"],
                 "do": [{"rearrange": "x (m c) -> c x m", "c": 2}, {"unstack": 0}]},
                {"a": ["k", "v"], "b": "both", "do": {"stack": -1}})",
-            R"("let": {"K": 2},)"));
-  EXPECT_THAT(names(*made),
-              UnorderedElementsAre("q(4, 3)", "kv.0(2, 3)", "kv.1(2, 3)", "gate(2, 3)", "up(2, 3)",
-                                   "both(2, 2)"));
+                                                 R"("let": {"K": 2},)"));
+  EXPECT_THAT(names(*made), UnorderedElementsAre("q(4, 3)", "kv.0(2, 3)", "kv.1(2, 3)",
+                                                 "gate(2, 3)", "up(2, 3)", "both(2, 2)"));
   EXPECT_THAT(floats(*made, "up"), ElementsAre(26, 28, 30, 32, 34, 36));
   EXPECT_THAT(floats(*made, "both"), ElementsAre(37, 39, 38, 40));
 }
 
 TEST(ModelMap, CopiesAndComparesOnTheWayBack) {
   const Source source = checkpoint({{"table", {2, 2}}});
-  const std::string text = rules(
-      R"({"a": "table", "b": "t", "do": [{"copy": ["i"]}, {"stack": {"i": 1}}]})",
-      R"("for": {"i": 3},)");
+  const std::string text =
+      rules(R"({"a": "table", "b": "t", "do": [{"copy": ["i"]}, {"stack": {"i": 1}}]})",
+            R"("for": {"i": 3},)");
   const auto made = there_and_back(source, text);
   ASSERT_THAT(names(*made), ElementsAre("t(2, 3, 2)"));
   const Source other = checkpoint({{"t", {2, 3, 2}}});  // rows that differ
@@ -137,8 +133,7 @@ TEST(ModelMap, TakesTiedLeavesThatAreEqual) {
   auto source = std::make_shared<MemoryCheckpoint>();
   source->add("embed", make_array(DType::kFloat32, {2}, counting_from(2, 0)));
   source->add("head", make_array(DType::kFloat32, {2}, counting_from(2, 0)));
-  const std::string text =
-      rules(R"({"a": "embed", "b": "e"}, {"a": "head", "same": "embed"})");
+  const std::string text = rules(R"({"a": "embed", "b": "e"}, {"a": "head", "same": "embed"})");
   const auto made = transform_checkpoint(source, text).checkpoint;
   ASSERT_THAT(names(*made), ElementsAre("e(2,)"));
   EXPECT_THAT(floats(*made, "e"), ElementsAre(0, 1));
@@ -203,23 +198,28 @@ TEST(ModelMap, FillsAndDropsWhatOneSideHas) {
 }
 
 TEST(ModelMap, CarriesTextsOver) {
-  const Source source = checkpoint({{"m.x.weight", {2, 3}}, {"m.y.z.weight", {3, 2}}, {"m.n", {1}}});
-  const auto made = there_and_back(
-      source, rules(R"({"a": "m/{*path}/weight", "b": "params/{*path}/kernel",
+  const Source source =
+      checkpoint({{"m.x.weight", {2, 3}}, {"m.y.z.weight", {3, 2}}, {"m.n", {1}}});
+  const auto made =
+      there_and_back(source, rules(R"({"a": "m/{*path}/weight", "b": "params/{*path}/kernel",
                         "do": {"rearrange": "o i -> i o"}}, {"a": "m/n", "b": "n"})"));
-  EXPECT_THAT(names(*made), UnorderedElementsAre("params.x.kernel(3, 2)",
-                                                 "params.y.z.kernel(2, 3)", "n(1,)"));
+  EXPECT_THAT(names(*made),
+              UnorderedElementsAre("params.x.kernel(3, 2)", "params.y.z.kernel(2, 3)", "n(1,)"));
 }
 
 TEST(ModelMap, FindsOutWhoseNamesTheSourceHas) {
   testing::TempDir dir;
-  std::ofstream(dir / "map.json") << rules(R"({"a": "w/{i}", "b": "all", "do": {"stack": {"i": 0}}})");
-  EXPECT_EQ(apply_model_map(checkpoint({{"w.0", {2}}, {"w.1", {2}}}), dir / "map.json")
-                .report.to_side,
-            "b");
+  std::ofstream(dir / "map.json") << rules(
+      R"({"a": "w/{i}", "b": "all", "do": {"stack": {"i": 0}}})");
+  EXPECT_EQ(
+      apply_model_map(checkpoint({{"w.0", {2}}, {"w.1", {2}}}), dir / "map.json").report.to_side,
+      "b");
   EXPECT_EQ(apply_model_map(checkpoint({{"all", {2, 2}}}), dir / "map.json").report.to_side, "a");
-  EXPECT_THAT([&] { apply_model_map(checkpoint({{"x", {2}}}), dir / "map.json"); },
-              FailsWith(Code::kInvalidArgument, "no leaf of the checkpoint has a name"));
+  EXPECT_THAT(
+      [&] {
+        apply_model_map(checkpoint({{"x", {2}}}), dir / "map.json");
+      },
+      FailsWith(Code::kInvalidArgument, "no leaf of the checkpoint has a name"));
 }
 
 TEST(ModelMap, ReadsItsValuesFromTheConfiguration) {
@@ -227,11 +227,14 @@ TEST(ModelMap, ReadsItsValuesFromTheConfiguration) {
   std::ofstream(dir / "config.json") << R"({"heads": 2})";
   const std::string text = rules(R"({"a": "w", "b": "v", "do": {"rearrange": "(H D) -> H D"}})",
                                  R"("let": {"H": "config.heads"},)");
-  const auto made = transform_checkpoint(checkpoint({{"w", {6}}}), text,
-                                         {.config = dir / "config.json"});
+  const auto made =
+      transform_checkpoint(checkpoint({{"w", {6}}}), text, {.config = dir / "config.json"});
   EXPECT_THAT(names(*made.checkpoint), ElementsAre("v(2, 3)"));
-  EXPECT_THAT([&] { transform_checkpoint(checkpoint({{"w", {6}}}), text); },
-              FailsWith(Code::kInvalidArgument, "without a config.json"));
+  EXPECT_THAT(
+      [&] {
+        transform_checkpoint(checkpoint({{"w", {6}}}), text);
+      },
+      FailsWith(Code::kInvalidArgument, "without a config.json"));
   EXPECT_THAT(
       [&] {
         transform_checkpoint(checkpoint({{"w", {6}}}), text,
@@ -242,13 +245,12 @@ TEST(ModelMap, ReadsItsValuesFromTheConfiguration) {
 
 TEST(ModelMap, NamesWhatIsMissingAndSurplus) {
   const auto error = [](const std::string& list, const std::string& more = "") {
-    transform_checkpoint(
-        checkpoint({{"l.0.w", {2}}, {"l.2.w", {2}}, {"other", {1}}, {"odd", {3}}}),
-        rules(list, more));
+    transform_checkpoint(checkpoint({{"l.0.w", {2}}, {"l.2.w", {2}}, {"other", {1}}, {"odd", {3}}}),
+                         rules(list, more));
   };
-  EXPECT_THAT([&] { error(R"({"a": "l/{i}/w", "b": "w", "do": {"stack": {"i": 0}}})"); },
-              FailsWith(Code::kInvalidArgument,
-                        "1 is missing: l/1/w; no rule takes 2: other, odd"));
+  EXPECT_THAT(
+      [&] { error(R"({"a": "l/{i}/w", "b": "w", "do": {"stack": {"i": 0}}})"); },
+      FailsWith(Code::kInvalidArgument, "1 is missing: l/1/w; no rule takes 2: other, odd"));
   EXPECT_THAT([&] { error(R"({"a": "l/{i}/w", "b": "w/{i}"})", R"("for": {"i": 4},)"); },
               FailsWith(Code::kInvalidArgument, "2 are missing: l/1/w, l/3/w"));
   EXPECT_THAT([&] { error(R"({"a": "z", "b": "z"})", R"("unmentioned": "drop",)"); },
@@ -274,8 +276,9 @@ TEST(ModelMap, RefusesStepsThatDoNotFit) {
   for (const auto& c : cases)
     EXPECT_THAT(
         [&] {
-          transform_checkpoint(checkpoint({{"w", {4, 2}}}),
-                               rules(std::string(R"({"a": "w", "b": "v", "do": )") + c.first + "}"));
+          transform_checkpoint(
+              checkpoint({{"w", {4, 2}}}),
+              rules(std::string(R"({"a": "w", "b": "v", "do": )") + c.first + "}"));
         },
         FailsWith(Code::kInvalidArgument, c.second))
         << c.first;
@@ -304,8 +307,11 @@ TEST(ModelMap, RefusesFilesThatAreWrong) {
       {R"({"map": "llama", "set": {"no_such": 1}})", "/set/no_such"},
   };
   for (const auto& c : cases)
-    EXPECT_THAT([&] { transform_checkpoint(checkpoint({{"x", {1}}}), c.first); },
-                FailsWith(Code::kInvalidArgument, c.second))
+    EXPECT_THAT(
+        [&] {
+          transform_checkpoint(checkpoint({{"x", {1}}}), c.first);
+        },
+        FailsWith(Code::kInvalidArgument, c.second))
         << c.first;
   EXPECT_THAT([] { model_map("no-such-map"); },
               FailsWith(Code::kNotFound, "there is no model map 'no-such-map'"));
@@ -320,8 +326,8 @@ TEST(ModelMap, RefusesLoopsWithoutAnEnd) {
       FailsWith(Code::kInvalidArgument, "at most"));
   EXPECT_THAT(
       [] {
-        transform_checkpoint(checkpoint({{"x", {1}}}), rules(R"({"a": "x", "b": "{p}"})",
-                                                             R"("let": {"p": "'{p}'"},)"));
+        transform_checkpoint(checkpoint({{"x", {1}}}),
+                             rules(R"({"a": "x", "b": "{p}"})", R"("let": {"p": "'{p}'"},)"));
       },
       FailsWith(Code::kInvalidArgument, "contain each other"));
 }
@@ -340,8 +346,8 @@ TEST(ModelMap, EveryShippedMapIsWellFormed) {
 TEST(ModelMap, OneSidedRulesHaveNoWayBack) {
   EXPECT_THAT(
       [] {
-        transform_checkpoint(checkpoint({{"x", {1}}}),
-                             R"({"rules": [{"rename": "x", "to": "y"}]})", {.reverse = true});
+        transform_checkpoint(checkpoint({{"x", {1}}}), R"({"rules": [{"rename": "x", "to": "y"}]})",
+                             {.reverse = true});
       },
       FailsWith(Code::kInvalidArgument, "/rules/0: a rule with a regular expression"));
 }

@@ -100,10 +100,10 @@ TEST(Rearrangement, MovesEveryElementToItsPlace) {
       for (const std::int64_t extent : array->shape()) {
         const auto first = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(extent));
         box.origin.push_back(b == 0 ? 0 : first);
-        box.shape.push_back(
-            b == 0 ? extent
-                   : 1 + static_cast<std::int64_t>(random() %
-                                                   static_cast<std::uint64_t>(extent - first)));
+        box.shape.push_back(b == 0
+                                ? extent
+                                : 1 + static_cast<std::int64_t>(
+                                          random() % static_cast<std::uint64_t>(extent - first)));
       }
       const Array found = read_piece(*array, box, {source, memory, default_executor()});
       const auto* numbers = reinterpret_cast<const float*>(found.bytes().data());
@@ -124,16 +124,31 @@ TEST(Rearrangement, SolvesExtents) {
   const Rearrangement r = parse_rearrangement("(h c p) e -> e h (p c)");
   EXPECT_EQ(solve_extents(r, {24, 5}, {3, 2, std::nullopt, std::nullopt}),
             (std::vector<std::int64_t>{3, 2, 4, 5}));
-  EXPECT_THAT([&] { solve_extents(r, {24, 5}, {5, 2, {}, {}}); },
-              FailsWith(Code::kInvalidArgument, "cannot be divided by 10"));
-  EXPECT_THAT([&] { solve_extents(r, {24, 5}, {3, {}, {}, {}}); },
-              FailsWith(Code::kInvalidArgument, "'c' and 'p' are not known"));
-  EXPECT_THAT([&] { solve_extents(r, {24, 5}, {3, 2, 5, {}}); },
-              FailsWith(Code::kInvalidArgument, "expected 30 (h = 3, c = 2, p = 5)"));
-  EXPECT_THAT([&] { solve_extents(r, {24}, {3, 2, {}, {}}); },
-              FailsWith(Code::kInvalidArgument, "expected 2 dimensions"));
-  EXPECT_THAT([&] { solve_extents(r, {24, 5}, {0, 2, {}, {}}); },
-              FailsWith(Code::kInvalidArgument, "h = 0"));
+  EXPECT_THAT(
+      [&] {
+        solve_extents(r, {24, 5}, {5, 2, {}, {}});
+      },
+      FailsWith(Code::kInvalidArgument, "cannot be divided by 10"));
+  EXPECT_THAT(
+      [&] {
+        solve_extents(r, {24, 5}, {3, {}, {}, {}});
+      },
+      FailsWith(Code::kInvalidArgument, "'c' and 'p' are not known"));
+  EXPECT_THAT(
+      [&] {
+        solve_extents(r, {24, 5}, {3, 2, 5, {}});
+      },
+      FailsWith(Code::kInvalidArgument, "expected 30 (h = 3, c = 2, p = 5)"));
+  EXPECT_THAT(
+      [&] {
+        solve_extents(r, {24}, {3, 2, {}, {}});
+      },
+      FailsWith(Code::kInvalidArgument, "expected 2 dimensions"));
+  EXPECT_THAT(
+      [&] {
+        solve_extents(r, {24, 5}, {0, 2, {}, {}});
+      },
+      FailsWith(Code::kInvalidArgument, "h = 0"));
 }
 
 TEST(Rearrangement, RefusesOtherPatterns) {
@@ -149,8 +164,7 @@ TEST(Rearrangement, RefusesOtherPatterns) {
       {"2 a -> a", "not '2'"},
   };
   for (const auto& c : cases)
-    EXPECT_THAT([&] { parse_rearrangement(c.first); },
-                FailsWith(Code::kInvalidArgument, c.second))
+    EXPECT_THAT([&] { parse_rearrangement(c.first); }, FailsWith(Code::kInvalidArgument, c.second))
         << c.first;
 }
 

@@ -1,4 +1,4 @@
-// leaf_names.h -- the leaves of a checkpoint by their keys: paths joined with '/'.
+// source_leaves.h -- the leaves of a checkpoint by their keys: paths joined with '/'.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -12,10 +12,10 @@
 
 namespace cairn::inline v0 {
 
-class LeafNames {
+class SourceLeaves {
  public:
   // Throws invalid_argument for a checkpoint of several items, and for two leaves with one key.
-  explicit LeafNames(const Checkpoint& source);
+  explicit SourceLeaves(const Checkpoint& source);
 
   // The keys, in the order of the tensors. A key that is not UTF-8 has its escaped form.
   [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }

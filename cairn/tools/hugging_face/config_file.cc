@@ -1,4 +1,4 @@
-#include <cairn/tools/source/config_file.h>
+#include <cairn/tools/hugging_face/config_file.h>
 
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
@@ -17,11 +17,12 @@ FileTree tree_of(const std::string& path, const StoreOptions& store) {
 
 ConfigFile read_from(const FileTree& tree, const std::string& path) {
   constexpr std::uint64_t kMostConfigBytes = std::uint64_t{16} << 20U;  // bytes
-  return with_context([&] { return path; },
-                      [&] {
-                        const Buffer text = tree.read_text(path, kMostConfigBytes);
-                        return ConfigFile{path, std::string(without_byte_order_mark(as_text(text)))};
-                      });
+  return with_context(
+      [&] { return path; },
+      [&] {
+        const Buffer text = tree.read_text(path, kMostConfigBytes);
+        return ConfigFile{path, std::string(without_byte_order_mark(as_text(text)))};
+      });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include <cairn/tools/model_map/leaf_names.h>
+#include <cairn/tools/model_map/source_leaves.h>
 
 #include <cairn/base/errors.h>
 #include <cairn/base/utf8.h>
@@ -7,7 +7,7 @@
 
 namespace cairn::inline v0 {
 
-LeafNames::LeafNames(const Checkpoint& source) {
+SourceLeaves::SourceLeaves(const Checkpoint& source) {
   for (const TensorInfo& tensor : source.tensors()) {
     if (tensor.item) invalid_argument("the checkpoint has several items; choose one with --item");
     std::string key = transform_key(tensor.path);
@@ -19,7 +19,7 @@ LeafNames::LeafNames(const Checkpoint& source) {
   }
 }
 
-std::optional<std::size_t> LeafNames::find(std::string_view key) const {
+std::optional<std::size_t> SourceLeaves::find(std::string_view key) const {
   const auto found = places_.find(std::string(key));
   return found == places_.end() ? std::nullopt : std::optional(found->second);
 }

@@ -1,8 +1,8 @@
-// model_assets.cc -- copies what transformers reads beside the weights of a model.
-#include <cairn/model_maps.h>
+// model_folder.cc -- makes the folder of a model: copies what transformers reads beside the weights of a model.
 
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>
+#include <cairn/convert.h>
 #include <cairn/inspect.h>
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
@@ -23,8 +23,8 @@ constexpr std::uint64_t kLargestAsset = std::uint64_t{1} << 30U;
 // them.
 bool is_asset(std::string_view name) {
   static constexpr std::array<std::string_view, 6> kNames = {
-      "tokenizer.model", "spiece.model", "merges.txt", "vocab.txt", "chat_template.jinja",
-      "sentencepiece.bpe.model"};
+      "tokenizer.model", "spiece.model",        "merges.txt",
+      "vocab.txt",       "chat_template.jinja", "sentencepiece.bpe.model"};
   if (name.ends_with(".index.json")) return false;
   return name.ends_with(".json") || name.starts_with("tokenizer") ||
          name.starts_with("chat_template") || std::ranges::find(kNames, name) != kNames.end();
@@ -33,11 +33,11 @@ bool is_asset(std::string_view name) {
 // The configuration of the model without its quantisation.
 std::string plain_config(std::string_view text) {
   Json config = parse_json(without_byte_order_mark(text));
-  if (config.as_object() == nullptr)
-    throw Error(Code::kDataLoss, "it is not a JSON object");
+  if (config.as_object() == nullptr) throw Error(Code::kDataLoss, "it is not a JSON object");
   JsonObject kept;
   for (const auto& [name, value] : *config.as_object())
-    if (name != "quantization_config" && name != "compression_config") kept.emplace_back(name, value);
+    if (name != "quantization_config" && name != "compression_config")
+      kept.emplace_back(name, value);
   if (kept.size() == config.as_object()->size()) return std::string(text);
   return to_text(Json(std::move(kept)), JsonStyle::kPretty) + "\n";
 }
