@@ -70,6 +70,7 @@ MODELS = {
         hf.GptOssConfig(**COMMON, num_local_experts=X, num_experts_per_tok=2, sliding_window=4)),
     "t5": lambda: hf.T5ForConditionalGeneration(hf.T5Config(**T5)),
     "t5_1_1": t5_1_1,
+    "umt5": lambda: hf.UMT5ForConditionalGeneration(hf.UMT5Config(**T5)),
     "siglip": siglip,
 }
 
@@ -117,6 +118,6 @@ def outputs(model):
             found = model(input_ids=ids, pixel_values=pixels)
             return torch.cat([found.text_embeds.flatten(), found.image_embeds.flatten(), found.logits_per_text.flatten()])
         ids = torch.randint(2, V, (2, 12), generator=generator)
-        if isinstance(model, hf.T5ForConditionalGeneration):
+        if isinstance(model, hf.T5ForConditionalGeneration | hf.UMT5ForConditionalGeneration):
             return model(input_ids=ids, decoder_input_ids=ids.flip(0)).logits
         return model(input_ids=ids).logits

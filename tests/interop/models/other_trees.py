@@ -83,8 +83,10 @@ def t5_layer(hf, stack, i, config, split):
     for name in ("wi", "wi_0", "wi_1", "wo"):
         if f"{at}.DenseReluDense.{name}.weight" in hf:
             found[f"mlp/{name}/kernel"] = hf[f"{at}.DenseReluDense.{name}.weight"].T
-    if split:
-        found["relpos_bias/rel_embedding"] = hf[f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"].T
+    if split:  # UMT5 has a table for each layer, T5 one for all
+        table = "{}.block.{}.layer.0.SelfAttention.relative_attention_bias.weight"
+        own = table.format(stack, i)
+        found["relpos_bias/rel_embedding"] = hf[own if own in hf else table.format(stack, 0)].T
     return found
 
 

@@ -10,8 +10,8 @@ from safetensors.numpy import save_file
 import cairn_cli
 import maxtext_trees
 import other_trees
-from conversions import Original, options_of
-from model_files import write_orbax
+from conversions import Original, options_of, to_hf
+from model_files import assert_same, read_folder, write_orbax
 
 QUERY = "params/params/decoder/layers/self_attention/query/kernel"
 
@@ -52,6 +52,13 @@ def test_missing_tensor(llama, scratch):
 def test_surplus_tensor(llama, scratch):
     source = folder_of(scratch / "hf", {**llama.tensors, "model.layers.1.self_attn.q_proj.bias": np.ones(64, np.float32)}, llama)
     assert "model.layers.1.self_attn.q_proj.bias" in refused(source, scratch / "out", "llama", "--to", "orbax")
+
+
+def test_hostile_name(llama, scratch):
+    """Escapes of a terminal are printed escaped."""
+    source = folder_of(scratch / "hf", {**llama.tensors, "model.\x1b[31mred": np.ones(3, np.float32)}, llama)
+    text = refused(source, scratch / "out", "llama", "--to", "orbax")
+    assert "[31mred" in text and "\x1b" not in text
 
 
 def test_surplus_layer(llama, scratch):
@@ -112,7 +119,10 @@ def test_rows_that_are_not_zero(llama, scratch):
     tree["params/params/decoder/logits_dense/kernel"] = np.concatenate([head, np.zeros((72, 8), np.float32)], 1)
     tree["params/params/token_embedder/embedding"][165, 3] = 1
     write_orbax(scratch / "jax", tree)
-    assert "params/params/token_embedder/embedding" in refused(scratch / "jax", scratch / "hf", "llama", "--hf-assets", llama.folder)
+    text = refused(scratch / "jax", scratch / "hf", "llama", "--hf-assets", llama.folder)
+    assert "params.params.token_embedder.embedding" in text and "row 165" in text
+    to_hf(scratch / "jax", scratch / "hf", "llama", llama.folder, trim=True)
+    assert_same(read_folder(scratch / "hf"), llama.tensors)
 
 
 def test_head_that_differs_from_a_tied_embedding(llama, scratch):
@@ -129,7 +139,7 @@ def test_tables_of_t5_that_differ(module_scratch, scratch):
     tree[table] = tree[table].copy()
     tree[table][0, 1, 0] += 1
     write_orbax(scratch / "jax", tree)
-    assert table in refused(scratch / "jax", scratch / "hf", "t5x", "--hf-assets", t5.folder)
+    assert table.replace("/", ".") in refused(scratch / "jax", scratch / "hf", "t5x", "--hf-assets", t5.folder)
 
 
 def test_no_configuration(llama, scratch):

@@ -4,10 +4,13 @@ The JAX side is a tree that NumPy made and Orbax saved; the other is a folder th
 """
 
 import functools
+import json
 
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import maxtext_trees
 from conversions import Original, check_folder, check_index, there_and_back, to_hf, to_jax
@@ -131,6 +134,54 @@ def test_query_without_the_factor(original, scratch):
     assert query.tobytes() == np.ascontiguousarray(folded * 4).tobytes()  # head_dim 16
     to_hf(scratch / "made", scratch / "hf", "llama", source.folder, fold=False)
     check_folder(scratch / "hf", source)
+
+
+def test_factor_of_the_query(original, scratch):
+    """MaxText's newer converter of Gemma 2 takes head_dim, whatever query_pre_attn_scalar says."""
+    source = original("gemma2", "float32")
+    assert source.config.query_pre_attn_scalar != source.config.head_dim == 16
+    tree = maxtext_trees.linen(reference(source)())
+    for kind in ("local", "global"):
+        tree[f"params/params/decoder/layers/self_attention_{kind}/query/kernel"] *= 2  # 16**-0.5 instead of 64**-0.5
+    write_orbax(scratch / "jax", tree)
+    to_jax(source.folder, scratch / "made", "gemma2", query_scale=0.25)
+    assert_same(read_orbax(scratch / "made"), read_orbax(scratch / "jax"))
+    to_hf(scratch / "jax", scratch / "hf", "gemma2", source.folder, query_scale=0.25)
+    check_folder(scratch / "hf", source, there_and_back("gemma2", source.tensors, source.config))
+
+
+def folder_of(path, tensors, config):
+    path.mkdir()
+    save_file(tensors, path / "model.safetensors")
+    (path / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def test_quantised_source(original, scratch):
+    """DeepSeek V3 is published in FP8, with a scale for each block of 128 by 128."""
+    source = original("deepseek_v3", "float32")
+    name = "model.layers.1.self_attn.q_b_proj.weight"
+    tensors = {key: torch.from_numpy(array.copy()) for key, array in source.tensors.items()}
+    codes, scale = (tensors[name] * 64).to(torch.float8_e4m3fn), torch.tensor([[1 / 64]])
+    quantised = {**tensors, name: codes, name + "_scale_inv": scale}
+    config = json.loads((source.folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+    folder = folder_of(scratch / "fp8", quantised, config)
+    plain = {**source.tensors, name: (codes.float() / 64).numpy()}
+    to_jax(folder, scratch / "made", "deepseek-v3", "--dequantize")
+    expected = maxtext_trees.linen(maxtext_trees.tree("deepseek_v3", plain, source.config))
+    assert_same(read_orbax(scratch / "made"), as_orbax_reads(scratch, expected))
+
+
+def test_layer_for_several_tokens(original, scratch):
+    """DeepSeek V3 has one more layer, which predicts a second token. MaxText has none; the report says so."""
+    source = original("deepseek_v3", "float32")
+    tensors = {name: torch.from_numpy(array.copy()) for name, array in source.tensors.items()}
+    tensors["model.layers.4.eh_proj.weight"] = torch.ones(3, 2)
+    folder = folder_of(scratch / "hf", tensors, json.loads((source.folder / "config.json").read_text()))
+    report = to_jax(folder, scratch / "made", "deepseek-v3")
+    assert b"model.layers.4.eh_proj.weight" in report.stdout
+    assert_same(read_orbax(scratch / "made"), as_orbax_reads(scratch, maxtext_trees.linen(reference(source)())))
 
 
 def test_padded_vocabulary(original, scratch):

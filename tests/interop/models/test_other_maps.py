@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 import other_trees
 from conversions import Original, check_folder, to_hf, to_jax
-from model_files import assert_same, flatten, read_orbax, read_orbax_tree, to_numpy, write_orbax_tree, write_orbax
+from model_files import assert_same, flatten, read_orbax, read_orbax_tree, to_numpy, write_orbax, write_orbax_tree
 
 DTYPES = ["float32", "bfloat16"]
 
@@ -32,7 +32,7 @@ def both_ways(source, scratch, model, tree, **chosen):
 @pytest.mark.parametrize(("family", "pattern"), [("gemma", 1), ("gemma_mha", 1), ("gemma2", 2), ("gemma3", 6)])
 def test_gemma(original, scratch, family, pattern, form):
     source = original(family, "bfloat16" if form == "stacked" else "float32")
-    tree = other_trees.gemma_flax(source.tensors, source.config, padded=family != "gemma3", transposed=not family.startswith("gemma_") and family != "gemma")
+    tree = other_trees.gemma_flax(source.tensors, source.config, padded=family != "gemma3", transposed=family in ("gemma2", "gemma3"))
     if form == "nested":
         both_ways(source, scratch, "gemma-flax", other_trees.gemma_nested(tree), prefix="")
     elif form == "stacked":
@@ -63,6 +63,13 @@ def test_gemma_as_released(original, scratch):
 def test_t5x(original, scratch, family, dtype, form, chosen):
     source = original(family, dtype)
     both_ways(source, scratch, "t5x", other_trees.t5x(source.tensors, source.config, **form), **chosen)
+
+
+@pytest.mark.parametrize("scanned", [False, True])
+def test_umt5(original, scratch, scanned):
+    source = original("umt5", "float32")
+    tree = other_trees.t5x(source.tensors, source.config, split=True, scanned=scanned)
+    both_ways(source, scratch, "t5x", tree, split=True, scanned=scanned)
 
 
 def test_t5x_with_the_state_of_an_optimizer(original, scratch):
