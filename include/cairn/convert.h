@@ -115,9 +115,9 @@ ModelMapInfo model_map(const std::string& map);
 // Maps as a JSON list (docs/cli.md).
 std::string model_maps_json(const std::vector<ModelMapInfo>& maps);
 
-// Applies a map to `source` as transform_checkpoint() applies rules. `map` as in model_map(). Throws
-// invalid_argument that lists leaves which are missing, leaves that no rule takes, and shapes that
-// do not fit the values of config.json.
+// Applies a map to `source` as transform_checkpoint() applies rules. `map` as in model_map().
+// Throws invalid_argument that lists leaves which are missing, leaves that no rule takes, and
+// shapes that do not fit the values of config.json.
 Transformed apply_model_map(std::shared_ptr<const Checkpoint> source, const std::string& map,
                             const TransformOptions& options = {});
 
@@ -314,8 +314,8 @@ struct ConvertOptions {
   // larger than both a process's share and 4 MiB are split.
   MultiprocessingOptions multiprocessing = {};
 };
-// Leaves that a rule scales or shifts, and whose elements were rounded so that the way back does not
-// give all of them again.
+// Leaves that a rule scales or shifts, and whose elements were rounded so that the way back does
+// not give all of them again.
 struct InexactLeaves {
   std::string rule;  // "/rules/3"
   std::string name;  // the name of its leaves on the first side, as the rule writes it
@@ -387,9 +387,9 @@ class ModelFolder {
  public:
   // `report`: of the rules. For a folder, sets the format (safetensors) and the metadata {"format",
   // "pt"} in `convert`, reads the assets and makes the folder; the last not with convert.dry_run.
-  // Throws not_found if the assets have no config.json, already_exists if the folder has other files
-  // of their names (unless convert.if_exists allows it), unimplemented for assets and a folder at a
-  // URL, and invalid_argument for assets and a target that is not such a folder.
+  // Throws not_found if the assets have no config.json, already_exists if the folder has other
+  // files of their names (unless convert.if_exists allows it), unimplemented for assets and a
+  // folder at a URL, and invalid_argument for assets and a target that is not such a folder.
   ModelFolder(const TransformReport& report, std::string target, const ModelFolderOptions& options,
               ConvertOptions& convert);
   ModelFolder(const ModelFolder&) = delete;

@@ -183,8 +183,8 @@ struct RecoveredLeaf {
   // Whether checksums cover all of its bytes and its description. False: they could not be checked.
   bool is_checked = false;
   std::string why = {};  // what is wrong with it in the checkpoint as it is; "" if nothing is
-  // The boxes whose elements are lost in every copy. Empty for kWhole, and for a leaf whose shape is
-  // unknown.
+  // The boxes whose elements are lost in every copy. Empty for kWhole, and for a leaf whose shape
+  // is unknown.
   std::vector<Box> lost = {};
 };
 
@@ -226,8 +226,8 @@ Recovered recover(const std::string& path, const RecoverOptions& options = {});
 // Options of repair().
 struct RepairOptions {
   RecoverOptions recover = {};
-  // Without a format: that of the target's extension, else that of the damaged checkpoint. For a set
-  // of safetensors files, max_shard_bytes is by default the size of its largest file.
+  // Without a format: that of the target's extension, else that of the damaged checkpoint. For a
+  // set of safetensors files, max_shard_bytes is by default the size of its largest file.
   ConvertOptions convert = {};
 };
 // The report of repair().
@@ -235,9 +235,9 @@ struct RepairReport {
   RecoverReport recovered;
   ConvertReport written;
 };
-// Recovers the checkpoint at `path` and writes the result to `target`, a path or a URL, as convert()
-// does. The damaged checkpoint stays as it is: a target that overlaps it is invalid_argument. Throws
-// as recover() and convert().
+// Recovers the checkpoint at `path` and writes the result to `target`, a path or a URL, as
+// convert() does. The damaged checkpoint stays as it is: a target that overlaps it is
+// invalid_argument. Throws as recover() and convert().
 RepairReport repair(const std::string& path, const std::string& target,
                     const RepairOptions& options = {});
 // As repair(), for what recover() has returned.

@@ -5,8 +5,8 @@
 
 namespace cairn::python {
 
-// Defines convert_json(), merge_json(), repair_json() and reshard_json(). They return the JSON texts
-// of the command of the same name (docs/cli.md).
+// Defines convert_json(), merge_json(), repair_json() and reshard_json(). They return the JSON
+// texts of the command of the same name (docs/cli.md).
 void define_conversions(nanobind::module_& module);
 
 }  // namespace cairn::python

@@ -27,8 +27,8 @@ std::unique_ptr<Checkpoint> open_npy(const FileTree& tree, const std::string& pa
                                      const OpenOptions& options);
 std::unique_ptr<Checkpoint> open_msgpack(const FileTree& tree, const std::string& path,
                                          const OpenOptions& options);
-// Opens what is left of a damaged msgpack file: the leaves before the damage, and those behind it if
-// the lengths of the objects are right.
+// Opens what is left of a damaged msgpack file: the leaves before the damage, and those behind it
+// if the lengths of the objects are right.
 std::unique_ptr<Checkpoint> salvage_msgpack(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 // kLocalHeaders also counts for files of the legacy form: it reads the storages that are left of a

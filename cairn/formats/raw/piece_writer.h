@@ -38,8 +38,8 @@ struct PieceWriterOptions {
 };
 
 // Fetches and writes all placements in their order, but those of a group together, in buffers that
-// use the whole memory, if all targets take any order. A target that does not take any order gets the
-// bytes from front to back, if its placements are in the order of their offsets. Throws what
+// use the whole memory, if all targets take any order. A target that does not take any order gets
+// the bytes from front to back, if its placements are in the order of their offsets. Throws what
 // `fetch` or the files throw.
 void write_pieces(std::span<const Placement> placements, const FetchFn& fetch,
                   const PieceWriterOptions& options);

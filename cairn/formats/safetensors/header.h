@@ -71,9 +71,9 @@ struct SafetensorsRemains {
   // (name, reason) of entries that contradict themselves or other entries
   std::vector<std::pair<std::string, std::string>> refused;
 };
-// Decodes the header of a file of `size` bytes of which the end is missing, or whose length field is
-// damaged; `first` are its first bytes, with the whole header. Throws data_loss if the JSON itself
-// is damaged, because nothing else says where the tensors are.
+// Decodes the header of a file of `size` bytes of which the end is missing, or whose length field
+// is damaged; `first` are its first bytes, with the whole header. Throws data_loss if the JSON
+// itself is damaged, because nothing else says where the tensors are.
 SafetensorsRemains decode_safetensors_remains(ByteView first, std::uint64_t size);
 
 // The bytes of a tensor in a file. Returns nullopt if its bits do not fill whole bytes. Throws

@@ -148,7 +148,8 @@ class ZipScan {
     out_.lost.emplace_back(member.name, std::move(why));
   }
 
-  // Calls visit(position, bytes from there on) for each "PK" from `begin` on, until it returns true.
+  // Calls visit(position, bytes from there on) for each "PK" from `begin` on, until it returns
+  // true.
   template <class F>
   void for_each_mark(std::uint64_t begin, F visit) const {
     constexpr std::uint64_t kOverlap = kDescriptor64;

@@ -18,8 +18,8 @@ struct ScannedZip {
   std::vector<std::pair<std::string, std::string>> lost;  // (name, reason)
   std::vector<std::string> notes;                         // bytes that belong to no member
 };
-// Never throws because of damage. Contents are checked only where headers are damaged: their readers
-// compare them with the CRC-32 that the headers state.
+// Never throws because of damage. Contents are checked only where headers are damaged: their
+// readers compare them with the CRC-32 that the headers state.
 ScannedZip scan_zip(std::uint64_t archive_size, const ReadAtFn& read);
 
 }  // namespace cairn::inline v0

@@ -17,8 +17,8 @@ struct FoundTree {
 };
 // Reads all data files of `base` and returns the trees in them, the largest first. A node that no
 // other node refers to counts as a root. So a tree whose upper nodes are lost, too, appears as
-// several ones, whose keys lack their beginnings: use only keys that are known. Never throws because
-// of damage.
+// several ones, whose keys lack their beginnings: use only keys that are known. Never throws
+// because of damage.
 std::vector<FoundTree> find_trees(const StorePtr& base, std::size_t threads);
 
 }  // namespace cairn::inline v0::ocdbt

@@ -140,8 +140,8 @@ Tree recorded_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
 Tree rich_tree(const PytreeItem& item, std::span<const TensorInfo> leaves,
                const std::function<Tree(std::size_t)>& make_leaf);
 
-// The types of keys that `_METADATA` records for the tree with these leaves. Throws data_loss if the
-// record is damaged or does not fit them.
+// The types of keys that `_METADATA` records for the tree with these leaves. Throws data_loss if
+// the record is damaged or does not fit them.
 std::vector<DictKeyTypes> recorded_key_types(const PytreeItem& item,
                                              std::span<const TensorInfo> leaves);
 

@@ -1,4 +1,5 @@
-// model_folder.cc -- makes the folder of a model: copies what transformers reads beside the weights of a model.
+// model_folder.cc -- makes the folder of a model: copies what transformers reads beside the weights
+// of a model.
 
 #include <cairn/base/json/json.h>
 #include <cairn/base/text.h>

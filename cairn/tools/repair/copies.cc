@@ -13,8 +13,8 @@
 namespace cairn::inline v0 {
 namespace {
 
-// The layout of an Orbax checkpoint. Of a root, a later step that lacks files is meant, as in verify.
-// An unfinished checkpoint counts only if there is no other.
+// The layout of an Orbax checkpoint. Of a root, a later step that lacks files is meant, as in
+// verify. An unfinished checkpoint counts only if there is no other.
 std::optional<orbax::Layout> find_layout(const std::string& path, const OpenOptions& options) {
   OpenOptions committed = options;
   committed.allow_uncommitted = false;

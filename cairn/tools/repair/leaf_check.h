@@ -22,8 +22,8 @@ struct CopyCheck {
   // The file that lists the leaves is damaged: there may be others, under other names.
   bool is_tree_damaged = false;
 };
-// Checks everything that can be checked. Damage becomes a part of the result. Throws unavailable and
-// cancelled.
+// Checks everything that can be checked. Damage becomes a part of the result. Throws unavailable
+// and cancelled.
 CopyCheck check_copy(const Checkpoint& copy, const ProgressFn& progress);
 
 // Reads a box of an array, in pieces of at most 64 MiB or one chunk. Returns why it cannot be read;

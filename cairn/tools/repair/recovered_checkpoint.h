@@ -30,8 +30,8 @@ struct LeafOrigin {
 
 class RecoveredCheckpoint final : public DerivedCheckpoint {
  public:
-  // `tree`: the copy whose tree and metadata the result has. `keeps_tree`: it has exactly the leaves
-  // of that copy, in the same order.
+  // `tree`: the copy whose tree and metadata the result has. `keeps_tree`: it has exactly the
+  // leaves of that copy, in the same order.
   RecoveredCheckpoint(std::vector<LeafCopy> copies, std::size_t tree, bool keeps_tree,
                       std::vector<LeafOrigin> leaves);
 

@@ -29,8 +29,8 @@ class DerivedCheckpoint : public Checkpoint {
   [[nodiscard]] virtual std::vector<std::string> unused() const { return {}; }
   // What its rules have scaled so far without an exact way back.
   [[nodiscard]] virtual std::vector<InexactLeaves> inexact() const { return {}; }
-  // For each leaf, a number that is the same for leaves which are parts of one stored array, else 0.
-  // Empty: all 0.
+  // For each leaf, a number that is the same for leaves which are parts of one stored array, else
+  // 0. Empty: all 0.
   [[nodiscard]] virtual std::vector<std::uint64_t> groups() const { return {}; }
   // What it is computed from beside source().
   [[nodiscard]] virtual std::vector<const Checkpoint*> other_sources() const { return {}; }

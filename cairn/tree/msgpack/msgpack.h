@@ -74,9 +74,9 @@ struct MsgpackInput {
   std::optional<std::uint64_t> stored = {};
   // Whether keys may be integers, as for flax. Orbax refuses them.
   bool integer_keys = true;
-  // If set, damage is no error. A leaf whose own content is damaged is left out. Where the bytes end
-  // or their structure is damaged, parsing stops, and the result has what came before. Called with
-  // the path of each leaf or container that is lost, and with the reason.
+  // If set, damage is no error. A leaf whose own content is damaged is left out. Where the bytes
+  // end or their structure is damaged, parsing stops, and the result has what came before. Called
+  // with the path of each leaf or container that is lost, and with the reason.
   std::function<void(const KeyPath&, const std::string&)> lost = {};
 };
 
