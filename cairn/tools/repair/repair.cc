@@ -34,9 +34,9 @@ TargetFormat format_for(const Recovered& recovered, const std::string& target,
 
 // The folder of a model, in which its files get the names that readers look for. It is made here,
 // and removed again if nothing is written to it.
-class ModelFolder {
+class NewModelFolder {
  public:
-  explicit ModelFolder(std::string path) : path_(std::move(path)) {
+  explicit NewModelFolder(std::string path) : path_(std::move(path)) {
     if (is_store_url(path_)) return;
     std::error_code failed;
     is_new_ = !fs::exists(path_, failed);
@@ -47,9 +47,9 @@ class ModelFolder {
                       "of a file NAME.safetensors");
     make_directories(path_);
   }
-  ModelFolder(const ModelFolder&) = delete;
-  ModelFolder& operator=(const ModelFolder&) = delete;
-  ~ModelFolder() {
+  NewModelFolder(const NewModelFolder&) = delete;
+  NewModelFolder& operator=(const NewModelFolder&) = delete;
+  ~NewModelFolder() {
     std::error_code ignored;
     if (is_new_) fs::remove(path_, ignored);  // does nothing if it holds a file
   }
@@ -104,7 +104,7 @@ ConvertReport write_recovered(const Recovered& recovered, const std::string& tar
   if (path.ends_with(kModelEnding)) return cairn::convert(*recovered.checkpoint, path, convert);
   if (convert.dry_run)
     return cairn::convert(*recovered.checkpoint, path + std::string(kModelName), convert);
-  const ModelFolder folder(path);
+  const NewModelFolder folder(path);
   return cairn::convert(*recovered.checkpoint, folder.model(), convert);
 }
 
