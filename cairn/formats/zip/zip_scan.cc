@@ -124,8 +124,10 @@ class ZipScan {
       lose(member, "its local header or its content is damaged");
       return std::nullopt;
     }
+    // The checksum of an empty content says nothing about where it ends.
+    const std::uint64_t next = member.stored > 0 ? end : member.header + 1;
     out_.members.push_back(std::move(member));
-    return is_followed ? end : find_member(end);
+    return is_followed ? end : find_member(next);
   }
 
   // Whether the content has the checksum that its header states.
