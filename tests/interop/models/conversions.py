@@ -1,8 +1,6 @@
 """Converts models with the `cairn` command, and compares what comes out with the original."""
 
 import json
-import os
-import shutil
 import types
 
 import numpy as np
@@ -103,9 +101,3 @@ def check_index(folder):
     assert index["weight_map"].keys() == tensors.keys()
     assert index["metadata"]["total_size"] == sum(array.nbytes for array in tensors.values())
     assert len(set(index["weight_map"].values())) > 2
-
-
-def fresh(path):
-    shutil.rmtree(path, ignore_errors=True)
-    os.makedirs(path.parent, exist_ok=True)
-    return path
