@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
-#include <utility>
 
 namespace cairn::inline v0::ocdbt {
 namespace {

@@ -7,7 +7,6 @@
 #include <cairn/tools/transform/lazy_array.h>
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

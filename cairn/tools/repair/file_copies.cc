@@ -10,7 +10,6 @@
 #include <cairn/kvstore/folders/resolve.h>
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace cairn::inline v0 {

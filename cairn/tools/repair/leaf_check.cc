@@ -6,7 +6,6 @@
 #include <cairn/tools/repair/must_end.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>

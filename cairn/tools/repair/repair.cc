@@ -8,9 +8,7 @@
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/endings.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <optional>
 #include <system_error>
 #include <utility>
 

@@ -111,8 +111,9 @@ Shape joined_shape(const std::vector<LazyPtr>& arrays, std::size_t axis) {
 class Concatenated final : public LazyArray {
  public:
   // `operation`: the rule that joins the arrays, for the text.
-  Concatenated(std::vector<LazyPtr> arrays, std::size_t axis, std::string operation)
-      : LazyArray(arrays.at(0)->dtype(), joined_shape(arrays, axis), arrays[0]->chunk_shape()),
+  Concatenated(std::vector<LazyPtr> arrays, std::size_t axis, std::string operation,
+               Shape chunk_shape)
+      : LazyArray(arrays.at(0)->dtype(), joined_shape(arrays, axis), std::move(chunk_shape)),
         arrays_(std::move(arrays)),
         axis_(axis),
         operation_(std::move(operation)) {}
@@ -145,6 +146,20 @@ class Concatenated final : public LazyArray {
   std::size_t axis_;
   std::string operation_;
 };
+
+// A good shape to cut `count` stacked arrays by: their own chunks, else as many whole arrays as are
+// not much, so that no array is read twice.
+Shape stacked_chunk(const LazyArray& first, std::size_t axis, std::size_t count) {
+  constexpr std::int64_t kMuch = std::int64_t{64} << 20U;  // bytes
+  if (!first.chunk_shape().empty()) return first.chunk_shape();
+  const std::int64_t bytes =
+      element_count(first.shape()) * static_cast<std::int64_t>(dtype_size(first.dtype()));
+  const auto n = static_cast<std::int64_t>(count);
+  if (bytes <= kMuch / n) return {};
+  Shape chunk = first.shape();
+  chunk[axis] = std::clamp<std::int64_t>(kMuch / std::max<std::int64_t>(bytes, 1), 1, n);
+  return chunk;
+}
 
 Shape with_axis(Shape shape, std::size_t axis, std::int64_t extent) {
   add_axis(shape, axis, extent);
@@ -289,7 +304,8 @@ LazyPtr lazy_transpose(LazyPtr array, std::vector<std::size_t> axes) {
 }
 
 LazyPtr lazy_concatenate(std::vector<LazyPtr> arrays, std::size_t axis) {
-  return std::make_shared<Concatenated>(std::move(arrays), axis, "concatenate");
+  Shape chunk = arrays.empty() ? Shape() : arrays[0]->chunk_shape();
+  return std::make_shared<Concatenated>(std::move(arrays), axis, "concatenate", std::move(chunk));
 }
 
 LazyPtr lazy_stack(std::vector<LazyPtr> arrays, std::size_t axis) {
@@ -297,7 +313,8 @@ LazyPtr lazy_stack(std::vector<LazyPtr> arrays, std::size_t axis) {
     check_axis(axis, array->shape().size() + 1);
     array = std::make_shared<Expanded>(std::move(array), axis);
   }
-  return std::make_shared<Concatenated>(std::move(arrays), axis, "stack");
+  Shape chunk = arrays.empty() ? Shape() : stacked_chunk(*arrays[0], axis, arrays.size());
+  return std::make_shared<Concatenated>(std::move(arrays), axis, "stack", std::move(chunk));
 }
 
 LazyPtr lazy_slice(LazyPtr array, std::size_t axis, std::int64_t begin, std::int64_t count) {
