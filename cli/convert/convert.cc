@@ -83,9 +83,8 @@ int run_convert(ConvertArguments& arguments) {
   finish_arguments(arguments);
   ConvertOptions& options = arguments.target.options;
   const bool transformed = !arguments.transform.empty() || !arguments.model.empty();
-  if (!transformed && (arguments.reverse || !arguments.values.empty() ||
-                       !arguments.config.empty() || !arguments.assets.empty()))
-    throw UsageError("--reverse, --set, --config and --hf-assets need --model or --transform");
+  if (!transformed && (arguments.reverse || !arguments.values.empty() || !arguments.config.empty()))
+    throw UsageError("--reverse, --set and --config need --model or --transform");
   arguments.source.transforms = transformed;
   if (options.dtype && dtype_kind(*options.dtype) == DTypeKind::kFloat)
     arguments.source.dequantized_type = options.dtype;
@@ -98,8 +97,8 @@ int run_convert(ConvertArguments& arguments) {
       source = transform(std::move(source.checkpoint), arguments, memory.transforming);
       return Bytes();
     });
-    folder = model_folder(arguments, source.report);
   }
+  if (transformed || !arguments.assets.empty()) folder = model_folder(arguments, source.report);
   const int status = convert_source(*source.checkpoint, arguments.target,
                                     {.label = "converting",
                                      .start = start,
@@ -154,7 +153,7 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("FILE");
   check_path(command->add_option("--hf-assets", arguments->assets,
                                  "Copy config.json, tokenizer and chat template from this\n"
-                                 "folder of the model beside the weights"))
+                                 "folder of a model: DST is a folder for from_pretrained"))
       ->type_name("DIR");
   add_target_options(*command, arguments->target);
   command->footer(

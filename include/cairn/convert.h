@@ -53,7 +53,7 @@ struct TransformOptions {
   StoreOptions store = {};  // how to read config.json, if it is at a URL
   Resources resources = {};
 };
-// A value that rules with two sides used.
+// A value that rules with two sides used. The first is "config": the path of config.json, or null.
 struct TransformValue {
   std::string name;
   std::string text;    // as JSON
@@ -379,13 +379,13 @@ struct ModelFolderOptions {
   bool plain = false;       // without `quantization_config` in config.json
   StoreOptions store = {};  // how to read the assets, if they are at a URL
 };
-// The place for the result of rules that may lead to the folder of a model, as transformers'
-// from_pretrained() reads it. That is what `target` is if the rules lead to the side "hf" and its
-// name has no known extension; it may be a URL. Construct it, convert() to target(), and call
-// finish().
+// The place for a checkpoint that may become the folder of a model, as transformers'
+// from_pretrained() reads it. That is what `target` is if its name has no known extension and no
+// format is chosen, and if the rules lead to the side "hf", or if there are assets and no rules with
+// two sides. It may be a URL. Construct it, convert() to target(), and call finish().
 class ModelFolder {
  public:
-  // `report`: of the rules. For a folder, sets the format (safetensors) and the metadata {"format",
+  // `report`: of the rules; default: none. For a folder, sets the format (safetensors) and the metadata {"format",
   // "pt"} in `convert`, reads the assets and makes the folder; the last not with convert.dry_run.
   // Throws not_found if the assets have no config.json, already_exists if the folder has other
   // files of their names (unless convert.if_exists allows it), unimplemented for assets and a

@@ -88,7 +88,8 @@ def convert(
         has.
       set: options and values of the map, by name: {"rope": "half"}.
       config: the model's config.json; None: the one beside the source, or in hf_assets.
-      hf_assets: a folder of the model, whose config.json, tokenizer and chat template are copied.
+      hf_assets: a folder of a model, whose config.json, tokenizer and chat template are copied; the
+        target is then a folder for from_pretrained.
       dtype: a type to which floating-point arrays are converted.
       metadata: entries of a safetensors file's __metadata__, as text: {"format": "pt"}. They are
         added to those of the source.

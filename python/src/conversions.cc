@@ -309,15 +309,21 @@ struct RuleTarget {
   std::unique_ptr<ModelFolder> folder;  // null without rules
 };
 
+std::unique_ptr<ModelFolder> model_folder(const TransformReport& report, const std::string& target,
+                                          Conversion& o) {
+  return std::make_unique<ModelFolder>(
+      report, target,
+      ModelFolderOptions{.assets = o.assets, .plain = o.dequantize, .store = o.open.store},
+      o.convert);
+}
+
 // Applies the rules or the model map.
 RuleTarget transformed(std::shared_ptr<const Checkpoint> source, Conversion& o,
                        const std::string& target) {
   if (!o.rules && !o.rules_path && !o.model) {
-    if (o.transform.reverse || !o.transform.values.empty() || !o.transform.config.empty() ||
-        !o.assets.empty())
-      throw Error(Code::kInvalidArgument,
-                  "reverse, set, config and hf_assets need a model or transform");
-    return {std::move(source), nullptr};
+    if (o.transform.reverse || !o.transform.values.empty() || !o.transform.config.empty())
+      throw Error(Code::kInvalidArgument, "reverse, set and config need a model or transform");
+    return {std::move(source), o.assets.empty() ? nullptr : model_folder({}, target, o)};
   }
   TransformOptions options = o.transform;
   if (options.config.empty() && !o.assets.empty()) options.config = o.assets + "/config.json";
@@ -331,10 +337,7 @@ RuleTarget transformed(std::shared_ptr<const Checkpoint> source, Conversion& o,
   else
     made = with_context([] { return std::string("transform"); },
                         [&] { return transform_checkpoint(std::move(source), *o.rules, options); });
-  auto folder = std::make_unique<ModelFolder>(
-      made.report, target,
-      ModelFolderOptions{.assets = o.assets, .plain = o.dequantize, .store = o.open.store},
-      o.convert);
+  auto folder = model_folder(made.report, target, o);
   return {std::move(made.checkpoint), std::move(folder)};
 }
 

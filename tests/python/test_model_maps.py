@@ -34,6 +34,7 @@ def model(tmp_path):
 def test_there_and_back(tmp_path, model):
     report = cairn.convert(tmp_path / "hf", tmp_path / "jax", to="orbax", model="llama", set={"rope": "interleaved"})
     values = {value["name"]: (value["value"], value["origin"]) for value in report["values"]}
+    assert values["config"] == (json.dumps(str(tmp_path / "hf/config.json")), "default")
     assert values["rope"] == ('"interleaved"', "given") and values["fold"] == ("true", "default") and values["H"] == (str(H), "computed")
     layers = ocp.PyTreeCheckpointer().restore(tmp_path / "jax")["params"]["params"]["decoder"]["layers"]
     query = model["model.layers.1.self_attn.q_proj.weight"].reshape(H, 2, D // 2, E)
@@ -68,6 +69,7 @@ def test_what_is_refused(tmp_path, model):
         ({"model": "llama", "set": {"L": 3}}, ValueError, "missing: model.layers.2."),
         ({"model": "llama", "transform": {"rules": []}}, ValueError, "not both"),
         ({"set": {"rope": "half"}}, ValueError, "need a model or transform"),
+        ({"hf_assets": tmp_path / "hf"}, ValueError, "only the folder of a model"),
         ({"model": "llama", "hf_assets": tmp_path / "hf"}, ValueError, "only the folder of a model"),
         ({"model": "llama", "config": tmp_path / "none.json"}, FileNotFoundError, "none.json"),
         ({"model": "llama", "reverse": True}, ValueError, "does not have the names of side 'jax'"),
@@ -76,6 +78,22 @@ def test_what_is_refused(tmp_path, model):
         with pytest.raises(error, match=message):
             cairn.convert(tmp_path / "hf", tmp_path / "jax", to="orbax", **options)
         assert not (tmp_path / "jax").exists()
+
+
+def test_a_quantised_model_becomes_plain(tmp_path, model):
+    """The configuration of the plain model does not say that it is quantised."""
+    import torch
+
+    (tmp_path / "q").mkdir()
+    weight = torch.arange(16.0).reshape(4, 4).to(torch.float8_e4m3fn)
+    from safetensors.torch import save_file
+
+    save_file({"w.weight": weight, "w.weight_scale": torch.tensor(0.5)}, tmp_path / "q/model.safetensors")
+    (tmp_path / "q/config.json").write_text(json.dumps(CONFIG))
+    cairn.convert(tmp_path / "q", tmp_path / "plain", dequantize=True, dtype="float32", hf_assets=tmp_path / "q")
+    assert load_file(tmp_path / "plain/model.safetensors")["w.weight"].tolist() == (weight.float() / 2).tolist()
+    config = json.loads((tmp_path / "plain/config.json").read_text())
+    assert config == {key: value for key, value in CONFIG.items() if key != "quantization_config"}
 
 
 def test_the_maps():

@@ -63,11 +63,11 @@ std::vector<std::pair<std::string, std::string>> read_assets(const ModelFolderOp
   return files;
 }
 
-bool leads_to_folder(const TransformReport& report, const std::string& target,
+bool leads_to_folder(const TransformReport& report, const std::string& target, bool has_assets,
                      const ConvertOptions& convert) {
   constexpr std::string_view kSide = "hf";
-  return report.to_side == kSide && !convert.format &&
-         !try_call([&] { return target_format_of(target); });
+  const bool is_model = report.to_side == kSide || (report.to_side.empty() && has_assets);
+  return is_model && !convert.format && !try_call([&] { return target_format_of(target); });
 }
 
 // The folders of a path that do not exist, the outermost first.
@@ -86,7 +86,7 @@ std::vector<std::string> missing_folders(const std::string& path) {
 ModelFolder::ModelFolder(const TransformReport& report, std::string target,
                          const ModelFolderOptions& options, ConvertOptions& convert)
     : target_(std::move(target)),
-      is_folder_(leads_to_folder(report, target_, convert)),
+      is_folder_(leads_to_folder(report, target_, !options.assets.empty(), convert)),
       if_exists_(convert.if_exists) {
   if (!is_folder_) {
     if (!options.assets.empty())

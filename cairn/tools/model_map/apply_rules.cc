@@ -14,10 +14,7 @@
 namespace cairn::inline v0 {
 namespace {
 
-Json config_of(const Checkpoint& source, const TransformOptions& options) {
-  const std::optional<ConfigFile> file =
-      options.config.empty() ? find_config_file(source.info().path, options.store)
-                             : std::optional(read_config_file(options.config, options.store));
+Json config_in(const std::optional<ConfigFile>& file) {
   if (!file) return {};
   return with_context([&] { return file->path; },
                       [&] {
@@ -43,12 +40,17 @@ std::size_t detected_side(const MapInput& input) {
 
 Transformed apply_map(std::shared_ptr<const Checkpoint> source, const ModelMap& map,
                       std::string_view text, bool detects, const TransformOptions& options) {
-  const MapInput input{*source, map, config_of(*source, options), options.values};
+  const std::optional<ConfigFile> file =
+      options.config.empty() ? find_config_file(source->info().path, options.store)
+                             : std::optional(read_config_file(options.config, options.store));
+  const MapInput input{*source, map, config_in(file), options.values};
   const std::size_t from = options.reverse ? (*options.reverse ? 1 : 0)
                            : detects       ? detected_side(input)
                                            : 0;
   RuleResult result = map_leaves(input, from);
   result.two_sided = true;
+  result.values.insert(result.values.begin(), {"config", file ? to_text(Json(file->path)) : "null",
+                                               options.config.empty() ? "default" : "given"});
   result.identity = map.sides[from] + "\n";
   result.identity += text;
   for (const TransformValue& value : result.values)

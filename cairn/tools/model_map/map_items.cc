@@ -45,20 +45,20 @@ class StepRunner {
 
   void run(std::vector<MapItem>& items) {
     switch (step_.kind) {
-      case StepKind::kStack:
+      case MapStepKind::kStack:
         return step_.axes.empty() ? each_item(items, [&](auto& item) { stack_list(item); })
                                   : stack_variables(items);
-      case StepKind::kUnstack:
+      case MapStepKind::kUnstack:
         return step_.axes.empty() ? each_item(items, [&](auto& item) { unstack_list(item); })
                                   : unstack_variables(items);
-      case StepKind::kConcatenate:
+      case MapStepKind::kConcatenate:
         return each_item(items, [&](auto& item) { concatenate(item); });
-      case StepKind::kSplit:
+      case MapStepKind::kSplit:
         return each_item(items, [&](auto& item) { split(item); });
-      case StepKind::kCopy:
+      case MapStepKind::kCopy:
         return step_.axes.empty() ? each_item(items, [&](auto& item) { copy_list(item); })
                                   : copy_variables(items);
-      case StepKind::kSame:
+      case MapStepKind::kSame:
         return step_.axes.empty() ? each_item(items, [&](auto& item) { unite_list(item); })
                                   : unite_variables(items);
       default:
@@ -87,14 +87,14 @@ class StepRunner {
 
   LazyPtr changed(LazyPtr array) {
     switch (step_.kind) {
-      case StepKind::kAffine: {
+      case MapStepKind::kAffine: {
         const AffineFunction function{number_value(step_.scale, scope(), 1),
                                       number_value(step_.offset, scope(), 0), step_.inverse};
         return lazy_affine(std::move(array), function, counts());
       }
-      case StepKind::kResize:
+      case MapStepKind::kResize:
         return resized(std::move(array));
-      case StepKind::kCast:
+      case MapStepKind::kCast:
         if (!step_.to_type)
           invalid_argument("'cast' cannot be inverted; give the type of both sides: 'to', 'back'");
         return lazy_cast(std::move(array), *step_.to_type);

@@ -16,7 +16,7 @@
 
 namespace cairn::inline v0 {
 
-enum class StepKind : std::uint8_t {
+enum class MapStepKind : std::uint8_t {
   kRearrange,
   kCheckShape,
   kAffine,
@@ -34,7 +34,7 @@ using NamedExpressions = std::vector<std::pair<std::string, Expression>>;
 
 // One operation on the arrays of a rule.
 struct MapStep {
-  StepKind kind = StepKind::kCast;
+  MapStepKind kind = MapStepKind::kCast;
   std::string where;  // "/rules/3/do/0": its JSON pointer, for messages
   std::string name;   // "stack", for messages
   std::optional<Expression> condition;

@@ -12,22 +12,23 @@ namespace {
 
 struct StepForm {
   std::string_view name;
-  StepKind kind;
+  MapStepKind kind;
   std::vector<std::string_view> members;
 };
 
 const std::vector<StepForm>& step_forms() {
-  static const std::vector<StepForm> kForms = {{"rearrange", StepKind::kRearrange, {}},
-                                               {"shape", StepKind::kCheckShape, {}},
-                                               {"affine", StepKind::kAffine, {}},
-                                               {"resize", StepKind::kResize, {}},
-                                               {"cast", StepKind::kCast, {}},
-                                               {"stack", StepKind::kStack, {}},
-                                               {"unstack", StepKind::kUnstack, {}},
-                                               {"concatenate", StepKind::kConcatenate, {"sizes"}},
-                                               {"split", StepKind::kSplit, {"sizes"}},
-                                               {"copy", StepKind::kCopy, {}},
-                                               {"same", StepKind::kSame, {}}};
+  static const std::vector<StepForm> kForms = {
+      {"rearrange", MapStepKind::kRearrange, {}},
+      {"shape", MapStepKind::kCheckShape, {}},
+      {"affine", MapStepKind::kAffine, {}},
+      {"resize", MapStepKind::kResize, {}},
+      {"cast", MapStepKind::kCast, {}},
+      {"stack", MapStepKind::kStack, {}},
+      {"unstack", MapStepKind::kUnstack, {}},
+      {"concatenate", MapStepKind::kConcatenate, {"sizes"}},
+      {"split", MapStepKind::kSplit, {"sizes"}},
+      {"copy", MapStepKind::kCopy, {}},
+      {"same", MapStepKind::kSame, {}}};
   return kForms;
 }
 
@@ -67,7 +68,7 @@ void read_rearrangement(const Json& value, const std::string& pointer, MapStep& 
   const std::string text = rule_string(value, pointer);
   step.rearrangement =
       with_context([&] { return pointer; }, [&] { return parse_rearrangement(text); });
-  if (step.kind == StepKind::kCheckShape && step.rearrangement.from != step.rearrangement.to)
+  if (step.kind == MapStepKind::kCheckShape && step.rearrangement.from != step.rearrangement.to)
     rule_error(pointer, "expected the axes of one side, without '->'");
 }
 
@@ -118,24 +119,24 @@ void read_variables(const Json& value, const std::string& pointer, MapStep& step
 
 void read_operation(const Json& value, const std::string& pointer, MapStep& step) {
   switch (step.kind) {
-    case StepKind::kRearrange:
-    case StepKind::kCheckShape:
+    case MapStepKind::kRearrange:
+    case MapStepKind::kCheckShape:
       return read_rearrangement(value, pointer, step);
-    case StepKind::kAffine:
+    case MapStepKind::kAffine:
       return read_affine(value, pointer, step);
-    case StepKind::kResize:
+    case MapStepKind::kResize:
       return read_resize(value, pointer, step);
-    case StepKind::kCast:
+    case MapStepKind::kCast:
       return read_cast(value, pointer, step);
-    case StepKind::kStack:
-    case StepKind::kUnstack:
+    case MapStepKind::kStack:
+    case MapStepKind::kUnstack:
       return read_axes(value, pointer, step);
-    case StepKind::kConcatenate:
-    case StepKind::kSplit:
+    case MapStepKind::kConcatenate:
+    case MapStepKind::kSplit:
       step.axis = rule_expression(value, pointer);
       return;
-    case StepKind::kCopy:
-    case StepKind::kSame:
+    case MapStepKind::kCopy:
+    case MapStepKind::kSame:
       return read_variables(value, pointer, step);
   }
 }
@@ -173,7 +174,8 @@ MapStep parse_map_step(const Json& json, const std::string& pointer) {
   step.kind = form.kind;
   step.name = form.name;
   step.where = pointer;
-  const bool has_parts = step.kind == StepKind::kRearrange || step.kind == StepKind::kCheckShape;
+  const bool has_parts =
+      step.kind == MapStepKind::kRearrange || step.kind == MapStepKind::kCheckShape;
   std::vector<std::string_view> known = {form.name, "if"};
   known.insert(known.end(), form.members.begin(), form.members.end());
   read_operation(*json.find(form.name), pointer + "/" + std::string(form.name), step);
@@ -191,30 +193,30 @@ MapStep parse_map_step(const Json& json, const std::string& pointer) {
 MapStep inverted(const MapStep& step) {
   MapStep out = step;
   switch (step.kind) {
-    case StepKind::kRearrange:
-    case StepKind::kCheckShape:
+    case MapStepKind::kRearrange:
+    case MapStepKind::kCheckShape:
       out.rearrangement = step.rearrangement.inverse();
       return out;
-    case StepKind::kAffine:
+    case MapStepKind::kAffine:
       out.inverse = !step.inverse;
       return out;
-    case StepKind::kResize:
+    case MapStepKind::kResize:
       std::swap(out.from, out.to);
       return out;
-    case StepKind::kCast:
+    case MapStepKind::kCast:
       std::swap(out.to_type, out.back_type);
       return out;
-    case StepKind::kStack:
-    case StepKind::kUnstack:
-      out.kind = step.kind == StepKind::kStack ? StepKind::kUnstack : StepKind::kStack;
+    case MapStepKind::kStack:
+    case MapStepKind::kUnstack:
+      out.kind = step.kind == MapStepKind::kStack ? MapStepKind::kUnstack : MapStepKind::kStack;
       return out;
-    case StepKind::kConcatenate:
-    case StepKind::kSplit:
-      out.kind = step.kind == StepKind::kSplit ? StepKind::kConcatenate : StepKind::kSplit;
+    case MapStepKind::kConcatenate:
+    case MapStepKind::kSplit:
+      out.kind = step.kind == MapStepKind::kSplit ? MapStepKind::kConcatenate : MapStepKind::kSplit;
       return out;
-    case StepKind::kCopy:
-    case StepKind::kSame:
-      out.kind = step.kind == StepKind::kSame ? StepKind::kCopy : StepKind::kSame;
+    case MapStepKind::kCopy:
+    case MapStepKind::kSame:
+      out.kind = step.kind == MapStepKind::kSame ? MapStepKind::kCopy : MapStepKind::kSame;
       return out;
   }
   return out;
