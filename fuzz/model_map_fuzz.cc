@@ -15,7 +15,7 @@
 
 namespace {
 
-class NoNames final : public cairn::Names {
+class NoNames final : public cairn::ValueNames {
  public:
   [[nodiscard]] const cairn::Json* find(std::string_view /*name*/) const override {
     return nullptr;

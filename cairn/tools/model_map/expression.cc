@@ -209,7 +209,7 @@ std::optional<Json> call_own(std::string_view function, const std::vector<Json>&
   return finite(std::sqrt(real_of(x)), "the square root");
 }
 
-Json evaluate_node(const ExpressionNode& node, const Names& names) {
+Json evaluate_node(const ExpressionNode& node, const ValueNames& names) {
   const auto part = [&](std::size_t i) { return evaluate_node(*node.parts[i], names); };
   switch (node.op) {
     case Operator::kConstant:
@@ -289,7 +289,7 @@ Expression Expression::constant(Json value) {
   return out;
 }
 
-Json Expression::evaluate(const Names& names) const {
+Json Expression::evaluate(const ValueNames& names) const {
   return with_context([&] { return "'" + printable_text(text_) + "'"; },
                       [&] { return evaluate_node(*root_, names); });
 }

@@ -17,12 +17,12 @@
 namespace cairn::inline v0 {
 
 // What the names of an expression stand for.
-class Names {
+class ValueNames {
  public:
-  Names() = default;
-  Names(const Names&) = delete;
-  Names& operator=(const Names&) = delete;
-  virtual ~Names() = default;
+  ValueNames() = default;
+  ValueNames(const ValueNames&) = delete;
+  ValueNames& operator=(const ValueNames&) = delete;
+  virtual ~ValueNames() = default;
   // Null if there is no such name.
   [[nodiscard]] virtual const Json* find(std::string_view name) const = 0;
   // All names, for suggestions.
@@ -45,7 +45,7 @@ class Expression {
 
   [[nodiscard]] const std::string& text() const { return text_; }
   // Throws invalid_argument for unknown names, wrong types and results that are not defined.
-  [[nodiscard]] Json evaluate(const Names& names) const;
+  [[nodiscard]] Json evaluate(const ValueNames& names) const;
   // The names that it uses, in the order of the text, each once; functions are not among them.
   [[nodiscard]] std::vector<std::string> names() const;
 

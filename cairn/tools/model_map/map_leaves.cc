@@ -48,6 +48,7 @@ KeySplit key_split(const Json& value) {
 
 std::vector<NameTemplate> resolved(const std::vector<NameTemplate>& names, const Scope& scope) {
   std::vector<NameTemplate> out;
+  out.reserve(names.size());
   for (const NameTemplate& name : names) out.push_back(name.resolved(scope));
   return out;
 }

@@ -16,7 +16,7 @@ namespace cairn::inline v0 {
 // The indices of loop variables.
 using Indices = std::map<std::string, std::int64_t, std::less<>>;
 
-class Scope final : public Names {
+class Scope final : public ValueNames {
  public:
   // `leaves`: those of the checkpoint that is converted, which has() and shape() ask for.
   explicit Scope(const SourceLeaves& leaves) : leaves_(leaves) {}

@@ -95,7 +95,7 @@ class FileCopies {
     return options;
   }
 
-  void add_safetensors(const std::string& path, std::vector<std::string> files,
+  void add_safetensors(const std::string& path, const std::vector<std::string>& files,
                        const std::string& index, std::string text) {
     add(std::move(text),
         [=, tree = tree_, options = file_options()](std::vector<std::string>& notes) {
@@ -121,7 +121,7 @@ class FileCopies {
     }
     if (files.empty()) return;
     for (std::string& file : files) file = folder + "/" + file;
-    add_safetensors(folder, std::move(files), index, "the files without their index");
+    add_safetensors(folder, files, index, "the files without their index");
   }
 
   std::string path_;

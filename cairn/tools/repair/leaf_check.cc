@@ -39,7 +39,7 @@ bool is_description_checked(const Checkpoint& copy, const CheckpointInfo& info,
          (info.format == "pytorch" && info.layout.starts_with("PyTorch zip archive"));
 }
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{64} << 20U;  // that are read at once
+constexpr std::uint64_t kMostCheckedBytes = std::uint64_t{64} << 20U;  // that are read at once
 
 // The chunks of an array, in which it is cut.
 class ChunkGrid {
@@ -90,7 +90,7 @@ class BoxProbe {
   // Why the box cannot be read; "" if it can.
   std::string why(const Box& box) {
     Box first, second;
-    if (grid_.bytes(box) > kMostBytes && grid_.cut(box, first, second)) {
+    if (grid_.bytes(box) > kMostCheckedBytes && grid_.cut(box, first, second)) {
       std::string found = why(first);
       return found.empty() ? why(second) : found;
     }
@@ -99,7 +99,7 @@ class BoxProbe {
   // Adds the boxes that cannot be read. Returns whether that is all of the box.
   bool add_lost(const Box& box, std::vector<Box>& lost) {
     Box first, second;
-    const bool is_small = grid_.bytes(box) <= kMostBytes;
+    const bool is_small = grid_.bytes(box) <= kMostCheckedBytes;
     if (is_small && read(box).empty()) return false;
     if (!grid_.cut(box, first, second)) {
       if (!is_small && read(box).empty()) return false;

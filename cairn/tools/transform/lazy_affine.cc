@@ -13,8 +13,8 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::int64_t kBlock = 2048;  // elements; a block stays in the first-level cache
-using Block = std::array<double, kBlock>;
+constexpr std::int64_t kAffineBlock = 2048;  // elements; a block stays in the first-level cache
+using Block = std::array<double, kAffineBlock>;
 
 double apply(const AffineFunction& f, double x) {
   return f.inverse ? (x - f.offset) / f.scale : x * f.scale + f.offset;
@@ -72,7 +72,7 @@ class BlockWork {
   const MutableArrayView& run_;
   std::size_t n_;
   Block before_, numbers_;  // NOLINT(cppcoreguidelines-pro-type-member-init)
-  std::array<std::byte, kBlock * sizeof(double)> scratch_;
+  std::array<std::byte, kAffineBlock * sizeof(double)> scratch_;
 };
 
 // The array as rows along its last axis, for the workers.
@@ -85,23 +85,23 @@ std::uint64_t apply_to(const AffineFunction& function, const MutableArrayView& o
   }
   const std::int64_t columns = all.shape.back();
   const std::int64_t rows = element_count(all.shape) / std::max<std::int64_t>(columns, 1);
-  const std::int64_t blocks = (columns + kBlock - 1) / kBlock;
+  const std::int64_t blocks = (columns + kAffineBlock - 1) / kAffineBlock;
   std::atomic<std::uint64_t> inexact = 0;
   const auto work = [&](std::int64_t task) {
     std::int64_t row = task / blocks;
-    const std::int64_t first = task % blocks * kBlock;
+    const std::int64_t first = task % blocks * kAffineBlock;
     MutableArrayView run = all;
     run.data += first * all.strides.back();
     for (std::size_t d = all.shape.size() - 1; d-- > 0; row /= all.shape[d])
       run.data += row % all.shape[d] * all.strides[d];
-    run.shape = {std::min(kBlock, columns - first)};
+    run.shape = {std::min(kAffineBlock, columns - first)};
     run.strides = {all.strides.back()};
     inexact += BlockWork(function, run).run();
   };
   // Short rows go to a worker together.
   const std::int64_t tasks = rows * blocks;
-  const std::int64_t group =
-      std::max<std::int64_t>(1, 16 * kBlock / std::clamp<std::int64_t>(columns, 1, kBlock));
+  const std::int64_t group = std::max<std::int64_t>(
+      1, 16 * kAffineBlock / std::clamp<std::int64_t>(columns, 1, kAffineBlock));
   executor.for_each(static_cast<std::size_t>((tasks + group - 1) / group), [&](std::size_t g) {
     const auto first = static_cast<std::int64_t>(g) * group;
     for (std::int64_t task = first; task < std::min(tasks, first + group); ++task) work(task);

@@ -13,11 +13,11 @@ void rule_error(const std::string& pointer, const std::string& why) {
 }
 
 Json parse_rules_document(std::string_view json) {
-  constexpr std::size_t kMostBytes = std::size_t{16} << 20U;
+  constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20U;
   constexpr std::size_t kDeepest = 8;
   try {
     return parse_json(without_byte_order_mark(json),
-                      {.max_depth = kDeepest, .max_bytes = kMostBytes});
+                      {.max_depth = kDeepest, .max_bytes = kMostDocumentBytes});
   } catch (const Error& e) {
     throw Error(Code::kInvalidArgument, "the rules are not JSON: " + e.message());
   }

@@ -12,7 +12,7 @@ namespace {
 
 using testing::FailsWith;
 
-class Values final : public Names {
+class Values final : public ValueNames {
  public:
   std::map<std::string, Json, std::less<>> values = {
       {"config", parse_json(R"({"head_dim": null, "hidden_size": 96, "num_heads": 4, "a": [3, 5],
