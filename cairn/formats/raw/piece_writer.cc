@@ -317,6 +317,7 @@ std::vector<Placement> grouped(std::span<const Placement> placements) {
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Placement> out;
+  out.reserve(order.size());
   for (const auto& entry : order) out.push_back(*entry.second);
   return out;
 }

@@ -5,7 +5,6 @@
 #include <cairn/base/errors.h>
 #include <cairn/inspect.h>
 #include <cairn/tools/model_map/expression_node.h>
-#include <cairn/tree/suggest.h>
 
 #include <fmt/format.h>
 

@@ -7,7 +7,6 @@
 #include <cairn/tools/model_map/shipped_maps.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/transform/rules_json.h>
-#include <cairn/tree/suggest.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

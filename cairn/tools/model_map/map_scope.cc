@@ -2,7 +2,6 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/inspect.h>
-#include <cairn/tree/suggest.h>
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include <cairn/tools/model_map/parse_steps.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/inspect.h>
 #include <cairn/tools/transform/rules_json.h>
-#include <cairn/tree/suggest.h>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

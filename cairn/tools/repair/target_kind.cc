@@ -1,5 +1,6 @@
 #include <cairn/tools/repair/target_kind.h>
 
+#include <cairn/base/text.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/model_folder.h>

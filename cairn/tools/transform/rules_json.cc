@@ -1,7 +1,7 @@
 #include <cairn/tools/transform/rules_json.h>
 
 #include <cairn/error.h>
-#include <cairn/tree/suggest.h>
+#include <cairn/inspect.h>
 
 #include <algorithm>
 

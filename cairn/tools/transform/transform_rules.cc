@@ -8,7 +8,6 @@
 #include <cairn/base/json/json.h>
 #include <cairn/error.h>
 #include <cairn/inspect.h>
-#include <cairn/tree/suggest.h>
 
 #include <algorithm>
 #include <array>
