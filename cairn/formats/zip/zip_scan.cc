@@ -158,9 +158,8 @@ class ZipScan {
     for (std::uint64_t at = begin; at < size_; at += kWindow) {
       const Bytes window = bytes_at(at, kWindow + kOverlap);
       const std::string_view text = as_text(window);
-      for (std::size_t p = text.find("PK"); p < kWindow;  // npos is larger
-
-           p = text.find("PK", p + 1))
+      // npos is larger than any position.
+      for (std::size_t p = text.find("PK"); p < kWindow; p = text.find("PK", p + 1))
         if (visit(at + p, ByteView(window).subspan(p))) return;
     }
   }

@@ -46,9 +46,8 @@ class NodeSearch {
       });
       if (!window || !window.value()) continue;  // a part of the file that cannot be read
       const std::string_view text = as_text(*window.value());
-      for (std::size_t p = text.find(kNodeMagic); p < kWindow;  // npos is larger
-
-           p = text.find(kNodeMagic, p + 1))
+      // npos is larger than any position.
+      for (std::size_t p = text.find(kNodeMagic); p < kWindow; p = text.find(kNodeMagic, p + 1))
         if (text.size() - p >= kHead)
           add(path, at + p, size,
               ByteReader(ByteView(*window.value()).subspan(p + kNodeMagic.size())).u64());
