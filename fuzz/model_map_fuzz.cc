@@ -39,7 +39,8 @@ void apply(std::string_view text, bool reverse) {
   const auto made = cairn::transform_checkpoint(source(), text, {.reverse = reverse}).checkpoint;
   constexpr std::int64_t kMost = 1 << 16;
   for (std::size_t i = 0; i < made->tensors().size() && i < 16; ++i)
-    if (cairn::element_count(made->tensors()[i].shape) < kMost) (void)made->read(i);
+    if (cairn::element_count(made->tensors()[i].shape) < kMost)
+      (void)made->read(made->tensors()[i].name);
 }
 
 }  // namespace
