@@ -62,7 +62,7 @@ INSIDE = {
               "hugging_face": [],
               "model_map": ["hugging_face", "transform", "report", "source"],
               "dequantize": ["hugging_face", "transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
-              "repair": ["convert", "report", "source"],
+              "repair": ["convert", "hugging_face", "report", "source"],
               "steps": ["dcp", "report"], "save": ["dcp", "report", "source"]},
 }
 # Public header below include/cairn -> the folder that implements it, whose row it obeys.

@@ -381,13 +381,13 @@ struct ModelFolderOptions {
 };
 // The place for a checkpoint that may become the folder of a model, as transformers'
 // from_pretrained() reads it. That is what `target` is if its name has no known extension and no
-// format is chosen, and if the rules lead to the side "hf", or if there are assets and no rules with
-// two sides. It may be a URL. Construct it, convert() to target(), and call finish().
+// format is chosen, and if the rules lead to the side "hf", or if there are assets and no rules
+// with two sides. It may be a URL. Construct it, convert() to target(), and call finish().
 class ModelFolder {
  public:
-  // `report`: of the rules; default: none. For a folder, sets the format (safetensors) and the metadata {"format",
-  // "pt"} in `convert`, reads the assets and makes the folder; the last not with convert.dry_run.
-  // Throws not_found if the assets have no config.json, already_exists if the folder has other
+  // `report`: of the rules; default: none. For a folder, sets the format (safetensors) and the
+  // metadata {"format", "pt"} in `convert`, reads the assets and makes the folder; the last not with
+  // convert.dry_run. Throws not_found if the assets have no config.json, already_exists if the folder has other
   // files of their names (unless convert.if_exists allows it), unimplemented for assets and a
   // folder at a URL, and invalid_argument for assets and a target that is not such a folder.
   ModelFolder(const TransformReport& report, std::string target, const ModelFolderOptions& options,
@@ -404,11 +404,11 @@ class ModelFolder {
   void finish();
 
  private:
-  std::string target_, folder_;
+  std::string target_;
   bool is_folder_ = false;
   IfExists if_exists_ = IfExists::kFail;
   std::vector<std::pair<std::string, std::string>> assets_;  // (path, text)
-  std::vector<std::string> made_;                            // folders, the outermost first
+  std::shared_ptr<const void> made_;  // removes new folders that are still empty
 };
 
 // ---- resharding ----

@@ -341,6 +341,19 @@ RuleTarget transformed(std::shared_ptr<const Checkpoint> source, Conversion& o,
   return {std::move(made.checkpoint), std::move(folder)};
 }
 
+// Runs the work of a call, which returns JSON text, with its progress and its cancellation.
+template <class Work>
+std::string run_conversion(Conversion& o, nb::handle progress, const Work& work) {
+  std::string json;
+  const auto run = [&](const CallControl& call) {
+    o.convert.progress = call.progress;
+    o.open.cancel = call.cancel;
+    json = work();
+  };
+  run_long(progress, run, Outcome::kCommit);
+  return json;
+}
+
 std::string convert_to_json(const PathText& source, const PathText& target, nb::dict options,
                             nb::handle progress) {
   Conversion chosen;
@@ -349,17 +362,13 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
               chosen);
   const std::string from = source.place(), to = target.place();
   complete(chosen, to);
-  std::string json;
-  const auto work = [&](const CallControl& call) {
-    chosen.convert.progress = call.progress;
-    chosen.open.cancel = call.cancel;
+  return run_conversion(chosen, progress, [&] {
     const RuleTarget made = transformed(opened_source(from, chosen), chosen, to);
-    json = convert_json(
+    std::string json = convert_json(
         cairn::convert(*made.source, made.folder ? made.folder->target() : to, chosen.convert));
     if (made.folder && !chosen.convert.dry_run) made.folder->finish();
-  };
-  run_long(progress, work, Outcome::kCommit);
-  return json;
+    return json;
+  });
 }
 
 // A checkpoint to merge: one that is open, or a path.
@@ -402,20 +411,15 @@ std::string merge_to_json(nb::list sources, nb::handle base, const PathText& tar
   chosen.merge.dtype = chosen.convert.dtype;
   chosen.merge.resources = {.threads = chosen.open.resources.threads,
                             .memory = chosen.transform_memory};
-  std::string json;
-  const auto work = [&](const CallControl& call) {
-    chosen.convert.progress = call.progress;
-    chosen.open.cancel = call.cancel;
+  return run_conversion(chosen, progress, [&] {
     auto opened = opened_sources(from, chosen);
     if (from_base.opened)
       chosen.merge.base = from_base.opened;
     else if (!from_base.path.empty())
       chosen.merge.base = opened_source(from_base.path, chosen);
     const auto merged = merge_checkpoints(std::move(opened), chosen.merge);
-    json = convert_json(cairn::convert(*merged, to, chosen.convert));
-  };
-  run_long(progress, work, Outcome::kCommit);
-  return json;
+    return convert_json(cairn::convert(*merged, to, chosen.convert));
+  });
 }
 
 std::string repair_to_json(const PathText& source, const PathText& target, nb::dict options,
@@ -429,16 +433,11 @@ std::string repair_to_json(const PathText& source, const PathText& target, nb::d
                 "dequantize: repair keeps weights as they are; convert the result");
   const std::string from = source.place(), to = target.place();
   complete(chosen, to);
-  std::string json;
-  const auto work = [&](const CallControl& call) {
-    chosen.convert.progress = call.progress;
-    chosen.open.cancel = call.cancel;
+  return run_conversion(chosen, progress, [&] {
     chosen.recover.open = chosen.open;
-    json = repair_json(
+    return repair_json(
         cairn::repair(from, to, {.recover = chosen.recover, .convert = chosen.convert}));
-  };
-  run_long(progress, work, Outcome::kCommit);
-  return json;
+  });
 }
 
 std::string reshard_to_json(const PathText& source, const PathText& target, nb::dict options,
@@ -455,15 +454,11 @@ std::string reshard_to_json(const PathText& source, const PathText& target, nb::
                          .store = chosen.convert.store,
                          .dry_run = chosen.convert.dry_run,
                          .resources = chosen.convert.resources};
-  std::string json;
-  const auto work = [&](const CallControl& call) {
-    reshard.progress = call.progress;
-    chosen.open.cancel = call.cancel;
+  return run_conversion(chosen, progress, [&] {
+    reshard.progress = chosen.convert.progress;
     const auto opened = opened_source(from, chosen);
-    json = reshard_json(cairn::reshard(*opened, to, reshard));
-  };
-  run_long(progress, work, Outcome::kCommit);
-  return json;
+    return reshard_json(cairn::reshard(*opened, to, reshard));
+  });
 }
 
 }  // namespace

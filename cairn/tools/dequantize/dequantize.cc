@@ -116,20 +116,9 @@ class DequantizedCheckpoint final : public DerivedCheckpoint {
   }
 
   static TensorInfo tensor_of(TensorInfo tensor, const DequantizedLeaf& leaf) {
-    const bool same_shape = leaf.array->shape() == tensor.shape;
     tensor.path = leaf.path;
     tensor.name = param_name(leaf.path);
-    tensor.dtype = leaf.array->dtype();
-    tensor.dtype_name = std::string(dtype_name(tensor.dtype));
-    tensor.element_size = dtype_size(tensor.dtype);
-    tensor.shape = leaf.array->shape();
-    tensor.chunk_shape = leaf.array->chunk_shape();
-    tensor.nbytes = static_cast<std::uint64_t>(element_count(tensor.shape)) * tensor.element_size;
-    // A sharding is valid for one shape only. A device array cannot be restored without one.
-    if (!same_shape) {
-      tensor.sharding = "";
-      tensor.typestr = "np.ndarray";
-    }
+    describe_as(*leaf.array, tensor);
     return tensor;
   }
 

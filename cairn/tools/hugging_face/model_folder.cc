@@ -9,8 +9,7 @@
 #include <cairn/io/file.h>
 #include <cairn/io/tree/file_tree.h>
 #include <cairn/kvstore/folders/resolve.h>
-
-#include <unistd.h>
+#include <cairn/tools/hugging_face/new_folders.h>
 
 #include <algorithm>
 #include <array>
@@ -70,17 +69,6 @@ bool leads_to_folder(const TransformReport& report, const std::string& target, b
   return is_model && !convert.format && !try_call([&] { return target_format_of(target); });
 }
 
-// The folders of a path that do not exist, the outermost first.
-std::vector<std::string> missing_folders(const std::string& path) {
-  std::vector<std::string> missing;
-  for (std::string folder = path; !directory_exists(folder); folder = parent_of(folder)) {
-    missing.push_back(folder);
-    if (folder == parent_of(folder)) break;
-  }
-  std::reverse(missing.begin(), missing.end());
-  return missing;
-}
-
 }  // namespace
 
 ModelFolder::ModelFolder(const TransformReport& report, std::string target,
@@ -99,15 +87,15 @@ ModelFolder::ModelFolder(const TransformReport& report, std::string target,
   if (std::ranges::find(metadata, "format", [](const auto& entry) { return entry.first; }) ==
       metadata.end())
     metadata.emplace_back("format", "pt");
-  folder_ = without_final_slashes(target_);
-  target_ = folder_ + "/model.safetensors";
-  const bool is_url = is_store_url(folder_);
+  const std::string folder(without_final_slashes(target_));
+  target_ = folder + "/model.safetensors";
+  const bool is_url = is_store_url(folder);
   if (!options.assets.empty()) {
     if (is_url)
       throw Error(Code::kUnimplemented,
-                  folder_ + ": Cairn copies the files of a model to a local folder only");
+                  folder + ": Cairn copies the files of a model to a local folder only");
     for (auto& [name, text] : read_assets(options)) {
-      std::string path = folder_ + "/" + name;
+      std::string path = folder + "/" + name;
       if (file_exists(path)) {
         if (as_text(read_file(path, kLargestAsset)) == text) continue;
         if (if_exists_ == IfExists::kFail)
@@ -117,14 +105,10 @@ ModelFolder::ModelFolder(const TransformReport& report, std::string target,
     }
   }
   if (is_url || convert.dry_run) return;
-  made_ = missing_folders(folder_);
-  make_directories(folder_);
+  made_ = std::make_shared<const NewFolders>(folder);
 }
 
-ModelFolder::~ModelFolder() {
-  for (std::size_t i = made_.size(); i-- > 0;)
-    if (rmdir(made_[i].c_str()) != 0) break;  // it is not empty
-}
+ModelFolder::~ModelFolder() = default;
 
 void ModelFolder::finish() {
   for (const auto& [path, text] : std::exchange(assets_, {})) {

@@ -6,6 +6,7 @@
 #include <cairn/tools/hugging_face/config_file.h>
 #include <cairn/tools/model_map/find_map.h>
 #include <cairn/tools/model_map/map_leaves.h>
+#include <cairn/tools/transform/rules_json.h>
 #include <cairn/tools/transform/transform_rules.h>
 #include <cairn/tools/transform/transformed_checkpoint.h>
 
@@ -43,7 +44,8 @@ Transformed apply_map(std::shared_ptr<const Checkpoint> source, const ModelMap& 
   const std::optional<ConfigFile> file =
       options.config.empty() ? find_config_file(source->info().path, options.store)
                              : std::optional(read_config_file(options.config, options.store));
-  const MapInput input{*source, map, config_in(file), options.values};
+  const SourceLeaves leaves(*source);
+  const MapInput input{*source, leaves, map, config_in(file), options.values};
   const std::size_t from = options.reverse ? (*options.reverse ? 1 : 0)
                            : detects       ? detected_side(input)
                                            : 0;
@@ -76,8 +78,8 @@ void check_one_sided(const TransformRules& rules, const TransformOptions& option
 
 Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
                                  const TransformOptions& options) {
-  if (is_model_map(rules))
-    return apply_map(std::move(source), parse_map(rules), rules, false, options);
+  if (const Json document = parse_rules_document(rules); is_model_map(document))
+    return apply_map(std::move(source), parse_map(document), rules, false, options);
   const TransformRules parsed = parse_transform_rules(rules);
   check_one_sided(parsed, options);
   RuleResult result{.leaves = transform_leaves(*source, parsed), .identity = std::string(rules)};
@@ -95,9 +97,11 @@ Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> sourc
 Transformed apply_model_map(std::shared_ptr<const Checkpoint> source, const std::string& map,
                             const TransformOptions& options) {
   const std::string text = map_text(map);
-  return with_context(
-      [&] { return map; },
-      [&] { return apply_map(std::move(source), parse_map(text), text, true, options); });
+  return with_context([&] { return map; },
+                      [&] {
+                        return apply_map(std::move(source), parse_map(parse_rules_document(text)),
+                                         text, true, options);
+                      });
 }
 
 }  // namespace cairn::inline v0

@@ -16,12 +16,10 @@
 namespace cairn::inline v0 {
 namespace {
 
-std::string shown(const Json& value) { return printable_text(to_text(value).substr(0, 60)); }
-
 double real_of(const Json& value) {
   if (const auto number = value.as_double()) return *number;
   if (const bool* flag = value.as_bool()) return *flag ? 1 : 0;
-  invalid_argument(fmt::format("expected a number, not {}", shown(value)));
+  invalid_argument(fmt::format("expected a number, not {}", shown_value(value)));
 }
 
 std::optional<std::int64_t> integer_of(const Json& value) {
@@ -134,7 +132,7 @@ bool is_in(const Json& part, const Json& whole) {
   if (whole.as_object() != nullptr && part.as_string() != nullptr)
     return whole.find(*part.as_string()) != nullptr;
   if (whole.is_null()) return false;
-  invalid_argument(fmt::format("{} cannot be in {}", shown(part), shown(whole)));
+  invalid_argument(fmt::format("{} cannot be in {}", shown_value(part), shown_value(whole)));
 }
 
 Json index_into(const Json& list, const Json& index) {
@@ -145,7 +143,7 @@ Json index_into(const Json& list, const Json& index) {
   }
   const auto i = index.as_int64();
   if (list.as_array() == nullptr || !i)
-    invalid_argument(fmt::format("{} has no element {}", shown(list), shown(index)));
+    invalid_argument(fmt::format("{} has no element {}", shown_value(list), shown_value(index)));
   const auto n = static_cast<std::int64_t>(list.as_array()->size());
   const std::int64_t at = *i < 0 ? *i + n : *i;
   if (at < 0 || at >= n) invalid_argument(fmt::format("element {} of a list of {}", *i, n));
@@ -155,7 +153,7 @@ Json index_into(const Json& list, const Json& index) {
 Json member_of(const Json& object, const std::string& name) {
   if (object.is_null()) return {};
   if (object.as_object() == nullptr)
-    invalid_argument(fmt::format("{} has no member '{}'", shown(object), name));
+    invalid_argument(fmt::format("{} has no member '{}'", shown_value(object), name));
   const Json* found = object.find(name);
   return found == nullptr ? Json() : *found;
 }
@@ -198,7 +196,7 @@ std::optional<Json> call_own(std::string_view function, const std::vector<Json>&
   if (function == "len") {
     if (x.as_array() != nullptr) return static_cast<std::int64_t>(x.as_array()->size());
     if (x.as_string() != nullptr) return static_cast<std::int64_t>(x.as_string()->size());
-    invalid_argument(fmt::format("{} has no length", shown(x)));
+    invalid_argument(fmt::format("{} has no length", shown_value(x)));
   }
   if (function == "int" || function == "ceil" || function == "floor")
     return integer_of(x) ? Json(*integer_of(x)) : rounded(function, real_of(x));
@@ -297,6 +295,11 @@ std::vector<std::string> Expression::names() const {
   std::vector<std::string> found;
   add_names(*root_, found);
   return found;
+}
+
+std::string shown_value(const Json& value) {
+  constexpr std::size_t kMost = 60;
+  return printable_text(to_text(value).substr(0, kMost));
 }
 
 bool is_true(const Json& value) {

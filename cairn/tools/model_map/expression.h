@@ -56,6 +56,8 @@ class Expression {
   std::shared_ptr<const ExpressionNode> root_;
 };
 
+// The beginning of a value's JSON text, for messages.
+std::string shown_value(const Json& value);
 // Whether a value counts as true: not null, false, 0, or an empty string, list or object.
 bool is_true(const Json& value);
 

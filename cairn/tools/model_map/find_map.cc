@@ -52,9 +52,10 @@ ModelMap derived_map(const Json& document) {
   const std::string name = rule_string(*document.find("map"), "/map");
   const ShippedMap* other = find_shipped(name);
   if (other == nullptr) rule_error("/map", "Cairn has no map of this name");
-  if (parse_rules_document(other->json).find("map") != nullptr)
+  const Json base = parse_rules_document(other->json);
+  if (base.find("map") != nullptr)
     rule_error("/map", "this map has the rules of another one; name that one");
-  ModelMap map = parse_model_map(other->json);
+  ModelMap map = parse_model_map(base);
   if (const Json* title = document.find("title")) map.title = rule_string(*title, "/title");
   if (const Json* texts = document.find("sources"))
     map.sources = rule_list(*texts, "/sources", rule_string);
@@ -90,23 +91,23 @@ std::string map_text(const std::string& name) {
   return std::string(map->json);
 }
 
-ModelMap parse_map(std::string_view json) {
-  const Json document = parse_rules_document(json);
+ModelMap parse_map(const Json& document) {
   if (document.find("map") != nullptr && document.find("sides") == nullptr)
     return derived_map(document);
-  return parse_model_map(json);
+  return parse_model_map(document);
 }
 
 std::vector<ModelMapInfo> model_maps() {
   std::vector<ModelMapInfo> infos;
   for (const ShippedMap& map : shipped_maps())
-    infos.push_back(info_of(std::string(map.name), parse_map(map.json)));
+    infos.push_back(info_of(std::string(map.name), parse_map(parse_rules_document(map.json))));
   return infos;
 }
 
 ModelMapInfo model_map(const std::string& map) {
   const std::string text = map_text(map);
-  return with_context([&] { return map; }, [&] { return info_of(map, parse_map(text)); });
+  return with_context([&] { return map; },
+                      [&] { return info_of(map, parse_map(parse_rules_document(text))); });
 }
 
 std::string model_maps_json(const std::vector<ModelMapInfo>& maps) {

@@ -12,13 +12,6 @@ namespace {
 
 constexpr std::int64_t kMostItems = 1'000'000;
 
-std::size_t axis_in(std::int64_t axis, std::size_t rank) {
-  const auto n = static_cast<std::int64_t>(rank);
-  if (axis < -n || axis >= n)
-    invalid_argument(fmt::format("axis {} of an array of {} dimensions", axis, rank));
-  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
-}
-
 std::int64_t needed_integer(const std::optional<Expression>& expression, const Scope& scope,
                             std::string_view what) {
   const auto value = expression ? integer_value(*expression, scope) : std::nullopt;
@@ -35,7 +28,7 @@ double number_value(const std::optional<Expression>& expression, const Scope& sc
   const auto number = value.as_double();
   if (!number)
     invalid_argument(
-        fmt::format("'{}' is {}, not a number", expression->text(), to_text(value).substr(0, 60)));
+        fmt::format("'{}' is {}, not a number", expression->text(), shown_value(value)));
   return *number;
 }
 
@@ -135,7 +128,7 @@ class StepRunner {
 
   LazyPtr resized(LazyPtr array) const {
     const std::size_t axis =
-        axis_in(needed_integer(step_.axis, scope(), "'axis'"), array->shape().size());
+        axis_index(needed_integer(step_.axis, scope(), "'axis'"), array->shape().size());
     const std::int64_t extent = array->shape()[axis];
     const auto from = step_.from ? integer_value(*step_.from, scope()) : std::nullopt;
     if (from && *from != extent)
@@ -163,14 +156,14 @@ class StepRunner {
   }
   void stack_list(MapItem& item) const {
     const std::int64_t axis = needed_integer(step_.axis, scope(), "the axis");
-    const std::size_t at = axis_in(axis, item.arrays.at(0)->shape().size() + 1);
+    const std::size_t at = axis_index(axis, item.arrays.at(0)->shape().size() + 1);
     item.arrays = {lazy_stack(std::move(item.arrays), at)};
   }
   void unstack_list(MapItem& item) const {
     take_one(item);
     const LazyPtr array = item.arrays[0];
     const std::size_t axis =
-        axis_in(needed_integer(step_.axis, scope(), "the axis"), array->shape().size());
+        axis_index(needed_integer(step_.axis, scope(), "the axis"), array->shape().size());
     const auto names = static_cast<std::int64_t>(context_.names);
     if (array->shape()[axis] != names)
       invalid_argument(
@@ -186,8 +179,8 @@ class StepRunner {
     return found;
   }
   void concatenate(MapItem& item) const {
-    const std::size_t axis =
-        axis_in(needed_integer(step_.axis, scope(), "the axis"), item.arrays.at(0)->shape().size());
+    const std::size_t axis = axis_index(needed_integer(step_.axis, scope(), "the axis"),
+                                        item.arrays.at(0)->shape().size());
     const std::vector<std::int64_t> expected = sizes();
     if (!expected.empty() && expected.size() != item.arrays.size())
       invalid_argument(fmt::format("{} sizes for {} arrays", expected.size(), item.arrays.size()));
@@ -201,24 +194,8 @@ class StepRunner {
     take_one(item);
     const LazyPtr array = item.arrays[0];
     const std::size_t axis =
-        axis_in(needed_integer(step_.axis, scope(), "the axis"), array->shape().size());
-    const std::int64_t extent = array->shape()[axis];
-    std::vector<std::int64_t> parts = sizes();
-    const auto names = static_cast<std::int64_t>(context_.names);
-    if (parts.empty() && extent % names == 0) parts.assign(context_.names, extent / names);
-    std::int64_t sum = 0;
-    for (const std::int64_t part : parts)
-      if (part < 1 || __builtin_add_overflow(sum, part, &sum)) sum = -1;
-    if (sum != extent || static_cast<std::int64_t>(parts.size()) != names)
-      invalid_argument(
-          fmt::format("axis {} of {} elements cannot be split into {}", axis, extent,
-                      step_.sizes ? "parts of these sizes" : fmt::format("{} equal parts", names)));
-    item.arrays.clear();
-    std::int64_t begin = 0;
-    for (const std::int64_t part : parts) {
-      item.arrays.push_back(lazy_slice(array, axis, begin, part));
-      begin += part;
-    }
+        axis_index(needed_integer(step_.axis, scope(), "the axis"), array->shape().size());
+    item.arrays = lazy_split(array, axis, sizes(), context_.names);
   }
   void copy_list(MapItem& item) const {
     take_one(item);
@@ -303,7 +280,8 @@ class StepRunner {
     std::vector<std::pair<std::size_t, std::string>> axes;
     for (const auto& [variable, axis] : step_.axes)
       axes.emplace_back(
-          axis_in(needed_integer(axis, scope(), "the axis of '" + variable + "'"), rank), variable);
+          axis_index(needed_integer(axis, scope(), "the axis of '" + variable + "'"), rank),
+          variable);
     std::sort(axes.begin(), axes.end());
     for (std::size_t i = 1; i < axes.size(); ++i)
       if (axes[i].first == axes[i - 1].first)
@@ -373,7 +351,7 @@ std::optional<std::int64_t> integer_value(const Expression& expression, const Sc
   const auto integer = value.as_int64(true);
   if (!integer)
     invalid_argument(
-        fmt::format("'{}' is {}, not an integer", expression.text(), to_text(value).substr(0, 60)));
+        fmt::format("'{}' is {}, not an integer", expression.text(), shown_value(value)));
   return integer;
 }
 

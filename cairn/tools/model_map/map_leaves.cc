@@ -69,7 +69,7 @@ class Mapper {
   Mapper(const MapInput& input, std::size_t from)
       : input_(input),
         from_(from),
-        names_(input.source),
+        names_(input.leaves),
         scope_(names_),
         values_(set_map_values(input, from, scope_)),
         taken_(names_.keys().size()) {
@@ -273,7 +273,7 @@ class Mapper {
     }
     std::vector<MapItem> items;
     std::vector<std::string> missing;
-    std::size_t found = 0;
+    std::vector<std::size_t> found;
     for (auto& [indices, texts] : all) {
       MapItem item{std::move(indices), std::move(texts), {}, 0};
       scope_.set_indices(item.indices);
@@ -284,10 +284,9 @@ class Mapper {
           missing.push_back(std::move(key));
           continue;
         }
-        ++found;
+        found.push_back(*index);
         if (item.arrays.empty()) item.source = *index;
         item.arrays.push_back(array_of(*index));
-        indices_.push_back(*index);
       }
       items.push_back(std::move(item));
     }
@@ -297,13 +296,12 @@ class Mapper {
   // Takes the leaves, or notes what is missing.
   std::vector<MapItem> checked(const MapRule& rule, const std::vector<NameTemplate>& from,
                                std::vector<MapItem> items, std::vector<std::string> missing,
-                               std::size_t found, bool is_empty) {
-    const std::vector<std::size_t> indices = std::exchange(indices_, {});
+                               const std::vector<std::size_t>& found, bool is_empty) {
     scope_.set_indices({});
     const bool optional = rule.optional && is_true(rule.optional->evaluate(scope_));
     if (items.empty() && !optional && !is_empty) missing.push_back(from[0].text());
-    if (found == 0 && optional) return {};
-    for (const std::size_t index : indices) taken_[index] = true;
+    if (found.empty() && optional) return {};
+    for (const std::size_t index : found) taken_[index] = true;
     if (missing.empty()) return items;
     missing_.insert(missing_.end(), missing.begin(), missing.end());
     return {};
@@ -397,13 +395,12 @@ class Mapper {
 
   const MapInput& input_;
   std::size_t from_;
-  SourceLeaves names_;
+  const SourceLeaves& names_;
   Scope scope_;
   std::vector<TransformValue> values_;
   std::vector<bool> taken_;
   KeySplit split_ = KeySplit::kEverySlash;                 // of keys of the result
   std::map<std::size_t, std::vector<std::size_t>> equal_;  // leaves that must equal a leaf
-  std::vector<std::size_t> indices_;                       // leaves of the current rule
   std::set<std::string> made_;
   std::vector<std::string> missing_;
   std::vector<TransformedLeaf> leaves_;

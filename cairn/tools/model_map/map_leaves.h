@@ -17,6 +17,7 @@ namespace cairn::inline v0 {
 // What a map is applied to, and with which values.
 struct MapInput {
   const Checkpoint& source;
+  const SourceLeaves& leaves;  // of the source
   const ModelMap& map;
   Json config;  // the model's config.json; null if there is none
   // Options and values of `let` that the user gives, as text: JSON, else a string.

@@ -32,8 +32,8 @@ void check_option(const MapOption& option, const Json& value) {
     return;
   std::string allowed;
   for (const Json& one : option.values) allowed += (allowed.empty() ? "" : ", ") + to_text(one);
-  invalid_argument(fmt::format("{} = {}: expected one of {}", option.name,
-                               printable_text(to_text(value).substr(0, 60)), allowed));
+  invalid_argument(
+      fmt::format("{} = {}: expected one of {}", option.name, shown_value(value), allowed));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::vector<TransformValue> set_map_values(const MapInput& input, std::size_t fr
                        const char* otherwise) {
     const auto own = given.find(name);
     Json value = own != given.end() ? given_value(own->second) : expression.evaluate(scope);
-    // The configuration itself, or a part of it, is no news.
+    // Objects are not listed: they are the configuration, or parts of it.
     if (value.as_object() == nullptr)
       values.push_back({name, to_text(value), own != given.end() ? "given" : otherwise});
     scope.set(name, value);

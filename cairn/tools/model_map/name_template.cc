@@ -21,8 +21,7 @@ void add_unique(const std::string& name, std::vector<std::string>& names) {
 
 std::int64_t index_of(const Json& value, const std::string& text) {
   const auto index = value.as_int64();
-  if (!index)
-    invalid_argument(fmt::format("'{}' is {}, not an integer", text, to_text(value).substr(0, 60)));
+  if (!index) invalid_argument(fmt::format("'{}' is {}, not an integer", text, shown_value(value)));
   return *index;
 }
 

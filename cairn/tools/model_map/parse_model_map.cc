@@ -69,8 +69,7 @@ void read_one_sided(const Json& json, const std::string& pointer, MapRule& rule)
 
 class MapParser {
  public:
-  ModelMap parse(std::string_view json) {
-    const Json document = parse_rules_document(json);
+  ModelMap parse(const Json& document) {
     check_rule_members(rule_object(document, "", "an object with 'rules'"),
                        {"title", "sources", "tested", "sides", "options", "let", "for", "flat",
                         "unmentioned", "rules"},
@@ -184,11 +183,10 @@ class MapParser {
 
 }  // namespace
 
-bool is_model_map(std::string_view json) {
-  const Json document = parse_rules_document(json);
+bool is_model_map(const Json& document) {
   return document.find("sides") != nullptr || document.find("map") != nullptr;
 }
 
-ModelMap parse_model_map(std::string_view json) { return MapParser().parse(json); }
+ModelMap parse_model_map(const Json& document) { return MapParser().parse(document); }
 
 }  // namespace cairn::inline v0

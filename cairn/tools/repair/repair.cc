@@ -3,12 +3,13 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
-#include <cairn/io/file.h>
 #include <cairn/kvstore/folders/resolve.h>
+#include <cairn/tools/hugging_face/new_folders.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/endings.h>
 
 #include <filesystem>
+#include <memory>
 #include <system_error>
 #include <utility>
 
@@ -30,33 +31,18 @@ TargetFormat format_for(const Recovered& recovered, const std::string& target,
   return is_torch ? TargetFormat::kTorch : target_format_of(target);
 }
 
-// The folder of a model, in which its files get the names that readers look for. It is made here,
-// and removed again if nothing is written to it.
-class NewModelFolder {
- public:
-  explicit NewModelFolder(std::string path) : path_(std::move(path)) {
-    if (is_store_url(path_)) return;
-    std::error_code failed;
-    is_new_ = !fs::exists(path_, failed);
-    if (!is_new_ && !(fs::is_directory(path_, failed) && fs::is_empty(path_, failed)))
-      throw Error(Code::kAlreadyExists,
-                  path_ +
-                      ": exists and is not an empty folder; give the path of a new folder, or "
-                      "of a file NAME.safetensors");
-    make_directories(path_);
-  }
-  NewModelFolder(const NewModelFolder&) = delete;
-  NewModelFolder& operator=(const NewModelFolder&) = delete;
-  ~NewModelFolder() {
-    std::error_code ignored;
-    if (is_new_) fs::remove(path_, ignored);  // does nothing if it holds a file
-  }
-  [[nodiscard]] std::string model() const { return path_ + std::string(kModelName); }
-
- private:
-  std::string path_;
-  bool is_new_ = false;
-};
+// Makes the folder of a model, in which its files get the names that readers look for. Null for a
+// URL, which needs none.
+std::unique_ptr<NewFolders> make_model_folder(const std::string& path) {
+  if (is_store_url(path)) return nullptr;
+  std::error_code failed;
+  if (fs::exists(path, failed) && !(fs::is_directory(path, failed) && fs::is_empty(path, failed)))
+    throw Error(Code::kAlreadyExists,
+                path +
+                    ": exists and is not an empty folder; give the path of a new folder, or of a "
+                    "file NAME.safetensors");
+  return std::make_unique<NewFolders>(path);
+}
 
 Json box_json(const Box& box) {
   JsonObject object;
@@ -100,10 +86,8 @@ ConvertReport write_recovered(const Recovered& recovered, const std::string& tar
     convert.safetensors.max_shard_bytes = recovered.shard_bytes;
   const std::string path(without_final_slashes(target));
   if (path.ends_with(kModelEnding)) return cairn::convert(*recovered.checkpoint, path, convert);
-  if (convert.dry_run)
-    return cairn::convert(*recovered.checkpoint, path + std::string(kModelName), convert);
-  const NewModelFolder folder(path);
-  return cairn::convert(*recovered.checkpoint, folder.model(), convert);
+  const auto folder = convert.dry_run ? nullptr : make_model_folder(path);
+  return cairn::convert(*recovered.checkpoint, path + std::string(kModelName), convert);
 }
 
 RepairReport repair(const std::string& path, const std::string& target,

@@ -288,6 +288,19 @@ void LazyReads::run() {
   staged = 0;
 }
 
+void describe_as(const LazyArray& array, TensorInfo& tensor) {
+  if (array.shape() != tensor.shape) {
+    tensor.sharding = "";
+    tensor.typestr = "np.ndarray";
+  }
+  tensor.dtype = array.dtype();
+  tensor.dtype_name = std::string(dtype_name(tensor.dtype));
+  tensor.element_size = dtype_size(tensor.dtype);
+  tensor.shape = array.shape();
+  tensor.chunk_shape = array.chunk_shape();
+  tensor.nbytes = static_cast<std::uint64_t>(element_count(tensor.shape)) * tensor.element_size;
+}
+
 LazyPtr lazy_stored(const Checkpoint& source, std::size_t index) {
   return std::make_shared<Stored>(source.tensors()[index], index);
 }
@@ -319,6 +332,40 @@ LazyPtr lazy_stack(std::vector<LazyPtr> arrays, std::size_t axis) {
 
 LazyPtr lazy_slice(LazyPtr array, std::size_t axis, std::int64_t begin, std::int64_t count) {
   return std::make_shared<Sliced>(std::move(array), axis, begin, count);
+}
+
+std::size_t axis_index(std::int64_t axis, std::size_t rank) {
+  const auto n = static_cast<std::int64_t>(rank);
+  if (axis < -n || axis >= n)
+    invalid_argument("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
+                     " dimensions");
+  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
+}
+
+std::vector<LazyPtr> lazy_split(const LazyPtr& array, std::size_t axis,
+                                std::vector<std::int64_t> sizes, std::size_t parts) {
+  check_axis(axis, array->shape().size());
+  const std::int64_t extent = array->shape()[axis];
+  const auto n = static_cast<std::int64_t>(parts);
+  const bool equal = sizes.empty();
+  if (equal && extent % n == 0) sizes.assign(parts, extent / n);
+  std::int64_t rest = extent;
+  bool fits = sizes.size() == parts;
+  for (std::size_t i = 0; fits && i < parts; ++i) {
+    fits = (equal || sizes[i] > 0) && sizes[i] <= rest;
+    rest -= fits ? sizes[i] : 0;
+  }
+  if (!fits || rest != 0)
+    invalid_argument(
+        "an axis of " + std::to_string(extent) + " elements cannot be split into " +
+        (equal ? std::to_string(n) + " equal parts; give 'sizes'" : "parts of these sizes"));
+  std::vector<LazyPtr> out;
+  std::int64_t begin = 0;
+  for (const std::int64_t size : sizes) {
+    out.push_back(lazy_slice(array, axis, begin, size));
+    begin += size;
+  }
+  return out;
 }
 
 LazyPtr lazy_element(LazyPtr array, std::size_t axis, std::int64_t index) {

@@ -65,6 +65,10 @@ class LazyArray {
   Shape shape_, chunk_shape_;
 };
 
+// Gives the description of a leaf the type, shape and chunks of the array that it becomes. A
+// sharding is valid for one shape only: another shape makes it a host array without one.
+void describe_as(const LazyArray& array, TensorInfo& tensor);
+
 // A stored array as it is.
 LazyPtr lazy_stored(const Checkpoint& source, std::size_t index);
 // Converts the elements to another type.
@@ -76,6 +80,13 @@ LazyPtr lazy_transpose(LazyPtr array, std::vector<std::size_t> axes);
 // invalid_argument for arrays that do not fit each other.
 LazyPtr lazy_concatenate(std::vector<LazyPtr> arrays, std::size_t axis);
 LazyPtr lazy_stack(std::vector<LazyPtr> arrays, std::size_t axis);
+// An axis of an array of `rank` dimensions as a number from 0; negative numbers count from the end.
+// Throws invalid_argument for another one.
+std::size_t axis_index(std::int64_t axis, std::size_t rank);
+// Cuts an array along an axis into `parts` arrays of these sizes; no sizes: of equal ones. Throws
+// invalid_argument unless the sizes are above 0 and are together the extent.
+std::vector<LazyPtr> lazy_split(const LazyPtr& array, std::size_t axis,
+                                std::vector<std::int64_t> sizes, std::size_t parts);
 // Take `count` elements of an axis, or one element and drop the axis. Both must lie within the
 // axis.
 LazyPtr lazy_slice(LazyPtr array, std::size_t axis, std::int64_t begin, std::int64_t count);

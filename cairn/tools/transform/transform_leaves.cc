@@ -24,15 +24,6 @@ std::string shown_key(const std::string& key) {
   return valid_utf8(key) ? key : printable_text(key);
 }
 
-// An axis as a number from 0; negative numbers count from the end.
-std::size_t axis_of(std::int64_t axis, std::size_t rank) {
-  const auto n = static_cast<std::int64_t>(rank);
-  if (axis < -n || axis >= n)
-    invalid_argument("axis " + std::to_string(axis) + " of an array of " + std::to_string(rank) +
-                     " dimensions");
-  return static_cast<std::size_t>(axis < 0 ? axis + n : axis);
-}
-
 class Leaves {
  public:
   explicit Leaves(const Checkpoint& source) : source_(source) {
@@ -152,7 +143,7 @@ class Leaves {
     const std::size_t rank = array->shape().size();
     std::vector<std::size_t> axes;
     if (rule.axes)
-      for (const std::int64_t axis : *rule.axes) axes.push_back(axis_of(axis, rank));
+      for (const std::int64_t axis : *rule.axes) axes.push_back(axis_index(axis, rank));
     else
       for (std::size_t d = rank; d-- > 0;) axes.push_back(d);
     return lazy_transpose(array, std::move(axes));
@@ -177,7 +168,7 @@ class Leaves {
                          std::to_string(layers.rbegin()->first) + "; some are missing");
       std::vector<LazyPtr> arrays;
       for (const auto& layer : layers) arrays.push_back(layer.second.array);
-      const std::size_t axis = axis_of(rule.axis, arrays[0]->shape().size() + 1);
+      const std::size_t axis = axis_index(rule.axis, arrays[0]->shape().size() + 1);
       add_made(to, layers.begin()->second.source, lazy_stack(std::move(arrays), axis));
     }
   }
@@ -190,7 +181,7 @@ class Leaves {
       invalid_argument("'to' must contain {index}, which stands for the number of the layer");
     array_of(at(key));
     const TransformedLeaf leaf = take(key);
-    const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
+    const std::size_t axis = axis_index(rule.axis, leaf.array->shape().size());
     constexpr std::int64_t kMostArrays = 1'000'000;
     const std::int64_t count = leaf.array->shape()[axis];
     if (count > kMostArrays)
@@ -210,32 +201,17 @@ class Leaves {
       arrays.push_back(array_of(at(expanded(other))));
       take(expanded(other));
     }
-    const std::size_t axis = axis_of(rule.axis, first.array->shape().size());
+    const std::size_t axis = axis_index(rule.axis, first.array->shape().size());
     add_made(expanded(rule.to[0]), first.source, lazy_concatenate(std::move(arrays), axis));
   }
 
   void split(const TransformRule& rule, const std::string& key, const Expand& expanded) {
     array_of(at(key));
     const TransformedLeaf leaf = take(key);
-    const std::size_t axis = axis_of(rule.axis, leaf.array->shape().size());
-    const std::int64_t extent = leaf.array->shape()[axis];
-    const auto parts = static_cast<std::int64_t>(rule.to.size());
-    std::vector<std::int64_t> sizes = rule.sizes;
-    if (sizes.empty() && extent % parts == 0) sizes.assign(rule.to.size(), extent / parts);
-    std::int64_t begin = 0;
-    for (const std::int64_t size : sizes) {
-      if (size > extent - begin) break;
-      begin += size;
-    }
-    if (sizes.empty() || begin != extent)
-      invalid_argument("an axis of " + std::to_string(extent) + " elements cannot be split into " +
-                       (rule.sizes.empty() ? std::to_string(parts) + " equal parts; give 'sizes'"
-                                           : "parts of these sizes"));
-    begin = 0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      add_made(expanded(rule.to[i]), leaf.source, lazy_slice(leaf.array, axis, begin, sizes[i]));
-      begin += sizes[i];
-    }
+    const std::size_t axis = axis_index(rule.axis, leaf.array->shape().size());
+    const std::vector<LazyPtr> parts = lazy_split(leaf.array, axis, rule.sizes, rule.to.size());
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      add_made(expanded(rule.to[i]), leaf.source, parts[i]);
   }
 
   void add_low_rank(const TransformRule& rule, const std::string& key, const Expand& expanded) {

@@ -158,20 +158,10 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
     tensor.path = path;
     tensor.name = param_name(path);
     if (!leaf.computed) return tensor;
-    const bool same_shape = !is_new && leaf.array->shape() == tensor.shape;
-    tensor.dtype = leaf.array->dtype();
-    tensor.dtype_name = std::string(dtype_name(tensor.dtype));
-    tensor.element_size = dtype_size(tensor.dtype);
-    tensor.shape = leaf.array->shape();
-    tensor.chunk_shape = leaf.array->chunk_shape();
-    tensor.nbytes = static_cast<std::uint64_t>(element_count(tensor.shape)) * tensor.element_size;
+    describe_as(*leaf.array, tensor);
+    if (is_new) tensor.typestr = tensor.shape.empty() ? "scalar" : "np.ndarray";
     // computed from stored data, so it has no missing chunks
     tensor.stored_nbytes = tensor.nbytes;
-    // A sharding is valid for one shape only. A device array cannot be restored without one.
-    if (!same_shape) {
-      tensor.sharding = "";
-      tensor.typestr = is_new && tensor.shape.empty() ? "scalar" : "np.ndarray";
-    }
     return tensor;
   }
 
