@@ -49,6 +49,7 @@ TransformOptions transform_options(const ConvertArguments& arguments, std::uint6
     options.config = arguments.assets + "/config.json";
   options.store = arguments.source.options.store;
   options.resources = {.threads = arguments.target.options.resources.threads, .memory = memory};
+  options.scratch = scratch_folder(arguments.target.path);
   return options;
 }
 

@@ -52,7 +52,14 @@ struct TransformOptions {
   std::string config = {};
   StoreOptions store = {};  // how to read config.json, if it is at a URL
   Resources resources = {};
+  // A folder for files without a name. A large array whose stored chunks would be decoded again for
+  // each of its parts is decoded once, into such a file; it goes when all parts are read. Nothing
+  // is written there without room for it. Empty: no files, and chunks are decoded again.
+  std::string scratch = {};
 };
+// The folder for TransformOptions::scratch of a conversion to `target`: the one that holds the
+// target. For a target at a URL: $TMPDIR, else /var/tmp.
+std::string scratch_folder(const std::string& target);
 // A value that rules with two sides used. The first is "config": the path of config.json, or null.
 struct TransformValue {
   std::string name;

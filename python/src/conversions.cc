@@ -329,6 +329,7 @@ RuleTarget transformed(std::shared_ptr<const Checkpoint> source, Conversion& o,
   if (options.config.empty() && !o.assets.empty()) options.config = o.assets + "/config.json";
   options.store = o.open.store;
   options.resources = {.threads = o.open.resources.threads, .memory = o.transform_memory};
+  options.scratch = scratch_folder(target);
   Transformed made;
   if (o.model)
     made = apply_model_map(std::move(source), *o.model, options);

@@ -57,7 +57,7 @@ Transformed apply_map(std::shared_ptr<const Checkpoint> source, const ModelMap& 
   result.identity += text;
   for (const TransformValue& value : result.values)
     result.identity += fmt::format("\n{} = {}", value.name, value.text);
-  Transformed out = transformed_checkpoint(std::move(source), std::move(result), options.resources);
+  Transformed out = transformed_checkpoint(std::move(source), std::move(result), options);
   out.report.from_side = map.sides[from];
   out.report.to_side = map.sides[1 - from];
   return out;
@@ -83,7 +83,7 @@ Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::
   const TransformRules parsed = parse_transform_rules(rules);
   check_one_sided(parsed, options);
   RuleResult result{.leaves = transform_leaves(*source, parsed), .identity = std::string(rules)};
-  return transformed_checkpoint(std::move(source), std::move(result), options.resources);
+  return transformed_checkpoint(std::move(source), std::move(result), options);
 }
 
 Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> source,

@@ -3,6 +3,7 @@
 #include <cairn/tools/transform/lazy_array.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/tools/transform/scratch_arrays.h>
 
 #include <cairn/array/box.h>
 
@@ -281,7 +282,10 @@ std::optional<Array> LazyReads::stage(DType dtype, const Shape& shape) {
 }
 
 void LazyReads::run() {
-  if (!direct.empty()) context.source.read(direct, {});
+  if (!direct.empty() && context.scratch != nullptr)
+    context.scratch->read(direct, context.executor);
+  else if (!direct.empty())
+    context.source.read(direct, {});
   for (const auto& compute : computed) compute();
   direct.clear();
   computed.clear();

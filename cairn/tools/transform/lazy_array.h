@@ -15,6 +15,7 @@
 namespace cairn::inline v0 {
 
 class LazyArray;
+class ScratchArrays;
 struct Rearrangement;
 using LazyPtr = std::shared_ptr<const LazyArray>;
 
@@ -23,6 +24,8 @@ struct LazyContext {
   const Checkpoint& source;
   std::uint64_t memory;  // bytes of one piece that is computed, if it can be cut that small
   Executor& executor;    // computes
+  // reads the stored arrays; null: the source reads them
+  ScratchArrays* scratch = nullptr;
 };
 
 // The reads that fill a box. Reads that only move elements form one plan. Computations follow it

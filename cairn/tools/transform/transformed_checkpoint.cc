@@ -4,6 +4,7 @@
 #include <cairn/base/text.h>
 #include <cairn/inspect.h>
 #include <cairn/tools/source/derived_checkpoint.h>
+#include <cairn/tools/transform/scratch_arrays.h>
 #include <cairn/tree/transform/transform_keys.h>
 
 #include <fmt/format.h>
@@ -75,14 +76,15 @@ std::string hash_text(std::string_view rules) {
 class TransformedCheckpoint final : public DerivedCheckpoint {
  public:
   TransformedCheckpoint(std::shared_ptr<const Checkpoint> source, RuleResult result,
-                        std::vector<std::string> unused, const Resources& resources)
+                        std::vector<std::string> unused, const TransformOptions& options)
       : source_(std::move(source)),
         info_(source_->info()),
         values_(std::move(result.values)),
         unused_(std::move(unused)),
         scaled_(std::move(result.scaled)),
-        memory_(resources.memory),
-        workers_(resources.threads) {
+        memory_(options.resources.memory),
+        workers_(options.resources.threads),
+        scratch_(*source_, options.scratch, memory_ / 2) {
     std::vector<TransformedLeaf> leaves = std::move(result.leaves);
     const Paths paths(*source_, leaves);
     std::vector<std::pair<KeyPath, TransformedLeaf>> ordered;
@@ -122,7 +124,7 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }
   void read(std::span<const ReadRequest> requests, const ProgressFn& /*progress*/) const override {
-    LazyReads reads{{*source_, memory_, workers_.executor()}};
+    LazyReads reads{{*source_, memory_, workers_.executor(), &scratch_}};
     for (const ReadRequest& request : requests) {
       const TransformedLeaf& leaf = leaves_[request.tensor];
       if (!leaf.array)
@@ -172,6 +174,7 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
   std::vector<ScaledLeaves> scaled_;
   std::uint64_t memory_;
   Workers workers_;
+  mutable ScratchArrays scratch_;
   TensorList tensors_;
   std::vector<TransformedLeaf> leaves_;
 };
@@ -202,13 +205,13 @@ TransformReport report_of(const Checkpoint& source, const std::vector<Transforme
 }  // namespace
 
 Transformed transformed_checkpoint(std::shared_ptr<const Checkpoint> source, RuleResult result,
-                                   const Resources& resources) {
+                                   const TransformOptions& options) {
   TransformReport report = report_of(*source, result.leaves);
   report.values = result.values;
   std::vector<std::string> unused;
   if (result.two_sided) unused = report.unused;
   return {std::make_unique<TransformedCheckpoint>(std::move(source), std::move(result),
-                                                  std::move(unused), resources),
+                                                  std::move(unused), options),
           std::move(report)};
 }
 

@@ -21,8 +21,9 @@ struct RuleResult {
   std::string identity;  // a text that differs where rules or their values do
 };
 
-// The checkpoint with these leaves, and what is made of what.
+// The checkpoint with these leaves, and what is made of what. Uses the options' resources and
+// scratch.
 Transformed transformed_checkpoint(std::shared_ptr<const Checkpoint> source, RuleResult result,
-                                   const Resources& resources);
+                                   const TransformOptions& options);
 
 }  // namespace cairn::inline v0
