@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 namespace cairn::inline v0 {
 namespace {
@@ -75,14 +76,36 @@ class BlockWork {
   std::array<std::byte, kAffineBlock * sizeof(double)> scratch_;
 };
 
-// The array as rows along its last axis, for the workers.
+// The same elements in the order of the memory, with as few axes as possible. At least one.
+MutableArrayView in_memory_order(const MutableArrayView& view) {
+  std::vector<std::size_t> axes;
+  for (std::size_t d = 0; d < view.shape.size(); ++d)
+    if (view.shape[d] != 1) axes.push_back(d);
+  std::ranges::stable_sort(
+      axes, [&](std::size_t a, std::size_t b) { return view.strides[a] > view.strides[b]; });
+  MutableArrayView out = view;
+  out.shape.clear();
+  out.strides.clear();
+  for (const std::size_t d : axes) {
+    if (!out.shape.empty() && out.strides.back() == view.shape[d] * view.strides[d]) {
+      out.shape.back() *= view.shape[d];
+      out.strides.back() = view.strides[d];
+    } else {
+      out.shape.push_back(view.shape[d]);
+      out.strides.push_back(view.strides[d]);
+    }
+  }
+  if (out.shape.empty()) {
+    out.shape = {1};
+    out.strides = {static_cast<std::int64_t>(out.element_size)};
+  }
+  return out;
+}
+
+// Works on rows along the last axis.
 std::uint64_t apply_to(const AffineFunction& function, const MutableArrayView& out,
                        Executor& executor) {
-  MutableArrayView all = out;
-  if (all.shape.empty()) {
-    all.shape = {1};
-    all.strides = {static_cast<std::int64_t>(all.element_size)};
-  }
+  const MutableArrayView all = in_memory_order(out);
   const std::int64_t columns = all.shape.back();
   const std::int64_t rows = element_count(all.shape) / std::max<std::int64_t>(columns, 1);
   const std::int64_t blocks = (columns + kAffineBlock - 1) / kAffineBlock;

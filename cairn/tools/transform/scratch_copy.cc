@@ -12,7 +12,19 @@ namespace cairn::inline v0 {
 namespace {
 
 // bytes that one thread copies at a time
-constexpr std::uint64_t kPart = std::uint64_t{8} << 20U;
+constexpr std::uint64_t kPart = std::uint64_t{1} << 20U;
+// Longer runs are written from where they lie; copying them together costs more than the calls.
+constexpr std::uint64_t kLongRun = std::uint64_t{16} << 10U;
+
+// The number of last axes along which the elements lie together.
+std::size_t contiguous_axes(const ArrayView& view) {
+  std::size_t axes = 0;
+  auto step = static_cast<std::int64_t>(view.element_size);
+  for (std::size_t d = view.shape.size();
+       d-- > 0 && (view.shape[d] == 1 || view.strides[d] == step); ++axes)
+    step *= view.shape[d];
+  return axes;
+}
 
 // Calls `work` for each index of an array with these extents, in C order.
 template <class Work>
@@ -55,14 +67,21 @@ ScratchCopy::ScratchCopy(const TensorInfo& tensor, Shape cell, const std::string
 
 void ScratchCopy::write(const Box& box, const ArrayView& values, Executor& executor) {
   for_each_part(box, executor, [&](const Box& part) {
-    Buffer buffer(static_cast<std::size_t>(element_count(part.shape)) * element_size_);
-    copy_elements(subview(values, relative_to(part, box.origin)),
-                  make_view(MutableByteView(buffer.data(), buffer.size()), dtype_, part.shape));
-    ByteView rest = buffer;
-    for_each_run(part, [&](std::uint64_t offset, std::size_t length) {
-      file_.write_at(offset, rest.first(length));
-      rest = rest.subspan(length);
-    });
+    ArrayView from = subview(values, relative_to(part, box.origin));
+    Buffer buffer;
+    if (run_bytes(part, contiguous_axes(from)) < kLongRun) {
+      buffer = Buffer(static_cast<std::size_t>(element_count(part.shape)) * element_size_);
+      const auto gathered =
+          make_view(MutableByteView(buffer.data(), buffer.size()), dtype_, part.shape);
+      copy_elements(from, gathered);
+      from = as_const(gathered);
+    }
+    for_each_run(part, contiguous_axes(from),
+                 [&](const Shape& at, std::uint64_t offset, std::size_t length) {
+                   const std::byte* run = from.data;
+                   for (std::size_t d = 0; d < at.size(); ++d) run += at[d] * from.strides[d];
+                   file_.write_at(offset, {run, length});
+                 });
   });
 }
 
@@ -70,10 +89,11 @@ void ScratchCopy::read(const Box& box, const MutableArrayView& out, Executor& ex
   for_each_part(box, executor, [&](const Box& part) {
     Buffer buffer(static_cast<std::size_t>(element_count(part.shape)) * element_size_);
     MutableByteView rest(buffer.data(), buffer.size());
-    for_each_run(part, [&](std::uint64_t offset, std::size_t length) {
-      file_.read_at(offset, rest.first(length));
-      rest = rest.subspan(length);
-    });
+    for_each_run(part, part.rank(),
+                 [&](const Shape& /*at*/, std::uint64_t offset, std::size_t length) {
+                   file_.read_at(offset, rest.first(length));
+                   rest = rest.subspan(length);
+                 });
     copy_elements(make_view(ByteView(buffer), dtype_, part.shape),
                   subview(out, relative_to(part, box.origin)));
   });
@@ -99,8 +119,22 @@ void ScratchCopy::for_each_part(const Box& box, Executor& executor,
   executor.for_each(parts.size(), [&](std::size_t i) { work(parts[i]); });
 }
 
-void ScratchCopy::for_each_run(const Box& part,
-                               const std::function<void(std::uint64_t, std::size_t)>& work) const {
+std::size_t ScratchCopy::run_axes(const Box& part, std::size_t most) const {
+  std::size_t axes = 0;
+  for (std::size_t d = part.rank(); d-- > 0 && axes < most;) {
+    ++axes;
+    if (part.shape[d] != cell_[d]) break;
+  }
+  return axes;
+}
+
+std::uint64_t ScratchCopy::run_bytes(const Box& part, std::size_t most_axes) const {
+  const std::span<const std::int64_t> shape = part.shape;
+  return static_cast<std::uint64_t>(element_count(shape.last(run_axes(part, most_axes)))) *
+         element_size_;
+}
+
+void ScratchCopy::for_each_run(const Box& part, std::size_t most_axes, const RunFn& work) const {
   const std::size_t rank = part.rank();
   std::int64_t cell_index = 0;
   std::int64_t inside = 0;  // the position of the part's first element in its cell
@@ -109,20 +143,14 @@ void ScratchCopy::for_each_run(const Box& part,
     cell_index = cell_index * cells + part.origin[d] / cell_[d];
     inside = inside * cell_[d] + part.origin[d] % cell_[d];
   }
-  // A run goes over the last axes, up to the first that is not whole.
-  std::size_t outer = rank;
-  std::int64_t run = 1;
-  while (outer > 0) {
-    --outer;
-    run *= part.shape[outer];
-    if (part.shape[outer] != cell_[outer]) break;
-  }
   const Shape steps = c_strides(cell_, 1);
   const auto base = static_cast<std::uint64_t>(cell_index * element_count(cell_) + inside);
+  const std::size_t outer = rank - run_axes(part, most_axes);
+  const auto length = static_cast<std::size_t>(run_bytes(part, most_axes));
   for_each_index(std::span(part.shape).first(outer), [&](const Shape& at) {
     std::uint64_t element = base;
     for (std::size_t d = 0; d < outer; ++d) element += static_cast<std::uint64_t>(at[d] * steps[d]);
-    work(element * element_size_, static_cast<std::size_t>(run) * element_size_);
+    work(at, element * element_size_, length);
   });
 }
 

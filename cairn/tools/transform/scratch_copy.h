@@ -26,9 +26,14 @@ class ScratchCopy {
   // Calls `work` for boxes that together are `box`. Each lies in one cell and is small.
   void for_each_part(const Box& box, Executor& executor,
                      const std::function<void(const Box&)>& work) const;
-  // Calls `work` with the position in the file and the length of each run of a part's elements.
-  void for_each_run(const Box& part,
-                    const std::function<void(std::uint64_t, std::size_t)>& work) const;
+  // The number of last axes of a part along which its elements lie together in the file; at most
+  // `most`. run_bytes(): the length of such a run.
+  [[nodiscard]] std::size_t run_axes(const Box& part, std::size_t most) const;
+  [[nodiscard]] std::uint64_t run_bytes(const Box& part, std::size_t most_axes) const;
+  // Calls `work` for each run: the index along the other axes, the position in the file, the length
+  // in bytes.
+  using RunFn = std::function<void(const Shape&, std::uint64_t, std::size_t)>;
+  void for_each_run(const Box& part, std::size_t most_axes, const RunFn& work) const;
 
   Shape shape_, cell_;
   DType dtype_;
