@@ -41,10 +41,16 @@ bool is_compressed(const Checkpoint& source, std::size_t index) {
   return tensor.stored_nbytes != tensor.nbytes;
 }
 
-// Bytes that must be decoded, or read in whole pages, for a box.
-std::uint64_t cost_of(const TensorInfo& tensor, const Box& box, bool compressed) {
+// A read of less from stored bytes that are not compressed costs as much: on a local file, and at a
+// URL.
+constexpr std::uint64_t kLocalRead = std::uint64_t{1} << 10U;
+constexpr std::uint64_t kRemoteRead = std::uint64_t{64} << 10U;
+
+// Bytes that must be decoded for a box, or of which reads cost as much. `least_read`: as above; 0 for
+// a compressed array.
+std::uint64_t cost_of(const TensorInfo& tensor, const Box& box, std::uint64_t least_read) {
   Shape touched = box.shape;
-  if (compressed) {
+  if (least_read == 0) {
     const Shape chunk = chunk_of(tensor);
     for (std::size_t d = 0; d < chunk.size(); ++d) {
       const std::int64_t first = box.origin[d] / chunk[d];
@@ -52,8 +58,8 @@ std::uint64_t cost_of(const TensorInfo& tensor, const Box& box, bool compressed)
       touched[d] = std::min((last + 1) * chunk[d], tensor.shape[d]) - first * chunk[d];
     }
   } else if (!touched.empty()) {
-    const auto page = static_cast<std::int64_t>(kLeastRun / tensor.element_size);
-    touched.back() = std::min(std::max(touched.back(), page), tensor.shape.back());
+    const auto least = static_cast<std::int64_t>(least_read / tensor.element_size);
+    touched.back() = std::min(std::max(touched.back(), least), tensor.shape.back());
   }
   return bytes_of(tensor, touched);
 }
@@ -200,12 +206,13 @@ std::shared_ptr<ScratchCopy> ScratchArrays::copy_for(std::span<const ReadRequest
   // A second thread waits for the copy.
   const std::lock_guard lock(mutex_);
   if (const auto known = entries_.find(index); known != entries_.end()) return known->second.copy;
-  const bool compressed = is_compressed(source_, index);
+  const std::uint64_t stored_read = is_store_url(source_.info().path) ? kRemoteRead : kLocalRead;
+  const std::uint64_t least_read = is_compressed(source_, index) ? 0 : stored_read;
   std::uint64_t wanted = 0;
   std::uint64_t cost = 0;
   for (const ReadRequest* request : requests) {
     wanted += bytes_of(tensor, request->box.shape);
-    cost += cost_of(tensor, request->box, compressed);
+    cost += cost_of(tensor, request->box, least_read);
   }
   const Shape& cell = requests.front()->box.shape;
   const bool pays =
