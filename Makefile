@@ -91,10 +91,11 @@ docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt
 	@scripts/docs.sh build/docs-venv
 
-bench: build python  ## side by side with the real packages; writes build/bench.json, bench.md and bench_python.md
+bench: build python  ## side by side with the real packages; writes build/bench*.json, .md and .svg
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
 	@CAIRN_BIN=$(abspath $(CAIRN)) $(VENV)/bin/python bench/compare.py
-	@$(VENV)/bin/python bench/python.py --markdown build/bench_python.md
+	@$(VENV)/bin/python bench/python.py --markdown build/bench_python.md --json build/bench_python.json
+	@for name in bench bench_python; do $(VENV)/bin/python bench/plot.py build/$$name.json -o build/$$name.svg; done
 
 bench-stores: build python  ## reading from and saving to object stores, beside TensorStore and Orbax; writes build/bench_stores.md
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the Python package with its peers, as a program in Python sees them.
 
-    python bench/python.py [--quick] [--rounds N] [--only CASE] [--data FOLDER] [--markdown FILE]
+    python bench/python.py [--quick] [--rounds N] [--only CASE] [--data FOLDER] [--markdown FILE] [--json FILE]
 
 Every round runs each contender of a case once, in a new order, in a new process and with its files in the page cache. The
 times are those of the call alone, without imports. A disturbance of the machine affects all contenders alike: the result is
@@ -15,6 +15,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import platform
 import random
 import shutil
 import statistics
@@ -25,6 +26,7 @@ import time
 
 MIB = 1 << 20
 ROWS = 8192  # of the large arrays
+PEERS = ("orbax-checkpoint", "jax", "safetensors", "torch", "numpy")
 
 
 # ---- the data ----
@@ -419,7 +421,31 @@ def run_once(what, name, kind, folder, scale):
         remove(path)
 
 
-# ---- the table ----
+# ---- the report ----
+def least(runs):
+    return min(run["seconds"] for run in runs)
+
+
+def median_ratio(runs, name):
+    """Of a contender to the first one."""
+    first = next(iter(runs.values()))
+    return statistics.median(b["seconds"] / a["seconds"] for a, b in zip(first, runs[name]))
+
+
+def cpu_name():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def report_of(results, rounds):
+    """As that of compare.py; bench/plot.py draws both."""
+    machine = {"cpu": cpu_name(), "cores": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version(),
+               "packages": {name: importlib.metadata.version(name) for name in PEERS}}
+    cases = [{"name": case, "title": case, "rounds": rounds, "seconds": {name: least(some) for name, some in runs.items()},
+              "ratios": {name: median_ratio(runs, name) for name in runs}, "results": runs} for case, runs in results.items()]
+    return {"machine": machine, "cases": cases}
+
+
 def time_text(seconds):
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
@@ -427,15 +453,12 @@ def time_text(seconds):
 def markdown(results, rounds, scale):
     lines = []
     for case, runs in results.items():
-        first = next(iter(runs))
         lines += [f"### {case}", "", "| | least time | ratio to the first | memory beyond the data |", "|---|---|---|---|"]
         for name, some in runs.items():
-            ratio = statistics.median(b["seconds"] / a["seconds"] for a, b in zip(runs[first], some))
             memory = "" if case == "import" else f"{max(0, min(run['extra_mib'] for run in some)):.0f} MiB"
-            lines.append(f"| {name} | {time_text(min(run['seconds'] for run in some))} | {ratio:.2f} | {memory} |")
+            lines.append(f"| {name} | {time_text(least(some))} | {median_ratio(runs, name):.2f} | {memory} |")
         lines.append("")
-    peers = ("orbax-checkpoint", "jax", "safetensors", "torch", "numpy")
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in peers)
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PEERS)
     lines.append(f"{rounds} rounds; data divided by {scale}; {os.cpu_count()} cores; Python {sys.version.split()[0]}, {versions}.")
     return "\n".join(lines) + "\n"
 
@@ -451,6 +474,7 @@ def main():
     parser.add_argument("--only", default="*", help="cases whose name matches this glob")
     parser.add_argument("--data", type=pathlib.Path, help="a folder for the files; a temporary one")
     parser.add_argument("--markdown", type=pathlib.Path, help="where to write the tables; standard output")
+    parser.add_argument("--json", type=pathlib.Path, help="where to write all figures, for bench/plot.py")
     given = parser.parse_args()
     scale = 16 if given.quick else 1
     folder = given.data or pathlib.Path(tempfile.mkdtemp(prefix="cairn-bench-"))
@@ -469,6 +493,8 @@ def main():
     finally:
         if given.data is None:
             shutil.rmtree(folder)
+    if given.json:
+        given.json.write_text(json.dumps(report_of(results, given.rounds), indent=1))
     text = markdown(results, given.rounds, scale)
     if given.markdown:
         given.markdown.write_text(text)

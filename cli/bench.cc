@@ -108,7 +108,7 @@ void setup_bench(CLI::App& app, int& status) {
       ->check(CLI::Range(1, 1024).description(""))
       ->type_name("N,...")
       ->default_str("");
-  command->add_flag("--json", arguments->json, "Print one JSON object (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print one JSON object (docs/reference/json.md)");
   command->footer(
       "Writes SIZE bytes of random numbers below DIR and reads them back, past the page\n"
       "cache and through it. Then saves them as a checkpoint and restores it. All files are in\n"

@@ -63,7 +63,7 @@ void setup_clean(CLI::App& app, int& status) {
                  "A folder of checkpoints, a step root, or the path of one checkpoint; or a URL"))
       ->required();
   command->add_flag("--dry-run", options->dry_run, "Show what would be removed; remove nothing");
-  command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print a JSON list (docs/reference/json.md)");
   add_store_options(*command, options->store);
   command->footer(
       "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"

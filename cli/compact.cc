@@ -56,7 +56,7 @@ void setup_compact(CLI::App& app, int& status) {
   command->add_flag("--orphans", options->options.remove_orphans,
                     "Also remove data files that no version refers to; safe only while\nno program "
                     "writes to the checkpoint");
-  command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print a JSON list (docs/reference/json.md)");
   add_store_options(*command, options->options.store);
   command->footer(
       "Keeps the newest version and drops the older ones. A process that reads an older version\n"

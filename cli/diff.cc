@@ -138,7 +138,7 @@ void setup_diff(CLI::App& app, int& status) {
       command->add_option("--limit", arguments->limit, "Show at most N leaves that differ"))
       ->type_name("N");
   command->add_flag("--summary", arguments->summary, "Show only the largest errors and the counts");
-  command->add_flag("--json", arguments->json, "Print one JSON object (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print one JSON object (docs/reference/json.md)");
   command->footer(
       "Leaves are paired by name. A and B may have different formats. Without a tolerance,\n"
       "values must have the same bits: 0.0 and -0.0 differ, and NaN equals only the same NaN.\n"

@@ -96,7 +96,7 @@ void setup_du(CLI::App& app, int& status) {
                                    "Levels of modules to show (default: 2; 0: only the sums)"))
       ->type_name("N");
   add_exclude(*command, options->exclude);
-  command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print one JSON object (docs/reference/json.md)");
   command->footer(
       "Modules are the parts of names between '.' or '/'. Everything counts as parameters except\n"
       "the state of an optimizer: leaves with a part opt_state, optimizer, optimizer_state,\n"

@@ -76,7 +76,8 @@ void setup_info(CLI::App& app, int& status) {
   const auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Show format, layout, step, counts and metadata");
   add_source(*command, options->source);
-  auto* json = command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
+  auto* json =
+      command->add_flag("--json", options->json, "Print one JSON object (docs/reference/json.md)");
   auto* steps = command->add_flag("--steps", options->steps,
                                   "Print only the numbers of all steps, one per line");
   command->add_flag("--items", options->items, "Print only the names of the items, one per line")

@@ -148,7 +148,8 @@ void setup_ls(CLI::App& app, int& status) {
                     "Also show sizes, kinds, chunks and shardings");
   auto* names = command->add_flag("--names", options->names, "Print only the names, one per line");
   auto* csv = command->add_flag("--csv", options->csv, "Print a table for spreadsheets (RFC 4180)");
-  command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)")
+  command
+      ->add_flag("--json", options->json, "Print a JSON list of objects (docs/reference/json.md)")
       ->excludes(csv);
   csv->excludes(names);
   command->footer(

@@ -188,7 +188,8 @@ void setup_reshard(CLI::App& app, int& status) {
   command->add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
       "Replace an existing target");
-  command->add_flag("--json", arguments->json, "Print the report as one JSON object (docs/cli.md)");
+  command->add_flag("--json", arguments->json,
+                    "Print the report as one JSON object (docs/reference/json.md)");
   command->footer(
       "A checkpoint restores onto any devices. The restore is fast only if each device reads\n"
       "whole chunks. If two devices share a chunk, both read and decode it. This command writes\n"

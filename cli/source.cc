@@ -179,7 +179,7 @@ void add_dequantize(CLI::App& command, Source& source) {
   command
       .add_flag("--dequantize", source.dequantize,
                 "Replace quantised weights by floating-point arrays, and drop\n"
-                "their scales: FP8, MXFP4, INT4, PyTorch (docs/dequantize.md)")
+                "their scales: FP8, MXFP4, INT4, PyTorch (docs/guides/dequantize.md)")
       ->group(kReading);
 }
 

@@ -261,7 +261,8 @@ void setup_stats(CLI::App& app, int& status) {
                {"name", "size", "min", "max", "mean", "std", "zeros", "nonfinite"})
       ->type_name("BY");
   command->add_flag("--all-steps", options->all_steps, "Of every step of a step root");
-  command->add_flag("--json", options->json, "Print a JSON list of objects (docs/cli.md)");
+  command->add_flag("--json", options->json,
+                    "Print a JSON list of objects (docs/reference/json.md)");
   command->footer(
       "Min, max, mean, std and the histogram (16 equal bins from min to max) cover the finite\n"
       "values. They are computed in float64. Complex numbers count by absolute value.\n"

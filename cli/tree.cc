@@ -61,7 +61,7 @@ void setup_tree(CLI::App& app, int& status) {
   auto* sharding =
       command->add_flag("--sharding", options->sharding,
                         "Also show how each array was sharded, and which device held which\npart");
-  command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)")
+  command->add_flag("--json", options->json, "Print one JSON object (docs/reference/json.md)")
       ->excludes(sharding);
   command->footer(
       "Equal layers are one line with their numbers: [0-31]. With --depth, a flat name counts\n"

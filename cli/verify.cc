@@ -222,7 +222,7 @@ void setup_verify(CLI::App& app, int& status) {
                                  "Checkpoints: directories or files of any format"))
       ->required();
   add_reading_options(*command, options->source);
-  command->add_flag("--json", options->json, "Print one JSON object (docs/cli.md)");
+  command->add_flag("--json", options->json, "Print one JSON object (docs/reference/json.md)");
   command->add_flag("--unprotected", options->list_unprotected,
                     "List every array without a checksum");
   command->add_flag("--all-steps", options->all_steps,

@@ -9,5 +9,5 @@ GTEST_FILTER='-*Crash*:*Fault*:*Kill*:*Scale*' ctest --test-dir build/release --
   { cat build/check.log; exit 1; }
 "$venv/bin/python" -m pytest -q -n "$jobs" tests/cli/cli_test.py tests/cli/errors_test.py tests/cli/verify_test.py \
   tests/interop/orbax/test_golden.py tests/interop/orbax/test_random_trees.py tests/interop/formats/test_safetensors.py \
-  tests/cli/docs/docs_test.py tests/cli/docs/docs_links_test.py
+  tests/cli/docs/docs_test.py tests/cli/docs/docs_links_test.py tests/cli/docs/limits_test.py
 echo "Quick tests passed. make test runs everything."

@@ -56,6 +56,6 @@ That was a checkpoint written by Orbax, read without Orbax and without JAX. Now 
   $1 report PATH -o page.html
 
 The page $out/page.html shows the checkpoint in a browser.
-The converted model is $out/model.safetensors; \`$1 --help\` and docs/cli.md have the rest.
-$python has the Python package; docs/python.md explains it.
+The converted model is $out/model.safetensors; \`$1 --help\` and docs/guides/command.md have the rest.
+$python has the Python package; docs/guides/python.md explains it.
 TEXT

@@ -4,7 +4,7 @@
 Prints for each header the processor time of the compiler, that of the standard headers that it
 includes (directly or through others of Cairn) alone, and the ratio. The times are the least of some
 rounds, in which the headers take turns. Without headers: cairn.h and open.h, of which
-docs/stability.md promises a ratio. CXX names the compiler.
+docs/reference/stability.md promises a ratio. CXX names the compiler.
 """
 
 import os

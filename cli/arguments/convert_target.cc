@@ -168,7 +168,8 @@ void add_target_options(CLI::App& command, ConvertTargetArguments& arguments) {
   command.add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
       "Replace an existing target");
-  command.add_flag("--json", arguments.json, "Print the report as one JSON object (docs/cli.md)");
+  command.add_flag("--json", arguments.json,
+                   "Print the report as one JSON object (docs/reference/json.md)");
 }
 
 void finish_convert_target(ConvertTargetArguments& arguments, const Source& source) {

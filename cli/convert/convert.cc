@@ -133,13 +133,14 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("SEPARATOR");
   auto* rules = command->add_option("--transform", arguments->transform,
                                     "JSON rules that rename, drop, cast, transpose, stack, split, "
-                                    "...\nleaves (docs/transforms.md)");
+                                    "...\nleaves (docs/guides/transforms.md)");
   check_path(check_local(*command, rules, "reads rules from a local file"))
       ->type_name("RULES.json");
   auto* model = command->add_option(
       "--model", arguments->model,
       "Map the names and shapes of a model, such as llama, between\nMaxText and Hugging Face; "
-      "'cairn models' lists the maps. Or a\nfile of rules with two sides (docs/model-maps.md)");
+      "'cairn models' lists the maps. Or a\nfile of rules with two sides "
+      "(docs/guides/model-maps.md)");
   check_path(model)->type_name("NAME|FILE")->excludes(rules);
   command->add_flag("--reverse", arguments->reverse,
                     "Apply rules with two sides from the second to the first");

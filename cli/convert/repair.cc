@@ -157,7 +157,7 @@ void setup_repair(CLI::App& app, int& status) {
       "exists: SRC as it is, older generations of its databases, the databases of the processes\n"
       "that wrote it, and files whose index, directory or end is damaged. A value that a checksum\n"
       "or the structure shows as damaged is never written. Where a format has no checksums, the\n"
-      "report says so. docs/repair.md lists what can be recovered of each format.\n"
+      "report says so. docs/guides/repair.md lists what can be recovered of each format.\n"
       "\n"
       "SRC stays as it is. DST appears whole or not at all, in the format of its extension, else\n"
       "in that of SRC.\n"

@@ -122,7 +122,7 @@ void setup_report(CLI::App& app, int& status) {
   command->add_flag_callback(
       "--force,--replace", [&options] { options.if_exists = IfExists::kReplace; },
       "Replace an existing file");
-  command->add_flag("--json", arguments->json, "Print one JSON object (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print one JSON object (docs/reference/json.md)");
   command->footer(
       "The page shows the bytes by module, each tensor with its statistics, histogram, chunks and\n"
       "shards, damage, differences, and curves over steps. It is one file that loads nothing. "

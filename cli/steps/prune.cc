@@ -87,7 +87,7 @@ void setup_prune(CLI::App& app, int& status) {
                {"max", "min"})
       ->type_name("MODE");
   command->add_flag("--dry-run", options.dry_run, "Show what would be removed; remove nothing");
-  command->add_flag("--json", arguments->json, "Print a JSON list (docs/cli.md)");
+  command->add_flag("--json", arguments->json, "Print a JSON list (docs/reference/json.md)");
   add_store_options(*command, options.store);
   command->footer(
       "A step is kept if any option keeps it, or if a symbolic link leads to it. The newest "

@@ -124,7 +124,8 @@ void setup_steps(CLI::App& app, int& status) {
                  "The directory of a CheckpointManager: Orbax's, Cairn's or\nTensorFlow's; or the "
                  "URL of one of Orbax's or Cairn's"))
       ->required();
-  CLI::Option* json = command->add_flag("--json", options->json, "Print a JSON list (docs/cli.md)");
+  CLI::Option* json =
+      command->add_flag("--json", options->json, "Print a JSON list (docs/reference/json.md)");
   command->add_flag("--watch", options->watch, "Go on, and show each new step; Ctrl-C ends it")
       ->excludes(json);
   add_store_options(*command, options->store);

@@ -40,7 +40,7 @@ MemoryShares divide_memory(std::uint64_t total, bool transforms = false);
 // ---- transforming ----
 
 // Options of transform_checkpoint() and apply_model_map(). All but `resources` are for rules with
-// two sides (docs/model-maps.md).
+// two sides (docs/guides/model-maps.md).
 struct TransformOptions {
   // True: from the second side to the first; false: from the first to the second. None: false for
   // rules; a model map finds out whose names the source has.
@@ -81,12 +81,12 @@ struct Transformed {
   std::unique_ptr<Checkpoint> checkpoint;
   TransformReport report;  // what the rules did
 };
-// Applies rules (JSON, docs/transforms.md and docs/model-maps.md) to `source`: rename, drop, cast,
-// transpose, rearrange, join, cut and scale leaves, and add low-rank products. The result is lazy:
-// reading a box of it reads the source boxes that it depends on, with about `resources.memory`
-// bytes of intermediate results at most. The result shares `source`. Throws invalid_argument that
-// names the rule by its JSON pointer; reading throws failed_precondition for arrays that must be
-// equal and are not, and for rows that would be cut off and are not zero.
+// Applies rules (JSON, docs/guides/transforms.md and docs/guides/model-maps.md) to `source`:
+// rename, drop, cast, transpose, rearrange, join, cut and scale leaves, and add low-rank products.
+// The result is lazy: reading a box of it reads the source boxes that it depends on, with about
+// `resources.memory` bytes of intermediate results at most. The result shares `source`. Throws
+// invalid_argument that names the rule by its JSON pointer; reading throws failed_precondition for
+// arrays that must be equal and are not, and for rows that would be cut off and are not zero.
 Transformed transform_checkpoint(std::shared_ptr<const Checkpoint> source, std::string_view rules,
                                  const TransformOptions& options = {});
 
@@ -95,7 +95,7 @@ Transformed transform_checkpoint_by_file(std::shared_ptr<const Checkpoint> sourc
                                          const std::string& rules_path,
                                          const TransformOptions& options = {});
 
-// ---- model maps: names and shapes of one model in two programs (docs/model-maps.md) ----
+// ---- model maps: names and shapes of one model in two programs (docs/guides/model-maps.md) ----
 
 // Something that only the user knows about a model.
 struct ModelMapOption {
@@ -119,7 +119,7 @@ std::vector<ModelMapInfo> model_maps();
 // not_found with the names that there are, and invalid_argument for a file that is not a map.
 ModelMapInfo model_map(const std::string& map);
 
-// Maps as a JSON list (docs/cli.md).
+// Maps as a JSON list (docs/reference/json.md).
 std::string model_maps_json(const std::vector<ModelMapInfo>& maps);
 
 // Applies a map to `source` as transform_checkpoint() applies rules. `map` as in model_map().
@@ -151,14 +151,14 @@ struct Dequantized {
   DequantizeReport report;  // what was dequantised
 };
 // Replaces the quantised weights of `source` by floating-point arrays, and leaves out their scales
-// and other parameters (docs/dequantize.md lists the formats). The numbers are computed in float32
-// and rounded once. The result is lazy: reading a box of it reads the codes and scales of that box,
-// with about `resources.memory` bytes of intermediate results at most. It shares `source`. The size
-// of blocks comes from the config.json beside the files, else from the shapes. Other leaves stay as
-// they are. Throws, naming the leaf: invalid_argument for a weight without scales, scales without a
-// weight, blocks of ambiguous size, and two leaves of one name; data_loss for parts that do not fit
-// each other; unimplemented for a format that Cairn does not dequantise. invalid_argument for a
-// dtype that is not floating-point.
+// and other parameters (docs/guides/dequantize.md lists the formats). The numbers are computed in
+// float32 and rounded once. The result is lazy: reading a box of it reads the codes and scales of
+// that box, with about `resources.memory` bytes of intermediate results at most. It shares
+// `source`. The size of blocks comes from the config.json beside the files, else from the shapes.
+// Other leaves stay as they are. Throws, naming the leaf: invalid_argument for a weight without
+// scales, scales without a weight, blocks of ambiguous size, and two leaves of one name; data_loss
+// for parts that do not fit each other; unimplemented for a format that Cairn does not dequantise.
+// invalid_argument for a dtype that is not floating-point.
 Dequantized dequantize(std::shared_ptr<const Checkpoint> source,
                        const DequantizeOptions& options = {});
 
@@ -374,7 +374,7 @@ struct ConvertReport {
 // (Checkpoint::check_complete); with OpenOptions::allow_missing, report.left_out names it.
 ConvertReport convert(const Checkpoint& source, const std::string& target,
                       const ConvertOptions& options);
-// The report as JSON text (docs/cli.md).
+// The report as JSON text (docs/reference/json.md).
 std::string convert_json(const ConvertReport& report);
 
 // Options of ModelFolder.
@@ -465,7 +465,7 @@ struct ReshardReport {
 // convert().
 ReshardReport reshard(const Checkpoint& source, const std::string& target,
                       const ReshardOptions& options);
-// The report as JSON text (docs/cli.md).
+// The report as JSON text (docs/reference/json.md).
 std::string reshard_json(const ReshardReport& report);
 
 }  // namespace cairn::inline v0

@@ -105,7 +105,7 @@ DiffReport diff(const Checkpoint& a, const Checkpoint& b, const DiffOptions& opt
 // Whether a NaN or an infinity differs in the leaf: it is in one of the arrays only, or the
 // infinities have different signs.
 bool differs_in_non_finite(const LeafDiff& leaf);
-// The report as JSON text (docs/cli.md).
+// The report as JSON text (docs/reference/json.md).
 std::string diff_json(const DiffReport& report);
 // Index per dimension of an element, given its number in C order.
 Shape element_index(std::span<const std::int64_t> shape, std::uint64_t element);

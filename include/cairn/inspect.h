@@ -101,7 +101,7 @@ struct Usage {
 // the keys of the path, and the parts of a key between '.' or '/'. They have at most `depth`
 // levels, and at most 64.
 Usage usage(const Checkpoint& checkpoint, std::span<const std::size_t> indices, std::size_t depth);
-// The sums as JSON text (docs/cli.md).
+// The sums as JSON text (docs/reference/json.md).
 std::string usage_json(const Usage& usage);
 
 // ---- showing to people ----
@@ -152,7 +152,7 @@ struct TreeStyle {
 std::string render_tree(const Checkpoint& checkpoint, const TreeStyle& style);
 std::string render_tree(const Checkpoint& checkpoint, Paint paint = Paint::kPlain,
                         TreeNotes notes = TreeNotes::kNone);
-// The pytree as JSON text (docs/cli.md), with the depth and the leaves of `style`.
+// The pytree as JSON text (docs/reference/json.md), with the depth and the leaves of `style`.
 std::string tree_json(const Checkpoint& checkpoint, const TreeStyle& style = {});
 
 // The pieces of a text of at most `width` columns each, one column a character. Breaks after a
@@ -173,7 +173,7 @@ std::string preview_array(const ArrayView& array, std::size_t max_items = 1000);
 std::string preview_tensor(const Checkpoint& checkpoint, std::size_t index, const SliceSpec& slice,
                            std::size_t max_items = 1000);
 
-// ---- showing to programs: JSON texts, documented in docs/cli.md, ending in a newline ----
+// ---- showing to programs: JSON that ends in a newline (docs/reference/json.md) ----
 
 // Receives a text in consecutive pieces of whole lines. A piece is valid during the call only.
 using TextSinkFn = std::function<void(std::string_view)>;
@@ -243,7 +243,7 @@ struct TensorStats {
 // interpreted elements, data_loss for a leaf whose metadata is damaged.
 TensorStats tensor_stats(const Checkpoint& checkpoint, std::size_t index,
                          const Resources& resources = {});
-// The statistics as JSON text (docs/cli.md).
+// The statistics as JSON text (docs/reference/json.md).
 std::string stats_json(std::span<const TensorStats> stats);
 
 // ---- a page to look at ----
@@ -292,7 +292,7 @@ struct HtmlReport {
 // as diff() and read_steps().
 HtmlReport write_html_report(const Checkpoint& checkpoint, const std::string& path,
                              const HtmlReportOptions& options = {});
-// The result as JSON text (docs/cli.md). `path`: of the file.
+// The result as JSON text (docs/reference/json.md). `path`: of the file.
 std::string html_report_json(const HtmlReport& report, const std::string& path);
 
 // ---- verifying ----

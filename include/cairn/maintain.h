@@ -65,7 +65,7 @@ struct CleanedPath {
 // store has no locks: a save that is in progress looks the same, so clean only while nobody saves
 // there. A checkpoint that lacks nothing but its marker is refused.
 std::vector<CleanedPath> clean_leftovers(const std::string& path, const CleanOptions& options = {});
-// The result as JSON text (docs/cli.md).
+// The result as JSON text (docs/reference/json.md).
 std::string clean_json(const std::vector<CleanedPath>& cleaned);
 
 // ---- compacting ----
@@ -98,7 +98,7 @@ struct CompactedDatabase {
 // `progress` stops the work as `cancel` does, and is thrown.
 std::vector<CompactedDatabase> compact_databases(const std::string& path,
                                                  const CompactOptions& options = {});
-// The result as JSON text (docs/cli.md).
+// The result as JSON text (docs/reference/json.md).
 std::string compact_json(const std::vector<CompactedDatabase>& databases);
 
 // ---- measuring ----
@@ -142,7 +142,7 @@ struct BenchReport {
 // invalid_argument for a size below 32 MiB or a wrong number of threads, and, before anything is
 // written, io if there is not enough space and unavailable if there is not enough memory.
 BenchReport bench_folder(const std::string& folder, const BenchOptions& options = {});
-// The report as JSON text (docs/cli.md).
+// The report as JSON text (docs/reference/json.md).
 std::string bench_json(const BenchReport& report);
 
 // ---- repairing ----
@@ -216,7 +216,7 @@ struct Recovered {
 };
 
 // Checks every byte of the checkpoint at `path` and collects what is whole, from every copy that
-// exists (docs/repair.md): the checkpoint as it is, older generations of its databases, the
+// exists (docs/guides/repair.md): the checkpoint as it is, older generations of its databases, the
 // databases of the processes that wrote it, files whose index or directory is damaged, and the
 // checkpoints of `from`. A value that a checksum or the structure shows as damaged is never part of
 // the result. Reads only. Throws as open() if nothing is there or if the path is not a checkpoint,
@@ -243,7 +243,7 @@ RepairReport repair(const std::string& path, const std::string& target,
 // As repair(), for what recover() has returned.
 ConvertReport write_recovered(const Recovered& recovered, const std::string& target,
                               const ConvertOptions& options = {});
-// The report as JSON text (docs/cli.md).
+// The report as JSON text (docs/reference/json.md).
 std::string repair_json(const RepairReport& report);
 
 }  // namespace cairn::inline v0

@@ -30,7 +30,7 @@ struct NpzWriteOptions {
   MultiprocessingOptions multiprocessing = {};  // as in SafetensorsWriteOptions
 };
 // The descr of a NumPy header: "<f4". Types that NumPy lacks are written as raw elements, "|V2" or
-// "|V1" (docs/npz.md).
+// "|V1" (docs/reference/npz.md).
 std::string npy_descr(DType dtype);
 // The header of a .npy file, padded to 64 bytes: version 1.0, or 2.0 if it is long.
 Bytes npy_header(DType dtype, std::span<const std::int64_t> shape);

@@ -1,6 +1,6 @@
 // observer.h -- what the library reports while it works: warnings, durations, sizes, progress. It
 // reports to the functions in the options of a save or restore, and to nobody by default.
-// docs/observer.md lists the events.
+// docs/reference/observer.md lists the events.
 #pragma once
 
 #include <chrono>

@@ -55,7 +55,7 @@ std::vector<std::string> find_unnamed_steps(const std::string& path,
 // something is missing or too short that its records name. "" if it is complete. Reads no arrays.
 // Throws not_found if nothing is there, io.
 std::string incomplete_reason(const std::string& path, const StoreOptions& store = {});
-// The records as JSON text (docs/cli.md).
+// The records as JSON text (docs/reference/json.md).
 std::string steps_json(const std::vector<StepRecord>& steps);
 
 // Which steps prune_steps() keeps. At least one of the first three must be given.
@@ -88,7 +88,7 @@ struct PrunedStep {
 // invalid_argument if no option says what to keep, not_found if no step has the metric, and as
 // read_steps().
 std::vector<PrunedStep> prune_steps(const std::string& path, const PruneOptions& options);
-// The result as JSON text (docs/cli.md).
+// The result as JSON text (docs/reference/json.md).
 std::string prune_json(const std::vector<PrunedStep>& steps);
 
 }  // namespace cairn::inline v0

@@ -201,7 +201,7 @@ class ShardByTaskPolicy : public ShardingCallback {
 struct MaxShardSizeOptions {
   // Split exactly as TensorFlow does, even if the result cannot be restored or lacks tensors. Where
   // TensorFlow fails or never terminates, Cairn throws. Default: Cairn differs from TensorFlow only
-  // in these cases (docs/sharding.md).
+  // in these cases (docs/guides/sharding.md).
   bool like_tensorflow = false;
   // Called with a message for each shard that exceeds the limit, and for unknown sizes.
   std::function<void(const std::string&)> warn = {};

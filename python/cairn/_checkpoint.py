@@ -266,7 +266,8 @@ class Checkpoint(Group):
     def dequantized(self, dtype: str | None = None) -> Checkpoint:
         """The checkpoint with floating-point arrays in place of its quantised weights.
 
-        Nothing is read but shapes that are stored as leaves; docs/dequantize.md lists the formats.
+        Nothing is read but shapes that are stored as leaves. docs/guides/dequantize.md lists the
+        formats.
         Scales and zero points are gone. This checkpoint stays as it is.
 
         Args:
@@ -301,7 +302,7 @@ class Checkpoint(Group):
         storage_options: StoreOptions | None = None,
         progress: Any = None,
     ) -> dict[str, Any]:
-        """Writes one HTML file that shows the checkpoint in a browser (docs/report.md).
+        """Writes one HTML file that shows the checkpoint in a browser (docs/guides/report.md).
 
         The file loads nothing, and appears complete or not at all.
 

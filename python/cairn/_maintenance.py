@@ -1,4 +1,4 @@
-"""Conversions and maintenance. Reports are those of `--json` (docs/cli.md)."""
+"""Conversions and maintenance. Reports are those of `--json` (docs/reference/json.md)."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def convert(
       exclude: globs of the names to leave out, or one.
       rename: pairs of a regular expression and its replacement, as re.sub takes them.
       nest: a separator at which flat names become a nested tree.
-      transform: rules that rename, drop, cast, stack, split, ... leaves (docs/transforms.md): the
-        path of a JSON file, or the rules as a dict. The other options apply to their output.
+      transform: rules that rename, drop, cast, stack, split, ... leaves: the path of a JSON file,
+        or the rules as a dict (docs/guides/transforms.md). The other options apply to their output.
       model: a map between the names and shapes of a model in two programs, such as "llama" (see
-        models()), or the path of one (docs/model-maps.md). Not with transform. If it leads to
-        Hugging Face, and neither `to` nor an extension says otherwise, the target is a folder for
-        from_pretrained.
+        models()), or the path of one (docs/guides/model-maps.md). Not with transform. If it leads
+        to Hugging Face, and neither `to` nor an extension says otherwise, the target is a folder
+        for from_pretrained.
       reverse: for rules with two sides: from the second side to the first (True), or from the first
         to the second (False). None: False for transform; a model map sees whose names the source
         has.
@@ -264,7 +264,7 @@ def repair(
     progress: Any = None,
     **options: Unpack[ConvertOptions],
 ) -> dict[str, Any]:
-    """Writes what is left of a damaged checkpoint as a new one (docs/repair.md).
+    """Writes what is left of a damaged checkpoint as a new one (docs/guides/repair.md).
 
     Checks every byte, and recovers each leaf that is whole from every copy that exists: the
     checkpoint as it is, older generations of its databases, the databases of the processes that

@@ -64,8 +64,8 @@ def save(
         exception is a warning.
       coordinator: how the processes of a job reach each other. None: by jax.distributed or
         torch.distributed, where one of them has several processes; "jax", "torch"; "none": this
-        process saves alone; or an object of your own (docs/python.md). All processes of the job
-        then save together: they make the same calls, in the same order, with trees of the same
+        process saves alone; or an object of your own (docs/guides/python.md). All processes of the
+        job then save together: they make the same calls, in the same order, with trees of the same
         structure. Orbax checkpoints and "dcp" only.
       timeout: seconds to wait for the other processes; four times that while they write.
       **options: of Orbax checkpoints. use_ocdbt (True), use_zarr3 (False), item (a name: "default"

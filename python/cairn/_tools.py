@@ -1,4 +1,4 @@
-"""verify, diff, stats, du and steps. Reports are those of `--json` (docs/cli.md)."""
+"""verify, diff, stats, du and steps. Reports are those of `--json` (docs/reference/json.md)."""
 
 from __future__ import annotations
 

@@ -59,9 +59,6 @@ def on_page_markdown(markdown, page, config, files):
     here = page.file.src_uri
     if here.startswith("api/"):
         return markdown
-    if here == "index.md":
-        page.meta["hide"] = ["navigation"]  # it has only itself there
-        markdown = markdown.replace("| C++ API |", "| [C++ API](docs/api/index.md) |")
     source = SOURCES.get(here, f"docs/{here}")
 
     def target(match):

@@ -80,7 +80,8 @@ def test_flags_have_no_value():
 
 @pytest.mark.parametrize("page", PAGES[1:], ids=ids)
 def test_every_option_is_documented(page):
-    documented = (ROOT / "docs" / "cli.md").read_text()
+    pages = ("reference/cli.md", "guides/command.md")
+    documented = "".join((ROOT / "docs" / name).read_text() for name in pages)
     options = re.findall(r"(?<![\w-])--[a-z][\w-]*", good(*page, "--help").split("\nExample")[0])
     missing = {option for option in options if not re.search(re.escape(option) + r"(?![\w-])", documented)}
     assert not missing - {"--help"}

@@ -130,6 +130,8 @@ TEST(Registry, NoHandlerIsNoHandler) {
   EXPECT_THAT(error_of([&] { registry.add(typeid(int), nullptr); }), HasSubstr("no handler"));
 }
 
+// covers: type_handlers.register_standard_handlers_with_options
+// note: C++ takes separate options for NumPy arrays, arrays on devices and scalars.
 TEST(Registry, StandardHandlersCanBeGivenOptions) {
   StandardHandlerOptions options;
   options.numpy.metadata_key = "numpy.json";

@@ -204,6 +204,8 @@ class WrongRestore : public ::testing::TestWithParam<Wrong> {};
 INSTANTIATE_TEST_SUITE_P(SingleReplica, WrongRestore, ::testing::ValuesIn(kWrong),
                          [](const auto& of) { return of.param.name; });
 
+// covers: type_handlers.SingleReplicaArrayHandler
+// note: Processes whose arguments differ all get an error. Orbax hangs, or does not notice.
 TEST_P(WrongRestore, FailsInAllAlike) {
   const auto errors = run_two(GetParam().make);
   for (std::size_t p = 0; p < 2; ++p) {

@@ -19,7 +19,7 @@ def test_the_api_is_the_recorded_one(part):
     changes = list(difflib.unified_diff(recorded.splitlines(), listed.splitlines(), "recorded", "now", lineterm="", n=0))
     assert len(listed.splitlines()) > 50
     assert not changes, "\n".join([*changes, f"If this is meant: scripts/public_api.py {part} > tests/install/api/{part}.txt, "
-                                   "and say it in CHANGELOG.md (docs/stability.md)"])
+                                   "and say it in CHANGELOG.md (docs/reference/stability.md)"])
 
 
 def test_the_list_of_headers_sees_every_kind_of_change():

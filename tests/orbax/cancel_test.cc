@@ -174,6 +174,9 @@ TEST_P(Cancel, AStepOfAManager) {
 }
 
 // The request reaches one process. All of them end, and the next save of all of them succeeds.
+// covers: checkpointers.AsyncCheckpointer
+// note: A `std::stop_token` stops a running save in all processes. Orbax drops only futures that
+// have not started.
 TEST_P(Cancel, OneOfSeveralProcesses) {
   for (const std::size_t asked : {0, 1}) {
     const TempDir dir = TempDir::in_memory();
@@ -231,6 +234,9 @@ TEST_P(Cancel, ASaveTakesTooLong) {
 }
 
 // Nobody waits for the save when its time is over.
+// covers: manager.CheckpointManagerOptions.async_options
+// note: `timeout_secs` is `save_timeout`: Cairn stops the save and removes it. Orbax stops
+// waiting. The default is no limit.
 TEST_P(Cancel, AStepOfAManagerTakesTooLong) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManagerOptions options{.max_to_keep = 1};

@@ -65,6 +65,7 @@ ShardedArray two_halves(const Sharding& sharding) {
 NamedSharding halves() { return {make_mesh({2}, {"x"}), {{"x"}}}; }
 ExplicitSharding parts() { return {{{0, {{0}, {4}}}, {1, {{4}, {4}}}}}; }
 
+// covers: type_handlers.ArrayHandler
 TEST(Events, ASeparateFolderNeedsADatabase) {
   const TempDir dir;
   Events events({"save.replica_folder_ignored"});
@@ -86,6 +87,7 @@ TEST(Events, ASeparateFolderNeedsADatabase) {
     }
 }
 
+// covers: type_handlers.ArrayHandler
 TEST(Events, ShardingsWithoutJsonAreNamed) {
   const TempDir dir;
   Events events({"save.sharding_not_stored"});
@@ -129,6 +131,7 @@ TEST(Events, ChunksThatAreSmallerThanThePiecesAreTold) {
               ElementsAre("warning save.chunk_byte_size_ignored leaf=\"a\" leaves=1"));
 }
 
+// covers: events.record_event_duration_secs
 TEST(Events, AMergeCountsDatabases) {
   const TempDir dir = TempDir::in_memory();
   const Replicated model(2);

@@ -1,6 +1,6 @@
 // option_doors_test.cc -- an option of storage has the same effect at every door of C++: save,
-// Checkpointer, AsyncCheckpointer, CheckpointManager, convert and reshard. docs/python.md has the
-// table of the same options in Python and the command.
+// Checkpointer, AsyncCheckpointer, CheckpointManager, convert and reshard.
+// docs/reference/storage-options.md has the table of the same options in Python and the command.
 #include <cairn/cairn.h>
 #include <cairn/checkpoint_manager.h>
 #include <cairn/io/directory.h>

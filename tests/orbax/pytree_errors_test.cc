@@ -91,6 +91,7 @@ constexpr Code kInvalid = Code::kInvalidArgument;
 
 // ---- saving ----
 
+// covers: errors.leaf, errors.same_name
 TEST(PyTreeErrors, SavedTrees) {
   check({
       {"no leaves",
@@ -145,6 +146,7 @@ TEST(PyTreeErrors, SavedTrees) {
   });
 }
 
+// covers: errors.save_args, errors.custom_metadata
 TEST(PyTreeErrors, SaveArgs) {
   const auto save = [](const SaveArgs& args, Tree value = Tree(filled({8, 6}))) {
     return [args, value](Room& r) { r.save(leaf("a", value), leaf("a", custom(args))); };
@@ -216,6 +218,7 @@ TEST(PyTreeErrors, SaveArgs) {
       zarr3);
 }
 
+// covers: errors.handler_options
 TEST(PyTreeErrors, HandlerOptions) {
   const auto make = [](const std::function<void(PyTreeCheckpointHandlerOptions&)>& set) {
     return [set](Room&) {
@@ -286,6 +289,7 @@ TEST(PyTreeErrors, HandlerOptions) {
 
 // ---- finding a checkpoint ----
 
+// covers: errors.missing, errors.file, errors.exists, errors.unfinished
 TEST(PyTreeErrors, Places) {
   const auto file_at = [](Room& r) {
     testing::put_file(r.dir / "file", "");
@@ -361,6 +365,7 @@ TEST(PyTreeErrors, Places) {
 
 // ---- restoring ----
 
+// covers: errors.target
 TEST(PyTreeErrors, Targets) {
   const Tree stored(Tree::Dict{{"a", number()}, {"l", Tree(Tree::List{number(), number()})}});
   const auto into = [&](Tree target, bool partial) {
@@ -409,6 +414,10 @@ TEST(PyTreeErrors, Targets) {
   });
 }
 
+// covers: type_handlers.RestoreArgs
+// note: `restore_type=int` of NaN, an infinity or a number of more than 64 bits is an error.
+// Orbax returns a Python integer where it can.
+// covers: errors.restore_args, errors.restore_type
 TEST(PyTreeErrors, RestoreArgs) {
   const auto restore = [](Tree value, AnyRestoreArgs args) {
     return [=](Room& r) {
@@ -473,6 +482,7 @@ TEST(PyTreeErrors, RestoreArgs) {
   });
 }
 
+// covers: errors.stored_sharding
 TEST(PyTreeErrors, StoredShardings) {
   const auto changed = [](const std::string& from, const std::string& to) {
     return [=](Room& r) {
@@ -505,6 +515,7 @@ TEST(PyTreeErrors, StoredShardings) {
   });
 }
 
+// covers: errors.missing_array, errors.missing_chunk
 TEST(PyTreeErrors, MissingFiles) {
   PyTreeCheckpointHandlerOptions folders;
   folders.use_ocdbt = false;
@@ -554,6 +565,7 @@ TEST(PyTreeErrors, MissingFiles) {
       folders);
 }
 
+// covers: errors.transforms
 TEST(PyTreeErrors, Transforms) {
   const auto restore = [](const Transform& transform, bool default_to_original = true) {
     return [=](Room& r) {
@@ -632,6 +644,7 @@ TEST(PyTreeErrors, Transforms) {
 
 // ---- what processes wrote ----
 
+// covers: errors.merge
 TEST(PyTreeErrors, Merging) {
   // The item as a process of its own leaves it: its database in a folder of its name.
   const auto apart = [](Room& r) {

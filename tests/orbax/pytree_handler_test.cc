@@ -123,6 +123,9 @@ Quantized quantized() {
   return leaf;
 }
 
+// covers: type_handlers.TypeHandler
+// note: C++ handlers give arrays to an `ItemWriter` and ask an `ItemReader`, so that one plan
+// covers all arrays.
 TEST(PyTreeHandler, LeavesOfAUsersTypeAreStoredAndRestored) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler(with_quantized());
@@ -149,6 +152,8 @@ TEST(PyTreeHandler, LeavesOfAUsersTypeAreStoredAndRestored) {
   EXPECT_TRUE(same_array(*some.find("b")->array(), floats({2})));
 }
 
+// covers: type_handlers.TypeHandler
+// note: A handler that stores nothing is an error that names the leaf.
 TEST(PyTreeHandler, AHandlerThatStoresNothingIsNoticed) {
   class Forgetful : public NumpyHandler {
     Futures serialize(std::span<const Tree>, std::span<const ParamInfo>,
@@ -170,6 +175,8 @@ TEST(PyTreeHandler, AHandlerThatStoresNothingIsNoticed) {
 
 // ---- saves in the background ----
 
+// covers: type_handlers.NumpyHandler
+// note: `deepcopy_host_arrays=True` copies only if the save continues in the background.
 TEST(PyTreeHandler, TheCallerMayChangeHostArraysOnceTheSaveHasBegun) {
   const testing::TempDir dir;
   Buffer memory(4 * 1000);
@@ -194,6 +201,8 @@ TEST(PyTreeHandler, AFailureInTheBackgroundComesWithTheFuture) {
   EXPECT_EQ(error_of([&] { futures[0].get(); }).code(), Code::kIo);
 }
 
+// covers: pytree.PyTreeCheckpointHandler.close
+// note: A save after `close` is `failed_precondition`. Orbax saves.
 TEST(PyTreeHandler, ClosedHandlersSaveNothing) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;
@@ -310,6 +319,12 @@ Tree many_on_device(int count) {
   return Tree(std::move(arrays));
 }
 
+// covers: type_handlers.ParamInfo
+// note: There is no `device_host_byte_limiter`: the writer of the item copies the arrays and
+// keeps the limit.
+// covers: pytree.PyTreeCheckpointHandler
+// note: `save_device_host_concurrent_gb` limits all saves of a handler together. A larger array
+// goes in parts.
 TEST(PyTreeHandler, TheMemoryOfCopiesFromDevicesKeepsItsLimit) {
   if (testing::kSanitized) return;  // their shadow memory is counted, too
   constexpr std::int64_t kMiB = 1 << 20;
@@ -561,6 +576,7 @@ class LimitedHandler : public QuantizedHandler {
   mutable std::vector<std::optional<std::int64_t>> limits;
 };
 
+// covers: type_handlers.ParamInfo
 TEST(PyTreeHandler, HandlersOfTheCallersKeepTheLimitOfBytes) {
   const testing::TempDir dir;
   auto handler = std::make_shared<LimitedHandler>();
@@ -744,6 +760,8 @@ TEST(PyTreeHandler, TheMemoryOfARestoreKeepsItsLimit) {
   EXPECT_GT(grown_by(std::nullopt), (48 + 44) * kMiB);
 }
 
+// covers: pytree.PyTreeCheckpointHandler.restore
+// note: Damage of a value with a checksum is an error.
 TEST(PyTreeHandler, DamageIsNeverRestored) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;
@@ -814,6 +832,7 @@ TEST(PyTreeHandler, RestoringPartOfACheckpointReadsThatPart) {
 
 // ---- older checkpoints ----
 
+// covers: pytree.PyTreeCheckpointHandler
 TEST(PyTreeHandler, ValuesInTheAggregateFileAreRestoredUnderItsName) {
   const testing::TempDir dir;
   // {"a": ext 1 int16 (2,) [1, 2], "b": 7, "c": "PLACEHOLDER://c"}: values, and one that is stored
@@ -887,6 +906,7 @@ TEST(PyTreeHandler, TransformsReadWhatTheyNeedAndMakeTheTarget) {
               HasSubstr("exclude each other"));
 }
 
+// covers: pytree.RestoreTransform
 TEST(PyTreeHandler, AFunctionOfManyValuesGetsTheArgumentsOfItsOutput) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;

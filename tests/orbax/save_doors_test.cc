@@ -176,6 +176,7 @@ TEST(SaveDoors, ACheckpointerCutsChunksAsSaveDoes) {
               FailsWith(Code::kInvalidArgument, "chunk_bytes is 0; it must be positive"));
 }
 
+// covers: type_handlers.register_type_handler
 TEST(SaveDoors, SaveTakesTheDefaultRegistrysTypes) {
   const TempDir dir;
   auto& registry = default_type_handler_registry();

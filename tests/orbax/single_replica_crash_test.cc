@@ -82,6 +82,7 @@ class SingleReplicaProcesses : public ::testing::TestWithParam<std::size_t> {};
 // One that reads, and one that does not.
 INSTANTIATE_TEST_SUITE_P(Killed, SingleReplicaProcesses, ::testing::Values(2, 1));
 
+// covers: errors.single_replica
 TEST_P(SingleReplicaProcesses, HaveAllOrAreToldWhoIsGone) {
   const std::size_t victim = GetParam();
   const TempDir dir = TempDir::in_memory();

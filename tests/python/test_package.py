@@ -40,7 +40,7 @@ def processor_seconds(code):
 
 
 def test_an_import_takes_little_time():
-    """docs/python.md has the measured times: 12 ms. NumPy alone takes more than this bound."""
+    """docs/guides/python.md has the measured time, 12 ms. NumPy alone takes more than this bound."""
     assert processor_seconds("import cairn") - processor_seconds("pass") < 0.060
 
 

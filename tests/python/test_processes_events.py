@@ -1,6 +1,6 @@
 """Events and warnings of cairn.orbax in two processes, beside the real Orbax.
 
-docs/observer.md has the table. tests/python/orbax/monitoring_test.py does the same in one process.
+docs/reference/observer.md has the table. tests/python/orbax/monitoring_test.py does the same in one process.
 """
 
 import pathlib
@@ -10,7 +10,7 @@ import process_cases_events as cases
 import pytest
 from processes import start
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "observer.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "reference" / "observer.md"
 # Comes as often as the package waits: a restore of cairn.orbax does not, and that of Orbax does.
 WAITS = "/jax/checkpoint/sync_global_devices_duration_sec"
 # TensorStore has read nothing where its cache has everything.

@@ -14,7 +14,7 @@
 namespace cairn::inline v0::orbax {
 
 // Reports the events of one directory of steps, and measures the times between them. `path` and
-// `observer` are those of the manager. docs/observer.md explains each event.
+// `observer` are those of the manager. docs/reference/observer.md explains each event.
 class StepEvents {
  public:
   StepEvents(const Observer& observer, std::string path)

@@ -1,4 +1,4 @@
-// diff_json.cc -- formats the differences as the JSON document of docs/cli.md.
+// diff_json.cc -- formats the differences as the JSON document of docs/reference/json.md.
 #include <cairn/diff.h>
 
 #include <cairn/tools/report/json_text.h>

@@ -1,4 +1,4 @@
-// inspect_csv.cc -- formats leaves as the CSV table of docs/cli.md.
+// inspect_csv.cc -- formats leaves as the CSV table of docs/reference/json.md.
 #include <cairn/inspect.h>
 
 namespace cairn::inline v0 {

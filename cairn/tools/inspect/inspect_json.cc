@@ -1,5 +1,5 @@
 // inspect_json.cc -- counts the contents of a checkpoint, and formats them as the JSON documents of
-// docs/cli.md.
+// docs/reference/json.md.
 #include <cairn/inspect.h>
 
 #include <cairn/base/utf8.h>

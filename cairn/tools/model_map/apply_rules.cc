@@ -68,7 +68,7 @@ void check_one_sided(const TransformRules& rules, const TransformOptions& option
   if (options.reverse.value_or(false))
     invalid_argument(
         fmt::format("{}: a rule with a regular expression cannot be inverted; rules "
-                    "with 'sides' can (docs/model-maps.md)",
+                    "with 'sides' can (docs/guides/model-maps.md)",
                     rules.rules[0].where));
   if (!options.values.empty() || !options.config.empty())
     invalid_argument("only rules with 'sides' take values and a config.json");

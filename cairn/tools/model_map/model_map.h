@@ -1,4 +1,4 @@
-// model_map.h -- a parsed file of two-sided rules. docs/model-maps.md describes the language.
+// model_map.h -- a parsed file of two-sided rules; docs/guides/model-maps.md has the language.
 #pragma once
 
 #include <cairn/tools/model_map/expression.h>

@@ -1,5 +1,5 @@
 // transform_rules.h -- parses the rules of `cairn convert --transform`: strict JSON to a list of
-// operations. docs/transforms.md describes them.
+// operations. docs/guides/transforms.md describes them.
 #pragma once
 
 #include <cairn/types.h>

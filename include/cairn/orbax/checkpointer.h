@@ -40,9 +40,9 @@ struct CheckpointerSaveOptions {
 // invalid_argument if it is a file, and failed_precondition for an unfinished checkpoint.
 //
 // With several processes (multiprocessing_options), all processes must call save with the same
-// arguments; docs/distributed.md gives the order of steps. An error in one process fails all of
-// them. The data written so far keeps the temporary name until the next save to that path or `cairn
-// clean`.
+// arguments; docs/guides/distributed.md gives the order of steps. An error in one process fails all
+// of them. The data written so far keeps the temporary name until the next save to that path or
+// `cairn clean`.
 class Checkpointer {
  public:
   Checkpointer();

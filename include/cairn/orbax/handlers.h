@@ -166,7 +166,7 @@ class ArrayHandler : public TypeHandler {
 //
 // All processes must restore the same arrays with the same SingleReplicaArrayRestoreArgs, each with
 // its own `local_devices` (MultiprocessingOptions). Each process gets the shards of its own
-// devices. docs/distributed.md describes the protocol and its cost.
+// devices. docs/guides/distributed.md describes the protocol and its cost.
 //
 // Throws invalid_argument
 // - for arguments of another kind, or without a sharding;

@@ -21,7 +21,8 @@ struct StoreCredentials {
 };
 
 // Options of an object store. Local paths ignore them. What is not given here comes from the
-// environment variables and files of the vendors' own tools; docs/object-stores.md lists them.
+// environment variables and files of the vendors' own tools; docs/guides/object-stores.md lists
+// them.
 struct StoreOptions {
   std::string endpoint = {};  // "http://localhost:9000"; "": that of the environment or the vendor
   std::string region = {};    // s3; "": that of the environment or the profile, else us-east-1

@@ -5,10 +5,10 @@
 //
 // Supported are the drivers zarr, zarr3 and cast over the stores file, memory, gcs, s3, http and
 // ocdbt (json: open_json_spec; stores: open_kv_store), and the members that
-// docs/tensorstore-spec.md lists. An unsupported member or driver is refused, and the error gives
-// its place in the spec ("/kvstore/base/driver"): Cairn never ignores a member that could change
-// the meaning of a spec. Malformed specs are invalid_argument; features that only TensorStore has
-// are unimplemented.
+// docs/reference/tensorstore-spec.md lists. An unsupported member or driver is refused, and the
+// error gives its place in the spec ("/kvstore/base/driver"): Cairn never ignores a member that
+// could change the meaning of a spec. Malformed specs are invalid_argument; features that only
+// TensorStore has are unimplemented.
 #pragma once
 
 #include <cairn/error.h>

@@ -33,22 +33,24 @@ ALL = [(page, block) for page in PAGES for block in blocks_of(text_of(page)) if 
 # Blocks that no test can check: (page, start of the block) -> why.
 UNCHECKED = {
     ("README.md", "make demo"): "docs_links_test.py checks that the Makefile has these targets",
+    ("CONTRIBUTING.md", "make deps"): "docs_links_test.py checks that the Makefile has these targets",
+    ("CONTRIBUTING.md", "ctest --test-dir"): "needs a build; limits_test.py checks its files",
     ("docs/install.md", "make cli"): "tests/install/install_docs_test.py checks this page's commands, and the others run them",
     ("docs/install.md", "cmake --preset"): "as above",
     ("docs/install.md", "make static"): "as above",
     ("docs/install.md", "make deb"): "as above",
     ("docs/install.md", "make wheel"): "tests/install/wheel_test.py installs and uses what it has built",
     ("docs/install.md", "docker build"): "as above",
-    ("docs/stability.md", "scripts/public_api.py"): "tests/install/api_test.py runs it",
-    ("docs/architecture.md", "tools -> orbax"): "a drawing",
-    ("docs/architecture.md", "tools -> tree"): "a drawing",
-    ("docs/architecture.md", "w: chunk 0.0"): "a message; the names in it are the reader's",
-    ("docs/architecture.md", "/d/ckpt.orbax"): "a message; the names in it are the reader's",
-    ("docs/object-stores.md", "cairn ls s3://"): "needs a store: tests/interop/stores/test_commands.py has one",
-    ("docs/object-stores.md", "import cairn\n\ncairn.save("): "needs a store: tests/interop/stores/test_store_saves.py has one",
-    ("docs/object-stores.md", "cairn convert ckpt s3://"): "needs a store: tests/interop/stores/test_write_formats.py has one",
-    ("docs/object-stores.md", "cairn compact s3://"): "needs a store: tests/interop/stores/test_more_doors.py has one",
-    ("docs/pytorch.md", "note     to unpickle"): "a line of verify; tests/interop/pytorch/test_torch_files.py has it",
+    ("docs/reference/stability.md", "scripts/public_api.py"): "tests/install/api_test.py runs it",
+    ("docs/contributors/architecture.md", "tools -> orbax"): "a drawing",
+    ("docs/contributors/architecture.md", "tools -> tree"): "a drawing",
+    ("docs/contributors/architecture.md", "w: chunk 0.0"): "a message; the names in it are the reader's",
+    ("docs/contributors/architecture.md", "/d/ckpt.orbax"): "a message; the names in it are the reader's",
+    ("docs/guides/object-stores.md", "cairn ls s3://"): "needs a store: tests/interop/stores/test_commands.py has one",
+    ("docs/guides/object-stores.md", "import cairn\n\ncairn.save("): "needs a store: tests/interop/stores/test_store_saves.py has one",
+    ("docs/guides/object-stores.md", "cairn convert ckpt s3://"): "needs a store: tests/interop/stores/test_write_formats.py has one",
+    ("docs/guides/object-stores.md", "cairn compact s3://"): "needs a store: tests/interop/stores/test_more_doors.py has one",
+    ("docs/reference/pytorch.md", "note     to unpickle"): "a line of verify; tests/interop/pytorch/test_torch_files.py has it",
     ("docs/formats/ocdbt.md", "0         4"): "a drawing",
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
     ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",
@@ -58,20 +60,25 @@ UNCHECKED = {
     ("docs/formats/tensorbundle.md", "+----"): "a drawing",
     ("docs/formats/tensorbundle.md", "num(0)"): "a grammar",
     ("docs/formats/tensorbundle.md", "model_checkpoint_path"): "a file with the reader's names",
-    ("docs/transforms.md", "cairn convert SRC DST"): "the form of a command",
-    ("docs/model-maps.md", "cairn convert run/"): "large models; tests/interop/models has small ones",
+    ("docs/guides/transforms.md", "cairn convert SRC DST"): "the form of a command",
+    ("docs/guides/model-maps.md", "cairn convert run/"): "large models; tests/interop/models has small ones",
 }
 # Python blocks that compile but do not run: (page, start of the block) -> what the reader supplies.
 READERS_PYTHON = {
-    ("docs/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
-    ("docs/pytorch.md", "import cairn\n\nstate = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
-    ("docs/pytorch.md", 'cairn.save("checkpoint.pt"'): "a model and an optimizer; tests/interop/pytorch/test_writing.py has them",
-    ("docs/pytorch.md", "model = cairn.load("): "a folder of a trainer; tests/interop/pytorch/test_trainer_folders.py has them",
-    ("docs/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
+    ("docs/guides/tensorflow.md", "# tree:"): "tree; tests/interop/tensorflow does the same",
+    ("docs/guides/pytorch.md", "import cairn\n\nstate = cairn.load("): "a checkpoint and its model; tests/interop/pytorch/test_torch_files.py has them",
+    ("docs/guides/pytorch.md", 'cairn.save("checkpoint.pt"'): "a model and an optimizer; tests/interop/pytorch/test_writing.py has them",
+    ("docs/guides/pytorch.md", "model = cairn.load("): "a folder of a trainer; tests/interop/pytorch/test_trainer_folders.py has them",
+    ("docs/guides/python.md", 'tree = cairn.load("s3://'): "a bucket; tests/interop/stores/test_python.py has one",
 }
 # Names in a page's C++ that the reader supplies.
+MANAGER_CPP = """
+    cairn::Tree state, params, optimizer;
+    const double loss = 0;
+    [[maybe_unused]] const auto next_state = [](cairn::Tree before) { return before; };
+"""
 READERS_CPP = {
-    "docs/distributed.md": """
+    "docs/guides/distributed.md": """
         std::size_t rank = 0;
         cairn::FilesJob job;
         cairn::Sharding sharding;
@@ -80,15 +87,20 @@ READERS_CPP = {
         cairn::Tree args;
         cairn::PyTreeCheckpointHandlerOptions options;
     """,
-    "docs/manager.md": """
-        cairn::Tree state, params, optimizer;
-        const double loss = 0;
-        [[maybe_unused]] const auto next_state = [](cairn::Tree before) { return before; };
-    """,
+    "docs/guides/manager.md": MANAGER_CPP,
+    "docs/reference/manager.md": MANAGER_CPP,
 }
-# Files that the reader of a page has, made from golden ones.
+# Files that the reader of a page has, made from golden ones or by the real packages.
 READERS_FILES = {
-    "docs/tensorflow.md": """
+    "docs/cookbook.md": f"""
+        cp -r tests/golden/orbax/demo run
+        JAX_PLATFORMS=cpu python {ROOT}/tests/cli/docs/cookbook_files.py >made.log
+        python -u -m http.server --bind 127.0.0.1 0 >server.log 2>&1 &
+        trap "kill $!" EXIT
+        until grep -q port server.log; do sleep 0.1; done
+        URL=http://127.0.0.1:$(sed -n 's/.* port \\([0-9]*\\) .*/\\1/p' server.log)
+    """,
+    "docs/guides/tensorflow.md": """
         golden=tests/golden/tensorflow/tensorflow-2.21.0
         mkdir out old new
         cp $golden/checkpoint $golden/objects-1.* out
@@ -97,7 +109,7 @@ READERS_FILES = {
           cp $golden/objects-1.$part old/ckpt-7.$part
         done
     """,
-    "docs/transforms.md": """python -c '
+    "docs/guides/transforms.md": """python -c '
 import flax.serialization, numpy as np
 layer = {"attention": {"kernel": np.ones((4, 6), np.float32)}}
 lora = {"attention": {"a": np.ones((4, 2), np.float32), "b": np.ones((2, 6), np.float32)}}
@@ -285,7 +297,7 @@ def test_program_of_readme(clone, installed):
     assert done.returncode == 0, done.stderr.decode()
     listed = subprocess.run([CAIRN, "ls", "tests/golden/orbax/demo", "--json"], cwd=clone, capture_output=True, timeout=60)
     names = {entry["name"] for entry in json.loads(listed.stdout) if entry["kind"] not in ("None", "string")}
-    assert names <= {line.split()[0] for line in done.stdout.decode().splitlines()[1:]}
+    assert names <= {line.split()[0] for line in done.stdout.decode().splitlines()}
 
 
 @pytest.mark.parametrize("expected, printed, same", [

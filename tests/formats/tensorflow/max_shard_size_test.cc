@@ -183,6 +183,8 @@ TEST(MaxShardSize, StringsOfNoKnownSizeCountAsNothing) {
 }
 
 // ---- odd and hostile ----
+// covers: sharding.MaxShardSizePolicy
+// note: `max_shard_size` below 1 is an error.
 TEST(MaxShardSize, Limits) {
   for (const std::int64_t max :
        {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()})

@@ -28,6 +28,9 @@ struct Refused {
   std::string text, message;
 };
 
+// covers: sharding.ShardableTensor
+// note: A slice beyond 63 bits or with a negative extent is an error. TensorFlow aborts the
+// process.
 TEST(SliceSpec, RefusesInTensorFlowsWords) {
   const std::vector<Refused> refused = {
       {"", "Need least two elements in shape_and_slice specification: "},

@@ -128,6 +128,7 @@ TEST(ValidateShards, OneTensorMayHaveTwoKeys) {
                       {1, "a", "4 2,2", second}})();
 }
 
+// covers: sharding.validate_shards
 TEST(ValidateShards, PartsMustBeAllOfTheTensor) {
   const ShardableTensor a = shardable("a", DType::kInt8, {4, 3});
   const auto part = [&](std::size_t shard, std::int64_t row, std::int64_t rows) {

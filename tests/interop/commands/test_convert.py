@@ -268,6 +268,13 @@ def test_nothing_is_lost_silently(scratch):
         assert list(opened.keys()) == ["w"]
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler.save",
+    note=(
+        "Without OCDBT, a name with a backslash is an error. Orbax saves it and cannot restore "
+        "it."
+    ),
+)
 @pytest.mark.parametrize("tree", [{"a\\b": np.arange(3)}, {"x": {"c\\": np.arange(3)}}, {"\\": np.arange(3)}], ids=["inside", "end", "alone"])
 def test_backslashes_in_folder_names(scratch, tree):
     """In folders of their own Orbax writes such arrays where it does not find them. Cairn refuses; with OCDBT both work."""

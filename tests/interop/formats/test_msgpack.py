@@ -80,6 +80,7 @@ def ndarray(shape, dtype, data):
     return msgpack.packb({"a": msgpack.ExtType(1, msgpack.packb((shape, dtype, data), use_bin_type=True))})
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_restore", "flax.serialization.msgpack_restore")
 @pytest.mark.parametrize("data", [
     ndarray([4], "float32", b"\0" * 15), ndarray([4], "float32", b"\0" * 17), ndarray([2**40, 2**40], "float32", b"\0"), ndarray([-1], "float32", b""),
     msgpack.packb({"a": msgpack.ExtType(9, b"x")}), b"\x81\xa1a", b"\xdf\xff\xff\xff\xff", b"\x91" * 100_000, msgpack.packb({1: 2, "1": 3}), msgpack.packb({"a": 1}) + b"\0",
@@ -95,6 +96,10 @@ def test_damaged_files_are_refused(scratch, data):
         msgpack_utils.msgpack_restore(data)
 
 
+@pytest.mark.covers(
+    "msgpack_utils.msgpack_restore",
+    note="Repeated keys and negative extents are `data_loss`. Orbax accepts both.",
+)
 def test_repeated_keys_are_refused(scratch):
     """Both packages keep the last value."""
     data = b"\x82\xa1a\x01\xa1a\x02"
@@ -103,6 +108,10 @@ def test_repeated_keys_are_refused(scratch):
     cairn_cli.run("ls", scratch / "a.msgpack", status=cairn_cli.IO)
 
 
+@pytest.mark.covers(
+    "msgpack_utils.msgpack_restore",
+    note="An array in chunks of several types is `data_loss`. Orbax joins the chunks.",
+)
 def test_chunks_of_several_types_are_refused(scratch):
     """Both packages join them, and so change the type of some."""
     tree = {"big": {"__msgpack_chunked_array__": True, "shape": {"0": 2}, "chunks": {"0": np.ones(1, np.int16), "1": np.ones(1, np.float32)}}}
@@ -113,6 +122,10 @@ def test_chunks_of_several_types_are_refused(scratch):
     assert b"the dtype of chunk 1 differs from that of chunk 0" in refused.stderr
 
 
+@pytest.mark.covers(
+    "flax.serialization.msgpack_restore",
+    note="Integer keys become decimal strings.",
+)
 def test_integer_keys(scratch):
     """flax restores them, Orbax refuses them. A file may be flax's; Orbax's own aggregate file may not have them."""
     data = flax.serialization.msgpack_serialize({1: {-2: np.arange(3)}}, in_place=True)
@@ -140,6 +153,7 @@ def test_timestamps(scratch):
     assert flax.serialization.msgpack_restore((scratch / "b.msgpack").read_bytes()) == times
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_restore")
 def test_extra_members_of_a_chunked_array(scratch):
     array = np.arange(6, dtype=np.int16)
     tree = {"big": {"__msgpack_chunked_array__": True, "shape": {"0": 6}, "chunks": {"0": array[:4], "1": array[4:]}, "note": "ignored", "more": {"x": [1]}}}

@@ -172,6 +172,7 @@ def check(tool, key, tree, chunk=None):
     return theirs
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize", "flax.serialization.to_bytes")
 @pytest.mark.parametrize("key", WRITERS, ids=str)
 def test_random_trees_are_the_same_bytes(tool, key):
     written = 0
@@ -189,6 +190,7 @@ def test_random_trees_are_the_same_bytes(tool, key):
     assert written > TREES // 6 * 0.8
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_restore")
 @pytest.mark.parametrize("package", [flax.serialization, msgpack_utils], ids=["flax", "orbax"])
 def test_checkpoints_of_cairn_are_restored(tool, package):
     dialect = "flax" if package is flax.serialization else "orbax"
@@ -222,6 +224,7 @@ def test_examples_of_the_format_page(tool):
         assert msgpack_utils.msgpack_serialize(tree).hex() == hexadecimal
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize")
 @pytest.mark.parametrize("key", WRITERS, ids=str)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_type(tool, key, dtype):
@@ -234,12 +237,14 @@ def test_every_type(tool, key, dtype):
 REFUSED = {"ellipsis": {"a": [...]}, "tuple": {"a": (1, 2)}, "named": Pair(1, 2), "no fields": [Nothing()], "empty tuple": (), "nested": [[{"x": (1,)}]]}
 
 
+@pytest.mark.covers("flax.serialization.msgpack_serialize", "msgpack_utils.msgpack_serialize")
 @pytest.mark.parametrize("key", WRITERS, ids=str)
 @pytest.mark.parametrize("name", REFUSED)
 def test_the_same_is_refused(tool, key, name):
     check(tool, key, REFUSED[name])
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize")
 @pytest.mark.parametrize("key", WRITERS, ids=str)
 def test_texts_that_are_not_utf8_are_refused(tool, key):
     for description, tree in ((["raw text", "eda080"], "\ud800"), (["dict", [["a", ["raw text", "ff"]]]], {"a": "\udcff"})):
@@ -258,6 +263,7 @@ class Zeros(np.ndarray):
 LARGE = 2**32  # bytes: one more than an object of msgpack may have
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize")
 @pytest.mark.parametrize("key", WRITERS, ids=str)
 @pytest.mark.parametrize("kind", ["bytes", "array"])
 def test_objects_that_are_too_large(tool, key, kind):
@@ -277,6 +283,7 @@ def test_what_the_limit_counts(tool, kind, size, is_large):
     assert ("is too large" if is_large else "elements were read") in got["error"], got
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize")
 def test_errors_name_the_leaf(tool):
     for tree, place in (({"a": [1, ...]}, "a.1: "), (..., "the root: "), ({"x": (1,)}, "x: ")):
         assert tool.ask(("flax", True), tree=node(tree))["error"].startswith(place)
@@ -284,6 +291,7 @@ def test_errors_name_the_leaf(tool):
     assert custom["code"] == "invalid_argument" and custom["error"].startswith("c: ") and isinstance(real(("orbax", True), {"c": object()}, None), ValueError)
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize", note="A tree has at most 1,000 levels.")
 @pytest.mark.parametrize("depth", [1, 200, 900])
 @pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: {"k": x}], ids=["lists", "dicts"])
 def test_deep_trees(tool, depth, wrap):
@@ -294,6 +302,7 @@ def test_deep_trees(tool, depth, wrap):
     assert tool.ask(("orbax", False), hex=encoded.hex()) == {"hex": encoded.hex()}
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize", alone=True)
 def test_trees_that_are_too_deep(tool):
     """Orbax reads them as far as Python's stack goes."""
     assert tool.ask(("orbax", True), hex="91" * 999 + "01") == {"hex": "91" * 999 + "01"}
@@ -307,6 +316,10 @@ def test_files_of_flax_are_read_alike(tool):
         assert ours["hex"] == flax.serialization.msgpack_serialize(again, in_place=True).hex()
 
 
+@pytest.mark.covers(
+    "msgpack_utils.msgpack_restore",
+    note="Unknown extension types are `unimplemented`, in flax's files too.",
+)
 def test_unknown_extension_types_are_refused(tool):
     for code in (0, 5, 127):
         encoded = msgpack.packb({"a": msgpack.ExtType(code, b"abcd")})

@@ -49,6 +49,7 @@ def wanted_dtype(array):
     return array.dtype.str
 
 
+@pytest.mark.covers("numpy.savez", "numpy.load")
 @pytest.mark.parametrize("saver", SAVERS)
 @pytest.mark.parametrize("seed", range(6))
 def test_reads_what_numpy_saves(scratch, saver, seed):
@@ -74,6 +75,7 @@ def test_slices(scratch, saver):
             cairn_cli.same_bytes(cairn_cli.cat(scratch / "a.npz", name, "--slice", text), wanted_bytes(np.ascontiguousarray(array[cut])), text)
 
 
+@pytest.mark.covers("numpy.save")
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_single_files(scratch, version):
     array = np.asfortranarray(np.arange(24, dtype=">i4").reshape(2, 3, 4))
@@ -150,6 +152,7 @@ def test_damage_is_found_and_named(scratch, saver):
         np.load(scratch / "a.npz")["b"]
 
 
+@pytest.mark.covers("numpy.load", note="Arrays of objects are not read: they hold pickles.")
 def test_unread_arrays_are_named(scratch):
     np.savez(scratch / "a.npz", o=np.array([{}], object), s=np.zeros(2, [("x", "<f4")]), w=np.ones(2))
     for name, says in (("o", b"Python objects"), ("s", b"structured")):

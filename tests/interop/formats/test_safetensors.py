@@ -27,6 +27,7 @@ def tensors(seed=0):
     return named | {"empty": np.zeros((0, 3), np.float32), "ünï 漢字": np.arange(4), "": np.arange(2)}
 
 
+@pytest.mark.covers("safetensors.numpy.save_file", "safetensors.numpy.load_file")
 def test_every_type(scratch):
     named = tensors()
     safetensors.numpy.save_file(named, scratch / "a.safetensors", metadata={"format": "np", "ü": "é"})
@@ -67,6 +68,7 @@ BAD = {
 }
 
 
+@pytest.mark.covers("safetensors.numpy.load_file")
 @pytest.mark.parametrize("name", BAD)
 def test_damaged_headers_are_refused(scratch, name):
     file = scratch / "bad.safetensors"
@@ -80,6 +82,10 @@ def test_damaged_headers_are_refused(scratch, name):
     cairn_cli.run("ls", file, status=cairn_cli.IO)
 
 
+@pytest.mark.covers(
+    "safetensors.numpy.load_file",
+    note="A set of files with an index opens as one checkpoint.",
+)
 def test_sharded_set(scratch):
     parts = [{"a": np.arange(5.0), "b": np.ones((2, 2), np.int8)}, {"c": np.arange(7, dtype=np.uint16)}]
     weight_map = {}

@@ -25,6 +25,20 @@ OTHERS = 8  # saved by Cairn with each number of OTHER_COUNTS
 OTHER_COUNTS = [(1, False), (4, True), (8, True)]
 
 
+@pytest.mark.covers(
+    "type_handlers.NumpyHandler",
+    note="The primary process writes host values. In Orbax, process 0 does.",
+)
+@pytest.mark.covers(
+    "type_handlers.merge_ocdbt_per_process_files", "pytree.PyTreeCheckpointHandler.finalize",
+)
+@pytest.mark.covers(
+    "type_handlers.ArrayHandler",
+    note=(
+        "An array without a shard in some of the processes is saved and restored. Orbax fails in "
+        "those processes, and the others hang."
+    ),
+)
 @pytest.mark.parametrize("processes", [2, 4])
 def test_both_restore_what_the_other_saved(scratch, processes):
     cases = [multiprocess_cases.draw_case(FRESH + processes * 1000 + i, processes) for i in range(CASES)]

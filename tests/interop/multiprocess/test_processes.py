@@ -79,6 +79,11 @@ def other_restore(rng, leaf):
     return ocp.ArrayRestoreArgs(sharding=random_trees.random_sharding(rng, leaf.shape))
 
 
+@pytest.mark.covers(
+    "type_handlers.ArrayHandler",
+    note="`primary_host` is an option of the checkpoint handler, for all type handlers.",
+)
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 @pytest.mark.parametrize("seed", [*range(20), FRESH, FRESH + 1])
 def test_orbax_restores_what_processes_saved(scratch, seed):
     rng = np.random.default_rng([seed, 61])

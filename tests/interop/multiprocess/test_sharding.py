@@ -111,6 +111,11 @@ def ask_jax_without_empty_entries(text, shape):
     return theirs
 
 
+@pytest.mark.covers(
+    "type_handlers.ArrayRestoreArgs",
+    note="A spec may be longer than the rank if the extra entries split nothing.",
+)
+@pytest.mark.covers("type_handlers.ArrayHandler")
 @pytest.mark.parametrize("first", [1000, FRESH], ids=["fixed", "fresh"])
 def test_random_shardings_place_boxes_as_jax_does(first):
     cases = []
@@ -132,6 +137,7 @@ def test_random_shardings_place_boxes_as_jax_does(first):
     assert 900 < placed < 1400
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 def test_a_mesh_without_recorded_devices_needs_as_many_as_there_are():
     text = '{"sharding_type": "NamedSharding", "shape": [4], "axis_names": ["x"], "partition_spec": ["x"]}'
     assert ask_jax(text, [8]) is None
@@ -139,6 +145,7 @@ def test_a_mesh_without_recorded_devices_needs_as_many_as_there_are():
     assert "of 4 devices, available are 8" in ours["error"]
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 @pytest.mark.parametrize("stored", ["cpu:3", "TFRT_CPU_3", "cpu:9", "cuda:0"])
 def test_single_devices(stored):
     text = sharding_metadata.SingleDeviceShardingMetadata(stored).to_serialized_string()
@@ -148,6 +155,7 @@ def test_single_devices(stored):
     assert (theirs is None) == (stored in ("cpu:9", "cuda:0"))
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 def test_devices_that_are_absent():
     metadata = sharding_metadata.NamedShardingMetadata(np.array([2]), ["x"], ("x",), (AxisType.Auto,), device_mesh(np.array([0, 2048])))
     text = metadata.to_serialized_string()
@@ -156,6 +164,7 @@ def test_devices_that_are_absent():
     assert "saved on device 2048, which is not available (available: cpu:0, cpu:1" in ours["error"]
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 def test_texts_are_byte_for_byte_what_orbax_writes():
     texts = [sharding_metadata.from_jax_sharding(SingleDeviceSharding(device)).to_serialized_string() for device in jax.devices()]
     texts.append('{"sharding_type": "SingleDeviceSharding", "device_str": "TFRT_CPU_0"}')
@@ -184,6 +193,7 @@ def test_other_types_are_kept_as_they_are():
         assert ask([{"ask": "store", "sharding": text}]) == [{"text": text}]
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 @pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
 def test_key_data_is_sharded_as_its_keys(impl):
     for seed in range(12):
@@ -245,6 +255,7 @@ def ask_orbax(sharding, shape, question):
     return {"write_shape": list(made.local_shape), "pieces": pieces}
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 @pytest.mark.parametrize("first", [5000, FRESH], ids=["fixed", "fresh"])
 def test_random_plans_are_orbaxs(first):
     seeds = itertools.count(first)

@@ -106,6 +106,14 @@ def draw_owners(rng, mesh, axis, primary):
     return owners, [bool(replica & set(devices)) for devices in owners]
 
 
+@pytest.mark.covers("type_handlers.SingleReplicaArrayRestoreArgs")
+@pytest.mark.covers(
+    "type_handlers.SingleReplicaArrayHandler",
+    note=(
+        "Values are moved byte for byte. Orbax adds them up: bools and small integers become "
+        "wide, negative zeros become positive."
+    ),
+)
 @pytest.mark.parametrize("seed", [*range(12), FRESH, FRESH + 1])
 def test_the_same_arrays(scratch, seed):
     rng = np.random.default_rng([seed, 77])
@@ -144,6 +152,10 @@ def test_the_same_arrays(scratch, seed):
             np.testing.assert_array_equal(np.asarray(theirs[name]).astype(want.dtype), np.asarray(want))
 
 
+@pytest.mark.covers(
+    "type_handlers.SingleReplicaArrayHandler",
+    note="4-bit integers are restored. Orbax refuses them.",
+)
 def test_4_bit_integers(scratch):
     """4-bit integers, which the real one refuses."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b")), PartitionSpec("b"))
@@ -156,6 +168,7 @@ def test_4_bit_integers(scratch):
     assert tree_json.normal(ours["tree"]) == tree_json.normal(tree_json.to_json({"w": values}))
 
 
+@pytest.mark.covers("type_handlers.SingleReplicaArrayHandler")
 def test_prng_keys_come_back_as_their_data(scratch):
     """From the real one, too: only ArrayHandler makes keys of the data."""
     sharding = NamedSharding(Mesh(np.array(jax.devices()).reshape(2, 4), ("a", "b")), PartitionSpec())
@@ -175,6 +188,17 @@ TOLD = {"/jax/checkpoint/read/primary_replica_deserialization_duration_secs": "r
         "`single_replica_sharding` is deprecated": "restore.single_replica_sharding_deprecated"}
 
 
+@pytest.mark.covers(
+    "events.record_event",
+    note="`restore.single_replica_sharding_deprecated`: `single_replica_sharding` was given.",
+)
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note=(
+        "`restore.primary_replica_read`, `restore.broadcast`: one replica reads, the others "
+        "receive."
+    ),
+)
 @pytest.mark.parametrize("deprecated", [False, True])
 def test_durations_and_deprecations(scratch, monkeypatch, deprecated):
     monkeypatch.setattr(logging, "log_first_n", lambda level, text, n, *args: logging.log(level, text, *args))
@@ -290,6 +314,14 @@ def two_arrays(tmp_path_factory):
 
 
 # All of Cairn's have one code, so the words tell which.
+@pytest.mark.covers(
+    "type_handlers.SingleReplicaArrayRestoreArgs",
+    note=(
+        "`single_replica_sharding` is deprecated, as in Orbax. Its devices must belong to one "
+        "replica, each with its own part. Orbax returns interchanged or doubled values otherwise."
+    ),
+)
+@pytest.mark.covers("type_handlers.SingleReplicaArrayHandler", "errors.single_replica_args")
 @pytest.mark.parametrize("name", errors())
 def test_the_same_errors(two_arrays, name):
     args, options, raised = errors()[name]

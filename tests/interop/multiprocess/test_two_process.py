@@ -52,6 +52,7 @@ def test_both_processes_wrote(saved):
     assert sum(file.stat().st_size for file in (root / "controller" / "ocdbt.process_controller" / "d").iterdir()) > 5000
 
 
+@pytest.mark.covers("manager.CheckpointManager.reached_preemption")
 def test_a_sigterm_reaches_one_of_two(saved, scratch):
     """JAX tells the other process; both save the same step and end. Cairn's pair restores it, and does the same from there."""
     root, _ = saved
@@ -81,6 +82,7 @@ def test_a_sigterm_reaches_one_of_two(saved, scratch):
     assert test_manager_kills.newest_of_orbax(run, False) == last + 2
 
 
+@pytest.mark.covers("msgpack_utils.msgpack_serialize")
 def test_msgpack_refuses_arrays_that_are_not_all_here(saved, scratch):
     root, _ = saved
     refused = json.loads((root / "refused.json").read_text())
@@ -112,6 +114,13 @@ def written(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.parent.name != "d")
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler",
+    note=(
+        "With `primary_host=None`, each process also writes its host values. In Orbax, process 0 "
+        "alone writes them."
+    ),
+)
 def test_without_a_primary_each_saves_for_itself(saved, scratch):
     """Host values are the exception: in Orbax process 0 writes them, so the checkpoint of process 1 lacks them."""
     theirs, _ = saved
@@ -137,6 +146,7 @@ def test_without_a_primary_each_saves_for_itself(saved, scratch):
         assert cairn_cli.call("cat", theirs / f"apart_all{process}", "step").returncode == (cairn_cli.GOOD if process == 0 else cairn_cli.IO)
 
 
+@pytest.mark.covers("type_handlers.SingleReplicaArrayHandler")
 def test_outside_the_primary_replica_shapes_and_types_are_needed(saved, scratch):
     root, _ = saved
     theirs = json.loads((root / "outside.json").read_text())

@@ -31,6 +31,7 @@ def test_goldens_are_there():
     assert len(WHOLE) > 40 and len(REFUSED) >= 2
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.restore")
 @pytest.mark.parametrize("path, view", WHOLE)
 def test_leaves(path, view):
     pairs = cairn_cli.compare_names(cairn_cli.ls(path, **chosen(view)), view["leaves"])

@@ -99,6 +99,11 @@ def files_below(path):
             if file.is_file() and file.name in ("metadata", "proto.pbtxt", "_METADATA", ".zarray", "_strings.json")}
 
 
+@pytest.mark.covers(
+    "items.CompositeCheckpointHandler", "items.StandardCheckpointHandler",
+    "items.ArrayCheckpointHandler", "items.JsonCheckpointHandler", "items.ProtoCheckpointHandler",
+    "items.JaxRandomKeyCheckpointHandler", "items.NumpyRandomKeyCheckpointHandler",
+)
 @pytest.mark.parametrize("part", range(4))
 def test_random_items_both_ways(part, scratch):
     """15 checkpoints a part: Cairn's restored by Orbax, Orbax's by Cairn; the same metadata; the same recorded handlers."""
@@ -166,6 +171,7 @@ REFUSALS = {"does not support single arrays or scalars. Use ArrayCheckpointHandl
             "Unsupported type: <class 'list'>.": "is neither a tuple nor a dict"}
 
 
+@pytest.mark.covers("errors.items")
 def test_the_same_refusals(scratch):
     """What the real handlers refuse as the value of an item."""
     bad = [("standard", 3), ("standard", np.float32), ("standard", {"a": "text"}), ("standard", None), ("array", {"a": 1}), ("array", "text"), ("numpy_key", [1])]
@@ -184,6 +190,7 @@ def test_the_same_refusals(scratch):
         assert answer["code"] == "invalid_argument" and known[0] in answer["error"], (error, answer)
 
 
+@pytest.mark.covers("items.args.StandardSave")
 def test_a_standard_item_takes_arguments_of_leaves_and_metadata(scratch):
     tree = {"a": np.arange(6.0), "b": 3}
     save_args = {"a": ocp.SaveArgs(dtype=np.dtype("float32")), "b": None}
@@ -223,6 +230,7 @@ def standard_target(rng, leaf):
     return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
 
 
+@pytest.mark.covers("items.args.StandardRestore")
 def test_standard_restores(scratch):
     """Random targets, strict and not: the same tree, or both refuse."""
     saver = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
@@ -269,6 +277,13 @@ def move_devices(path, rng, changes):
     file.write_text(json.dumps(shardings))
 
 
+@pytest.mark.covers(
+    "items.args.StandardRestore",
+    note=(
+        "`fallback_sharding` needs `devices`: C++ knows no devices by itself. `support_layout` is"
+        " in `cairn.orbax` alone."
+    ),
+)
 def test_a_sharding_for_arrays_of_other_devices(scratch):
     """fallback_sharding takes the place of stored shardings that need devices which are not here; without it both refuse."""
     saver = ocp.Checkpointer(ocp.CompositeCheckpointHandler())
@@ -310,6 +325,7 @@ def targets(rng):
     return tree
 
 
+@pytest.mark.covers("items.checkpoint_utils.construct_restore_args")
 def test_construct_restore_args(scratch):
     cases = [targets(random.Random(SEED * 77 + n)) for n in range(100)]
     answers = run([{"op": "construct", "target": tree_json.to_json(tree)} for tree in cases])
@@ -326,6 +342,7 @@ def random_nested(rng, depth=0):
     return {key: random_nested(rng, depth + 1) for key in rng.sample(["a", "b", "0", "1", "x/y"], rng.randint(1, 3))}
 
 
+@pytest.mark.covers("items.transform_utils.merge_trees", "items.transform_utils.intersect_trees")
 def test_merge_and_intersect():
     """Random trees, with and without a target; the kind of an error, too."""
     jobs, expected = [], []
@@ -363,6 +380,13 @@ class PositionArgs(ocp.args.CheckpointArgs):
     text: str = ""
 
 
+@pytest.mark.covers(
+    "items.CompositeCheckpointHandler",
+    note=(
+        "An item of an unknown handler is `unimplemented` unless `FilesReaders` has a reader for "
+        "it."
+    ),
+)
 def test_readers_restore_the_items_of_other_handlers(scratch):
     """Orbax restores them with the handler of the recorded name, Cairn with the reader for it. Without one, both restore nothing."""
     with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:

@@ -313,6 +313,17 @@ def random_job(rng, at, read_only, default):
     return job
 
 
+@pytest.mark.covers(
+    "atomicity.CommitFileTemporaryPath", "atomicity.AtomicRenameTemporaryPath",
+    "manager.CheckpointManagerOptions.temporary_path_class",
+)
+@pytest.mark.covers(
+    "checkpointers.AtomicityOptions",
+    note=(
+        "`allow_legacy_atomic_rename` does not accept a step whose metadata say that it is "
+        "unfinished."
+    ),
+)
 @pytest.mark.parametrize("saver", ["Cairn", "Orbax"])
 def test_only_the_marker_counts(saver, scratch):
     """With the commit marker, a step without it is unfinished, and one with it is a step for both."""
@@ -436,6 +447,10 @@ def test_a_root_that_is_removed_meanwhile(replaced, in_place, scratch):
 KEEP = {"keep": {"kind": "latest", "n": 1}}
 
 
+@pytest.mark.covers(
+    "manager.CheckpointManagerOptions", "manager.CheckpointManagerOptions.preservation_policy",
+    "errors.options",
+)
 @pytest.mark.parametrize("options, code", [
     (KEEP | {"max_to_keep": 1}, "invalid_argument"),
     (KEEP | {"period": 2}, "invalid_argument"),
@@ -468,6 +483,20 @@ def test_options_together(options, code, scratch):
     real.close()
 
 
+@pytest.mark.covers(
+    "atomicity.AtomicRenameTemporaryPath", "atomicity.CommitFileTemporaryPath",
+    "checkpointers.AsyncCheckpointer", "manager.CheckpointManager",
+    "manager.CheckpointManager.save", "manager.CheckpointManager.restore",
+    "manager.CheckpointManager.delete", "manager.CheckpointManagerOptions",
+    "manager.CheckpointManagerOptions.best_fn",
+    "manager.CheckpointManagerOptions.save_decision_policy",
+    "manager.CheckpointManagerOptions.preservation_policy",
+    "manager.CheckpointManagerOptions.enable_background_delete",
+    "manager.CheckpointManagerOptions.cleanup_tmp_directories",
+    "manager.CheckpointManagerOptions.temporary_path_class",
+    "manager.CheckpointManagerOptions.todelete_subdir",
+    "manager.CheckpointManagerOptions.enable_async_checkpointing",
+)
 @pytest.mark.parametrize("part", range(10))
 def test_random_runs(part, scratch):
     """50 runs a part. After every operation: results, kinds of errors, steps, latest and best step, names in the root, files."""

@@ -129,6 +129,7 @@ def both(scratch):
     one.close()
 
 
+@pytest.mark.covers("events.record_event_duration_secs")
 def test_saves(both):
     assert both.open(max_to_keep=1) == {"steps.found"}
     assert both.save(1) == SAVED
@@ -158,6 +159,10 @@ def test_read_only(both):
     assert both.remove(1) == {"steps.read_only remove"}
 
 
+@pytest.mark.covers(
+    "manager.CheckpointManagerOptions",
+    note="Options that a read-only manager ignores are events in C++ (`steps.option_ignored`).",
+)
 @pytest.mark.parametrize("names", [[name] for name in IGNORED] + [list(IGNORED)], ids="+".join)
 def test_options_that_a_read_only_manager_ignores(names, scratch):
     ours = Cairn()

@@ -84,6 +84,7 @@ def test_one_of_two_is_killed(in_place, scratch):
     assert broken > 0 and newest > 0
 
 
+@pytest.mark.covers("manager.CheckpointManager.reached_preemption")
 def test_a_sigterm_reaches_one_of_two(scratch):
     """Both learn of it from the same save, which they make before they end; Orbax restores it."""
     root = scratch / "run"

@@ -75,6 +75,7 @@ def numpy_arguments(tree):
     return jax.tree.map(lambda leaf: ocp.RestoreArgs(restore_type=np.ndarray) if isinstance(leaf, (np.ndarray, jax.Array)) else ocp.RestoreArgs(), tree)
 
 
+@pytest.mark.covers("type_handlers.NumpyHandler", "pytree.PyTreeCheckpointHandler.save")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_tree(seed, scratch):
     case = Case(seed)

@@ -27,6 +27,14 @@ def save(op, path, tree, options):
     assert json.loads(done.stdout) == [{"done": True}] * len(jobs)
 
 
+@pytest.mark.covers(
+    "type_handlers.NumpyHandler",
+    note="Arrays of size 0 are stored, and Orbax restores them. Orbax itself refuses them.",
+)
+@pytest.mark.covers(
+    "type_handlers.ScalarHandler",
+    note="NumPy's bool scalars are stored, and Orbax restores them. Orbax itself refuses them.",
+)
 @pytest.mark.parametrize("op", ["save", "save_checkpoint"])
 @pytest.mark.parametrize("options", LAYOUTS, ids=str)
 def test_orbax_restores(op, options, scratch):
@@ -71,6 +79,7 @@ def test_manager_restores_steps_of_async_checkpointer(options, scratch):
     cairn_cli.verify(scratch / "root")
 
 
+@pytest.mark.covers("atomicity.CommitFileTemporaryPath")
 def test_a_save_in_place_replaces_an_older_one(scratch):
     """Only with `force`; nothing of the older one stays, and each package restores what the other one saved."""
     older, newer = {"old": np.arange(3), "both": 1}, {"new": np.arange(4.0), "both": 2}

@@ -34,6 +34,7 @@ def ours_of(answer):
     return answer | {"custom": json.dumps(json.loads(answer["custom"]), ensure_ascii=False) if answer["custom"] else ""}
 
 
+@pytest.mark.covers("manager.CheckpointManager.metadata")
 @pytest.mark.parametrize("metrics, custom", [(None, None), ({"m": 0.25}, None), ({"m": 1.0}, CUSTOM), (None, CUSTOM)])
 def test_steps_that_orbax_wrote(scratch, cairn, metrics, custom):
     options = ocp.CheckpointManagerOptions(best_fn=lambda m: m["m"])
@@ -50,6 +51,7 @@ def test_steps_that_orbax_wrote(scratch, cairn, metrics, custom):
     assert cairn.do(op="metadata", step=8) == {"error": "not_found"}
 
 
+@pytest.mark.covers("manager.CheckpointManager.metadata")
 def test_steps_that_cairn_wrote(scratch, cairn):
     cairn.do(op="open", root=str(scratch / "run"), options={"best": True})
     cairn.do(op="save", step=3, metrics={"m": 0.5}, json="[1]")
@@ -80,6 +82,10 @@ DAMAGED = {"": None, "{": None, "null": None, "[]": ValueError, "3": ValueError,
            '{"commit_timestamp_nsecs": [1]}': ValueError, '{"item_handlers": 3}': ValueError, '{"custom_metadata": [1]}': ValueError, '{"metrics": 3}': ValueError}
 
 
+@pytest.mark.covers(
+    "manager.CheckpointManager.metadata",
+    note="Damaged metadata are `data_loss`. Orbax takes metadata that is not JSON for absent.",
+)
 @pytest.mark.parametrize("text", [*DAMAGED, "{}", '{"other": 1}'])
 def test_damaged_metadata(scratch, text):
     path = scratch / "ckpt"

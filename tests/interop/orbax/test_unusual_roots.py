@@ -34,6 +34,7 @@ def alter(checkpoint, **members):
     file.write_text(json.dumps(json.loads(file.read_text()) | members))
 
 
+@pytest.mark.covers("errors.commit_time")
 @pytest.mark.parametrize("markers", ["all", "none", "items"])
 def test_a_commit_time_is_not_critical(root, markers):
     """Orbax lists the commit time among the metadata that may be absent. It judges a local directory by its name."""
@@ -62,6 +63,7 @@ def test_a_commit_time_is_not_critical_of_one_checkpoint(scratch, version):
     assert cairn_cli.cat(path, "a") == TREE["a"].tobytes()
 
 
+@pytest.mark.covers("errors.unfinished_in_place")
 def test_a_save_that_wrote_nothing_yet_is_refused(root):
     """A start time alone is the state before the data. Orbax opens it by its name and may lack arrays; Cairn refuses."""
     alter(root / "2", commit_timestamp_nsecs=None, item_handlers=None)
@@ -72,6 +74,7 @@ def test_a_save_that_wrote_nothing_yet_is_refused(root):
     assert b"never committed" in refused.stderr
 
 
+@pytest.mark.covers("errors.empty_step")
 def test_an_empty_step(root):
     """It is Orbax's latest step, and Orbax restores nothing from it. Cairn opens the step before, and `info` names the empty one."""
     (root / "11").mkdir()
@@ -100,6 +103,7 @@ def two_items(scratch):
     return scratch / "root"
 
 
+@pytest.mark.covers("errors.damaged_item")
 def test_a_damaged_item_does_not_hide_the_others(two_items):
     with ocp.CheckpointManager(two_items) as manager:
         only = manager.restore(5, args=ocp.args.Composite(params=ocp.args.StandardRestore()))
@@ -129,6 +133,7 @@ def test_all_items_damaged(two_items):
     assert b"_METADATA" in refused.stderr and refused.stdout == b""
 
 
+@pytest.mark.covers("errors.step")
 def test_a_step_that_is_missing(root):
     """Both name it, and neither takes another step for it. Only Orbax's manager looks for a folder."""
     with ocp.CheckpointManager(root) as manager, pytest.raises(FileNotFoundError, match="9 not found"):
@@ -141,6 +146,7 @@ def test_a_step_that_is_missing(root):
     assert b"no such file" in cairn_cli.run("ls", root / "none", status=cairn_cli.IO).stderr
 
 
+@pytest.mark.covers("manager.CheckpointManagerOptions.step_name_format", "errors.step_name")
 @pytest.mark.parametrize("name", ["x", "step", "1.tmp", "-1", "1e3", "12"])
 def test_names_that_are_not_steps(root, name):
     """Orbax raises for one name and passes over it in a root; Cairn passes over it."""

@@ -43,6 +43,7 @@ def loaded_by_torch(folder):
 # ---- one process ----
 
 
+@pytest.mark.covers("torch.distributed.checkpoint.save")
 @pytest.mark.parametrize("part", range(4))
 def test_random_states(scratch, part):
     rng = random.Random(f"{SEED} dcp {part}")
@@ -124,6 +125,7 @@ def ordered(tree):
     return {key: ordered(tree[key]) for key in sorted(tree)} if isinstance(tree, dict) else tree
 
 
+@pytest.mark.covers("torch.distributed.checkpoint.save")
 @pytest.mark.parametrize("name", ["plain", "lowest", "threads", "zstd", "alone", "fsdp", "square"])
 def test_what_several_processes_save(run, name):
     if name == "square" and not (run / name).exists():

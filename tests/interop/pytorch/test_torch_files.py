@@ -117,6 +117,7 @@ def sorted_keys(tree):
     return {key: sorted_keys(tree[key]) for key in sorted(tree)} if isinstance(tree, dict) else tree
 
 
+@pytest.mark.covers("torch.load")
 @pytest.mark.parametrize("form", ["zip", "legacy"])
 @pytest.mark.parametrize("part", range(4))
 def test_random_states(scratch, form, part):
@@ -477,6 +478,10 @@ def test_a_model_that_lacks_a_file(scratch):
 # ---- damage ----
 
 
+@pytest.mark.covers(
+    "torch.load",
+    note="The CRC-32 of every storage is verified. PyTorch ignores it.",
+)
 def test_flips_in_storages_are_noticed(scratch):
     """100 of 100, for whole tensors, views and tied ones; PyTorch notices none."""
     base = torch.randn(64, 64)
@@ -692,6 +697,7 @@ def run_bounded(*args):
     return done
 
 
+@pytest.mark.covers("torch.load", note="No code of a pickle runs, and no global is imported.")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_pickles(scratch, name):
     """Nothing runs, within 256 MiB and 5 s for each command."""

@@ -58,6 +58,7 @@ def without_id(path):
     return bytes(raw)
 
 
+@pytest.mark.covers("torch.save")
 @pytest.mark.parametrize("part", range(4))
 def test_files_are_those_of_torch_save(scratch, part):
     rng = random.Random(f"{SEED} equal {part}")
@@ -187,6 +188,7 @@ def test_a_long_list_of_several_types_is_named(scratch):
     assert cairn.load(scratch / "a.pt", include="w")["w"].tolist() == [1, 1, 1]
 
 
+@pytest.mark.covers("torch.save")
 def test_training_goes_on(scratch):
     """An optimizer's state has int keys; with a copy of it, the next steps are the same."""
     def training():
@@ -292,6 +294,7 @@ def fresh(value):
     return [fresh(item) for item in value] if isinstance(value, list) else None
 
 
+@pytest.mark.covers("torch.distributed.checkpoint.save")
 @pytest.mark.parametrize("part", range(4))
 def test_random_distributed_checkpoints(scratch, part):
     rng = random.Random(f"{SEED} written dcp {part}")
@@ -335,6 +338,7 @@ def test_chunks(scratch):
     cairn_cli.run("diff", folder, scratch / "meshed")
 
 
+@pytest.mark.covers("torch.distributed.checkpoint.load")
 @pytest.mark.parametrize("world", [2, 4])
 def test_several_processes_load_it(scratch, world):
     torch.manual_seed(3)

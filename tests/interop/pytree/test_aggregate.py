@@ -44,6 +44,7 @@ def write(handler, path, item):
     asyncio.run(work())
 
 
+@pytest.mark.covers("pytree.AggregateHandler", note="C++ has paths and trees in place of futures.")
 @pytest.mark.parametrize("seed", [0, 1, FRESH])
 def test_bytes_and_trees(scratch, seed):
     rng = np.random.default_rng([seed, 31])
@@ -59,6 +60,7 @@ def test_bytes_and_trees(scratch, seed):
         assert tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(handler.deserialize(scratch / f"theirs{number}"))), item
 
 
+@pytest.mark.covers("pytree.AggregateHandler")
 def test_errors(scratch):
     handler = aggregate_handlers.MsgpackHandler()
     with pytest.raises(FileNotFoundError):
@@ -72,6 +74,7 @@ def test_errors(scratch):
     assert got["code"] == "unimplemented"
 
 
+@pytest.mark.covers("pytree.AggregateHandler")
 @pytest.mark.parametrize("primary", [0, 1])
 def test_the_primary_writes(scratch, primary):
     """The real one runs in process 0."""

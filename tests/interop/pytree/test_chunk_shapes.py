@@ -19,6 +19,20 @@ WHOLE = np.arange(8 * 12, dtype=np.float32).reshape(8, 12)
 MESH = Mesh(np.array(jax.devices()[:2]), ("x",))
 
 
+@pytest.mark.covers(
+    "type_handlers.SaveArgs",
+    note=(
+        "`write_chunk_shape` and `read_chunk_shape` are Orbax's of 2024 (0.5.23); 0.12.8 restores"
+        " such arrays. Without `read_chunk_shape`, a shard has one chunk."
+    ),
+)
+@pytest.mark.covers(
+    "type_handlers.SaveArgs",
+    note=(
+        "`chunk_byte_size` beside `write_chunk_shape` is ignored (event "
+        "`save.chunk_byte_size_ignored`)."
+    ),
+)
 @pytest.mark.parametrize("ocdbt", [True, False])
 @pytest.mark.parametrize("write, read, shard, chunk", [
     ([4, 6], [2, 3], [4, 6], [2, 3]),
@@ -54,6 +68,7 @@ def test_orbax_restores_them(scratch, ocdbt, write, read, shard, chunk, kind):
     assert ours["chunk_shape"] == list(theirs.storage.chunk_shape) == chunk
 
 
+@pytest.mark.covers("type_handlers.SaveArgs", alone=True)
 def test_an_ignored_chunk_byte_size(scratch):
     """0.5.23 warns: "`chunk_byte_size` will be ignored"; Cairn tells the observer."""
     for given, expected in (({}, []), ({"chunk_byte_size": 4}, [("a", 1)])):
@@ -72,6 +87,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.covers("type_handlers.SaveArgs")
 def test_the_version_of_2024_refuses_the_same(scratch):
     """make_chunk_shapes.py asked it."""
     cases = json.loads(pathlib.Path(__file__).with_name("chunk_shapes_0_5_23.json").read_text())

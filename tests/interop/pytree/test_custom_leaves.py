@@ -44,6 +44,13 @@ def checkpoint(request, module_scratch):
     return path
 
 
+@pytest.mark.covers(
+    "type_handlers.TypeHandler", alone=True,
+    note=(
+        "A leaf of an unknown handler does not make the tree unreadable: it is listed as "
+        "`LeafKind::kCustom`, and only reading it is an error."
+    ),
+)
 def test_they_are_listed(checkpoint):
     listed = {entry["name"]: entry for entry in cairn_cli.ls(checkpoint)}
     assert [listed[name]["kind"] for name in ("n.q", "p", "w")] == ["geometry.Point", "geometry.Point", "np.ndarray"]
@@ -63,6 +70,7 @@ def test_they_are_no_damage(checkpoint):
     assert sorted(finding["tensor"] for finding in report["findings"]) == ["n.q", "p"]
 
 
+@pytest.mark.covers("type_handlers.TypeHandler", alone=True)
 def test_reading_one_names_its_type(checkpoint):
     done = cairn_cli.run("cat", checkpoint, "p", status=cairn_cli.IO)
     assert done.stderr.decode() == "cairn: p: a custom leaf: its type 'geometry.Point' belongs to a type handler that Cairn does not have\n"

@@ -44,6 +44,11 @@ class Counting(type_handlers.StringHandler):
         self.calls.append(["finalize", str(directory)])
 
 
+@pytest.mark.covers("type_handlers.ParamInfo", note="`value_typestr` is also set in a restore.")
+@pytest.mark.covers(
+    "type_handlers.TypeHandler",
+    note="`finalize` is called at the end of a save. Orbax 0.12.8 never calls it.",
+)
 @pytest.mark.parametrize("tree", [{"a": "x", "b": {"c": "y", "d": ["z", "w"]}, "n": 3}, {"a": "one"}, {"n": np.arange(3)}], ids=["four", "one", "none"])
 def test_one_call_for_all_leaves_of_a_handler(scratch, tree):
     counting = Counting()
@@ -64,6 +69,7 @@ def test_one_call_for_all_leaves_of_a_handler(scratch, tree):
     assert ("counted" in (scratch / "ours" / "_METADATA").read_text()) == ("counted" in (scratch / "theirs" / "_METADATA").read_text()) == (len(want[1]) > 0)
 
 
+@pytest.mark.covers("type_handlers.ParamInfo")
 def test_typestrs_of_leaves(scratch):
     """As a legacy_transform_fn gets them: Cairn knows them, Orbax tells them to a save alone (see the test above)."""
     tree = {"array": np.arange(3), "device": jnp.arange(4), "number": 3, "text": "x", "half": np.float16(1)}
@@ -81,6 +87,7 @@ def test_typestrs_of_leaves(scratch):
     assert found == {name: (typestr, None) for name, typestr in got["typestrs"].items()}
 
 
+@pytest.mark.covers("type_handlers.ParamInfo")
 def test_leaves_of_a_call_are_of_one_checkpoint():
     rng = np.random.default_rng([FRESH, 41])
     cases = [[[True, False, None][rng.integers(3)] for _ in range(rng.integers(1, 4))] for _ in range(100)] + [[True], [False, False], [None], [True, False]]
@@ -95,6 +102,7 @@ def test_leaves_of_a_call_are_of_one_checkpoint():
     assert seen == {"good", "None", "match"}
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 def test_a_failure_in_the_background_comes_with_the_future(scratch):
     """A folder in the way of the database's manifest is found when the values are written, after the call has returned."""
     for name in ("theirs", "ours"):

@@ -28,6 +28,9 @@ def same_refusal(error, got, theirs, ours):
     assert got["code"] == "invalid_argument" and ours in got["error"] and got["error"].startswith("a: "), got
 
 
+@pytest.mark.covers(
+    "type_handlers.ParamInfo", "type_handlers.NumpyHandler", "pytree.PyTreeCheckpointHandler",
+)
 @pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("limit", [1, SIZE - 1, SIZE, SIZE + 1])
 def test_limits_in_bytes(scratch, kind, limit):
@@ -50,6 +53,7 @@ def test_limits_in_bytes(scratch, kind, limit):
     assert (error is None) == (kind == "numpy" or limit > SIZE)
 
 
+@pytest.mark.covers("type_handlers.SaveArgs", "errors.save_args")
 @pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("args, theirs, ours", [
     ({"chunk_byte_size": 3}, "must be >= 4", "chunk"),
@@ -70,6 +74,7 @@ def test_chunks_that_are_refused(scratch, kind, args, theirs, ours):
     assert (error is None) == (theirs == "")
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler", "errors.handler_options")
 @pytest.mark.parametrize("name", ["save_concurrent_gb", "restore_concurrent_gb", "save_device_host_concurrent_gb"])
 @pytest.mark.parametrize("gigabytes", [0, -1, 1])
 def test_gigabytes_are_positive(scratch, name, gigabytes):

@@ -114,6 +114,15 @@ def registry_step(registry, step):
     return next((event for text in texts for words, event in WARNINGS.items() if words in text), None)
 
 
+@pytest.mark.covers("type_handlers.create_type_handler_registry")
+@pytest.mark.covers(
+    "type_handlers.TypeHandlerRegistry",
+    note="The two warnings of `add` need an `observer` in C++.",
+)
+@pytest.mark.covers(
+    "type_handlers.TypeHandlerRegistry",
+    note="C++ types have no subclasses; `std::int64_t` stands for int and bool.",
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_registries(seed):
     rng = np.random.default_rng([seed, 21])
@@ -139,6 +148,7 @@ def test_registries(seed):
     assert failures == set(REASONS) and events == set(WARNINGS.values())
 
 
+@pytest.mark.covers("type_handlers.register_type_handler")
 def test_the_global_registry():
     """register_type_handler and its like change the registry that handlers use by default."""
     steps = [{"has": "T0"}, {"add": "T0", "id": 1, "typestr": "a", "accepts": None, "override": False}, {"has": "T0"}, {"get": "T0"},
@@ -175,17 +185,20 @@ def test_the_global_registry():
 
 
 # ---- leaves ----
+@pytest.mark.covers("type_handlers.supported_types")
 def test_supported_types():
     names = {np.number: "np.number", np.ndarray: "np.ndarray", jax.Array: "jax.Array"}
     [got] = run([{"op": "supported_types"}])
     assert got == [names.get(of, of.__name__) for of in type_handler_registry.supported_types()]
 
 
+@pytest.mark.covers("tensorstore_utils.FILE_DRIVER")
 def test_names_of_drivers():
     [got] = run([{"op": "drivers"}])
     assert got == [tensorstore_utils.FILE_DRIVER, tensorstore_utils.ZARR_VER2, tensorstore_utils.ZARR_VER3]
 
 
+@pytest.mark.covers("type_handlers.is_supported_type")
 def test_is_supported_type():
     """Without a handler of the user's own. Empty nodes are no leaves in Cairn, and a placeholder has a handler of its own in both."""
     leaves = [True, 1, 1.5, "text", b"bytes", np.float32(1.5), np.int8(1), np.arange(3), jnp.arange(3), 1 + 2j, jax.ShapeDtypeStruct((2,), np.float32)]
@@ -194,6 +207,7 @@ def test_is_supported_type():
     assert got == want == [True] * 9 + [False] * 2
 
 
+@pytest.mark.covers("type_handlers.check_input_arguments")
 @pytest.mark.parametrize("lengths, refused", [([0], None), ([3], None), ([2, 2], None), ([2, 2, 2], None), ([0, 0], "length 0"), ([2, 3], "mismatched"), ([2, 2, 3], "mismatched")])
 def test_arguments_of_different_lengths(lengths, refused):
     _, error = outcome(lambda: types.check_input_arguments(*([None] * length for length in lengths)))
@@ -204,6 +218,7 @@ def test_arguments_of_different_lengths(lengths, refused):
         assert got["code"] == "invalid_argument" and {"length 0": "no leaves", "mismatched": "entries in one list"}[refused] in got["error"]
 
 
+@pytest.mark.covers("type_handlers.ParamInfo", "tensorstore_utils.build_array_read_spec")
 def test_paths_of_leaves():
     folder = epath.Path("/item")
     path = types.ParamInfo(name="leaf", parent_dir=folder).path
@@ -218,6 +233,7 @@ def test_paths_of_leaves():
 
 
 # ---- limiters ----
+@pytest.mark.covers("limits.UnlimitedInFlightBytes")
 def test_no_limit():
     limiter = limits.get_byte_limiter(None)
     asyncio.run(limiter.wait_for_bytes(1 << 62))
@@ -269,6 +285,7 @@ async def limiter_case(rng):
     return {"op": "limiter", "limit": limit, "steps": steps}, states
 
 
+@pytest.mark.covers("type_handlers.ParamInfo", "limits.LimitInFlightBytes")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_limiters(seed):
     rng = np.random.default_rng([seed, 22])
@@ -280,6 +297,7 @@ def test_limiters(seed):
     assert seen == {"granted", "waits", "refused", "released"}
 
 
+@pytest.mark.covers("limits.LimitInFlightBytes")
 @pytest.mark.parametrize("limit", [0, -1])
 def test_limits_are_positive(limit):
     with pytest.raises(ValueError, match="positive"):
@@ -295,6 +313,7 @@ def reading(rng):
     return float(rng.uniform(0, 150))
 
 
+@pytest.mark.covers("limits.MemoryRegulator", "pytree.PyTreeCheckpointHandler")
 @pytest.mark.parametrize("seed", SEEDS)
 def test_regulators(seed):
     rng = np.random.default_rng([seed, 23])
@@ -319,6 +338,7 @@ def test_regulators(seed):
     assert lowered, "no infinite surge lowered a limit"
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 @pytest.mark.parametrize("most", [-1.0, 0.0, 12.5])
 def test_the_maximum_of_a_regulator_leaves_room(most):
     with pytest.raises(ValueError):

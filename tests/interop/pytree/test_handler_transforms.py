@@ -170,7 +170,7 @@ def save(rng, path):
         recorded = bool(rng.integers(2)) or any(key[-1].isdigit() for key in leaves)
         if not recorded:
             (path / "_METADATA").unlink()
-        else:  # Cairn takes a string of the aggregate beside _METADATA for a stored one (docs/compatibility.md)
+        else:  # Cairn takes a string of the aggregate beside _METADATA for a stored one
             leaves = {key: ... if isinstance(leaf, str) else leaf for key, leaf in leaves.items()}
         values = {key: leaf if isinstance(leaf, str) else test_legacy.aggregated(rng, key, leaf, rate) for key, leaf in leaves.items()}
         aggregated = {"/" + "/".join(key) for key, value in values.items() if not (isinstance(value, str) and "://" in value)}
@@ -183,6 +183,14 @@ def good(cases):
     return sum(error is None for *_, error in cases)
 
 
+@pytest.mark.covers("pytree.PyTreeRestoreArgs")
+@pytest.mark.covers(
+    "pytree.RestoreTransform",
+    note=(
+        "A `multi_value_fn` gets the stored leaves that its inputs name. In Orbax it also gets "
+        "every value of the msgpack aggregate."
+    ),
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_transforms_through_the_handler(scratch, seed):
     rng = np.random.default_rng([seed, 21])
@@ -269,6 +277,14 @@ def one_function(rng, structure, values):
     return moves, args
 
 
+@pytest.mark.covers("type_handlers.ParamInfo")
+@pytest.mark.covers(
+    "pytree.PyTreeRestoreArgs",
+    note=(
+        "A leaf that a `legacy_transform_fn` marks with `skip_deserialize` becomes a placeholder."
+        " `restore_args` are looked up by path and may be absent."
+    ),
+)
 @pytest.mark.parametrize("seed", SEEDS[2:14])
 def test_functions_through_the_handler(scratch, seed):
     rng = np.random.default_rng([seed, 23])
@@ -291,6 +307,7 @@ def test_functions_through_the_handler(scratch, seed):
         handler_test.check(got, want, error, stored)
 
 
+@pytest.mark.covers("type_handlers.ParamInfo", "pytree.PyTreeRestoreArgs")
 def test_what_functions_are_refused(scratch):
     """Trees of two structures, parameters that are not stored, and transforms beside a function."""
     handler, path = ocp.PyTreeCheckpointHandler(), scratch / "ckpt"

@@ -99,6 +99,7 @@ class Older:
         return job | ({"restore_args": tree_json.to_json(args)} if args is not None else {})
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 @pytest.mark.parametrize("name", ["checkpoint", "other.msgpack"])
 def test_the_name_of_the_aggregate(scratch, name):
     handler, path = ocp.PyTreeCheckpointHandler(aggregate_filename=name), scratch / "ckpt"
@@ -163,6 +164,25 @@ def wants_less(target, tree):
     return any(path not in wanted for path in names(tree))
 
 
+@pytest.mark.covers("type_handlers.ParamInfo", "type_handlers.default_restore_type")
+@pytest.mark.covers(
+    "type_handlers.SaveArgs",
+    note=(
+        "`aggregate` has no effect, as in 0.12.8. Checkpoints in which older versions used it are"
+        " read."
+    ),
+)
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler.restore",
+    note="Of a checkpoint without `_METADATA`, only the leaves of the target are read.",
+)
+@pytest.mark.covers(
+    "pytree.PyTreeRestoreArgs",
+    note=(
+        "`restore_args` of a checkpoint without `_METADATA` need not have its structure: they are"
+        " looked up by path."
+    ),
+)
 @pytest.mark.parametrize("seed", range(16))
 def test_older_checkpoints_are_restored_as_orbax_does(scratch, seed):
     rng = np.random.default_rng([seed, 21])

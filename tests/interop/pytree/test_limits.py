@@ -38,6 +38,7 @@ class Waiting(ocp.type_handlers.NumpyHandler):
         return await super()._background_serialize(values, infos, args)
 
 
+@pytest.mark.covers("type_handlers.NumpyHandler")
 @pytest.mark.parametrize("deepcopy", [True, False])
 def test_a_host_array_that_changes_after_the_call(scratch, deepcopy):
     """The writing waits on both sides until the caller has changed the array."""
@@ -66,6 +67,7 @@ def folder_of_one_chunk(path, size):
     return path
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 def test_the_default_limits(scratch, monkeypatch):
     """Each counts what it may hold at once, which must be less than the limit."""
     parameters = inspect.signature(ocp.PyTreeCheckpointHandler.__init__).parameters
@@ -116,6 +118,13 @@ def array_of(dtype):
     return jax.device_put(np.ones(DEVICES * SHARD // np.dtype(dtype).itemsize, dtype), sharding), sharding
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler",
+    note=(
+        "A restore to another type counts the stored chunks. Orbax counts the bytes of the "
+        "result."
+    ),
+)
 def test_the_memory_of_a_save(scratch, in_flight):
     array, _ = array_of(np.int8)
     for limit in (LIMIT, NO_LIMIT):
@@ -129,6 +138,7 @@ def test_the_memory_of_a_save(scratch, in_flight):
             assert in_flight[0] > LIMIT and ours > LIMIT + SLACK, (in_flight, ours)
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 def test_the_memory_of_a_restore(scratch, in_flight):
     """Of float32 as int8, so that what is read is not what is returned. Orbax counts the bytes of the result, Cairn the chunks that it holds.
 

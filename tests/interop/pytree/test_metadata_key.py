@@ -75,6 +75,9 @@ def as_json(tree):
     return tree_json.normal(tree_json.to_json(tree))
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeSaveArgs", "type_handlers.NumpyHandler", "pytree.PyTreeCheckpointHandler",
+)
 @pytest.mark.parametrize("key", ["meta.json", ".zmetadata", "deeper/meta"])
 def test_handlers_with_a_key_read_each_others(scratch, key):
     theirs, ours, options = scratch / "theirs", scratch / "ours", {"use_ocdbt": False}
@@ -98,6 +101,13 @@ def test_handlers_with_a_key_read_each_others(scratch, key):
         plain.restore(ours)
 
 
+@pytest.mark.covers(
+    "type_handlers.NumpyHandler",
+    note=(
+        "`metadata_key` with Zarr v3, or in a database that is validated, is an error before "
+        "anything is written. Orbax writes first."
+    ),
+)
 def test_a_key_in_a_database_or_in_zarr_v3_is_refused(scratch):
     for number, options in enumerate([{"use_ocdbt": True}, {"use_ocdbt": False, "use_zarr3": True}]):
         with ocp.Checkpointer(handler("meta", **options)) as checkpointer, pytest.raises(ValueError):
@@ -106,6 +116,7 @@ def test_a_key_in_a_database_or_in_zarr_v3_is_refused(scratch):
         assert got["code"] == "invalid_argument" and "metadata_key 'meta'" in got["error"]
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 def test_a_database_that_nobody_checks_may_have_a_key(scratch):
     options = {"use_ocdbt": True, "enable_post_merge_validation": False}
     tool = options | {"metadata_key": "meta"}
@@ -123,6 +134,7 @@ def test_a_database_that_nobody_checks_may_have_a_key(scratch):
 STRINGS = {"a": np.arange(3), "s": "text", "t": {"u": "\u00fc", "v": ""}}
 
 
+@pytest.mark.covers("type_handlers.StringHandler")
 @pytest.mark.parametrize("filename", ["texts.json", "_strings"])
 @pytest.mark.parametrize("use_ocdbt", [False, True])
 def test_strings_of_a_file_of_another_name(scratch, filename, use_ocdbt):
@@ -172,6 +184,10 @@ def test_the_command_finds_a_file_of_strings(scratch, use_ocdbt):
     assert len(cairn_cli.verify(scratch / "a", status=cairn_cli.NO)["findings"]) >= 3
 
 
+@pytest.mark.covers(
+    "type_handlers.StringHandler", alone=True,
+    note="`filename` must not name another file of the item. Orbax overwrites that file.",
+)
 @pytest.mark.parametrize("filename", ["_METADATA", "a/b", "..", "manifest.ocdbt"])
 def test_a_file_of_strings_does_not_replace_another_file(scratch, filename):
     """Orbax writes over its own file, or outside the item."""

@@ -66,6 +66,10 @@ def expected(leaf, options):
     return (DATABASE if options["use_ocdbt"] else FOLDERS)[lost or "folder"]
 
 
+@pytest.mark.covers(
+    "type_handlers.NumpyHandler", "tensorstore_utils.assert_parameter_files_exist",
+    "errors.missing_array",
+)
 @pytest.mark.parametrize("use_zarr3", [False, True])
 @pytest.mark.parametrize("use_ocdbt", [False, True])
 def test_what_is_missing(scratch, use_ocdbt, use_zarr3):

@@ -1,6 +1,6 @@
 """Cairn's observer beside what Orbax logs, warns of and reports to jax.monitoring, in the same situations.
 
-Only the events that mean something to both are compared. docs/observer.md lists all of Cairn's.
+Only the events that mean something to both are compared. docs/reference/observer.md lists all of Cairn's.
 """
 
 import contextlib
@@ -73,6 +73,7 @@ FULL = jax.tree.map(lambda leaf: ocp.RestoreArgs(), TREE)
 PLACED = FULL | {"a": ocp.ArrayRestoreArgs(sharding=TREE["a"].sharding)}
 
 
+@pytest.mark.covers("type_handlers.SaveArgs")
 @pytest.mark.parametrize("save_args, want", [
     ({}, set()),
     ({"aggregate": True}, {"save.aggregate_ignored"}),
@@ -88,6 +89,10 @@ def test_warnings_of_saves(scratch, save_args, want):
     assert theirs(said) == ours(got["events"]) == want
 
 
+@pytest.mark.covers(
+    "subchunking.choose_chunk_shape",
+    note="The event `save.chunk_shape_chosen` reports a chunk that is smaller than the piece.",
+)
 @pytest.mark.parametrize("zarr3", [False, True])
 @pytest.mark.parametrize("size", [None, 8, 24, 10**6])
 def test_chosen_chunk_shapes(scratch, caplog, zarr3, size):
@@ -105,6 +110,7 @@ def test_chosen_chunk_shapes(scratch, caplog, zarr3, size):
     assert bool(theirs) == (size is not None and size < 100) and all(event["level"] == "info" for event in chosen)
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler", "events.record_event")
 @pytest.mark.parametrize("args, older, want", [
     (PLACED, False, set()),
     (FULL, False, {"restore.stored_sharding"}),
@@ -123,6 +129,13 @@ def test_warnings_of_restores(scratch, args, older, want):
     assert theirs(said) == ours(got["events"]) == want
 
 
+@pytest.mark.covers(
+    "type_handlers.ArrayHandler",
+    note=(
+        "A sharding without a JSON form is left out, as in Orbax; the event "
+        "`save.sharding_not_stored` names it."
+    ),
+)
 def test_shardings_without_a_stored_form(scratch, caplog):
     """Both leave them out of the file of shardings and say so; what they store is the same."""
     split = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:2]), "x"), jax.sharding.PartitionSpec("x"))
@@ -142,6 +155,7 @@ class Later(types.DefaultSerializationStatusCallback):
         return types.TransferPriority.ASYNCHRONOUS_DEPRIORITIZED
 
 
+@pytest.mark.covers("type_handlers.TransferPriority", "events.record_event")
 @pytest.mark.parametrize("later", [False, True])
 def test_warnings_of_priorities(scratch, later):
     registry = type_handler_registry.create_type_handler_registry(
@@ -155,6 +169,7 @@ def test_warnings_of_priorities(scratch, later):
     assert theirs(said) == ours(got["events"]) == ({"save.no_prioritized_arrays"} if later else set())
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 @pytest.mark.parametrize("folder", [False, True])
 @pytest.mark.parametrize("ocdbt", [False, True])
 def test_a_separate_folder_for_replicas(scratch, monkeypatch, folder, ocdbt):
@@ -168,6 +183,7 @@ def test_a_separate_folder_for_replicas(scratch, monkeypatch, folder, ocdbt):
     assert theirs(said) - {"save.no_prioritized_arrays"} == ours(got["events"]) == ({"save.replica_folder_ignored"} if folder and not ocdbt else set())
 
 
+@pytest.mark.covers("events.record_event")
 @pytest.mark.parametrize("aggregate", [False, True])
 @pytest.mark.parametrize("ocdbt", [False, True])
 @pytest.mark.parametrize("how", ["transforms", "function", "neither"])
@@ -187,6 +203,10 @@ def test_a_missing_structure(scratch, how, ocdbt, aggregate):
     assert theirs(said) == ours(got["events"]) == ({"restore.missing_structure"} if how != "neither" and ocdbt and not aggregate else set())
 
 
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note="`bytes` and `stored_bytes` of `save.item_written` give the ratio of the compression.",
+)
 @pytest.mark.parametrize("compressed", [False, True])
 def test_the_ratio_of_compression(scratch, compressed):
     """Orbax reports it and the throughput of the raw bytes, Cairn both numbers of bytes. Orbax counts the nodes of the database, too."""
@@ -207,6 +227,14 @@ def test_the_ratio_of_compression(scratch, compressed):
     assert (want > 2) == compressed
 
 
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note="`save.item_written`, `restore.finished`: bytes and duration of the whole item.",
+)
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note="`save.blocked`, `save.item_written`, `restore.finished`.",
+)
 def test_durations_and_bytes(scratch):
     """Both report how long a save and a restore took; Cairn also how much it was."""
     with heard() as said, ocp.AsyncCheckpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
@@ -232,6 +260,10 @@ def test_durations_and_bytes(scratch):
     assert all(event["level"] == "info" and 0 < event["seconds"] < 60 for event in events.values())
 
 
+@pytest.mark.covers(
+    "events.record_event",
+    note="`registry.no_array_handler`: the registry has no handler for arrays on devices.",
+)
 @pytest.mark.parametrize("device_arrays", [False, True])
 def test_a_registry_without_device_arrays(scratch, device_arrays):
     kinds = [(np.ndarray, type_handlers.NumpyHandler())] + ([(jax.Array, type_handlers.ArrayHandler())] if device_arrays else [])
@@ -259,6 +291,10 @@ def scalars():
         jax.monitoring.unregister_scalar_listener(listener)
 
 
+@pytest.mark.covers(
+    "events.record_event",
+    note="`save.device_arrays`: the bytes of a save's arrays by sharding.",
+)
 def test_sizes_of_arrays_by_sharding(scratch):
     """Orbax reports them array by array in GiB, Cairn all of a save in bytes."""
     rng = np.random.default_rng([FRESH, 7])
@@ -274,6 +310,10 @@ def test_sizes_of_arrays_by_sharding(scratch):
         assert sum(want) == sum(array.nbytes for array in tree.values())
 
 
+@pytest.mark.covers(
+    "events.record_event",
+    note="`restore.shard_shape_changed`: how many arrays have other parts than the stored ones.",
+)
 def test_shard_shapes_that_change(scratch):
     """How many arrays have parts of another shape on the devices than the whole stored array."""
     tree = {"whole": placed((8, 4), ()), "rows": placed((8, 4), ("x",)), "one": jnp.ones((8, 4)), "both": placed((8, 4), ("x", "y"))}
@@ -295,6 +335,10 @@ SPREAD = {"a": jax.device_put(jnp.arange(8.0), jax.sharding.NamedSharding(jax.sh
 TOGETHER = {"item": tree_json.to_json(SPREAD), "options": {}, "owners": [[0, 2, 3, 4], [1, 5, 6, 7]], "primary": 0, "array": {}, "barrier_prefix": None, "events": True}
 
 
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note="`save.directory_made`, `save.committed`.",
+)
 @pytest.mark.parametrize("background", [False, True])
 def test_durations_of_directories_and_commits(scratch, background):
     """Both report how long it took to make the directory, and to give the checkpoint its name."""
@@ -309,6 +353,7 @@ def test_durations_of_directories_and_commits(scratch, background):
     assert parts[0]["seconds"] + parts[1]["seconds"] <= parts[2]["seconds"]
 
 
+@pytest.mark.covers("events.record_event_duration_secs", note="`processes.met`: a barrier.")
 def test_durations_of_barriers(scratch, monkeypatch):
     """Each package reports each of its own barriers, and none in a job of one process."""
     event, names = "/jax/checkpoint/sync_global_devices_duration_sec", []

@@ -229,6 +229,11 @@ def draw_tree(rng, *, placeholders=True):
             return tree
 
 
+@pytest.mark.covers(
+    "type_handlers.RestoreArgs", "type_handlers.ArrayRestoreArgs",
+    "pytree.PyTreeCheckpointHandler.restore", "type_handlers.ScalarHandler",
+    "type_handlers.PlaceholderHandler", "type_handlers.ArrayHandler", "pytree.PyTreeRestoreArgs",
+)
 @pytest.mark.parametrize("seed", [*range(ROUNDS - 2), FRESH, FRESH + 1])
 def test_restores_as_orbax_does(scratch, seed):
     rng = np.random.default_rng([seed, 11])
@@ -250,6 +255,13 @@ def test_restores_as_orbax_does(scratch, seed):
             check(got, want, error, tree)
 
 
+@pytest.mark.covers(
+    "type_handlers.SaveArgs", "type_handlers.ParamInfo", "type_handlers.NumpyHandler",
+    "type_handlers.ScalarHandler", "type_handlers.StringHandler",
+    "type_handlers.PlaceholderHandler", "type_handlers.ArrayHandler",
+    "type_handlers.is_supported_empty_value", "pytree.PyTreeCheckpointHandler",
+    "pytree.PyTreeSaveArgs", "pytree.PyTreeCheckpointHandler.save",
+)
 @pytest.mark.parametrize("seed", [*range(100, 100 + ROUNDS - 2), FRESH, FRESH + 1])
 def test_saves_as_orbax_does(scratch, seed):
     rng = np.random.default_rng([seed, 12])
@@ -288,6 +300,7 @@ def test_saves_as_orbax_does(scratch, seed):
             assert tree_json.normal(a["tree"]) == tree_json.normal(tree_json.to_json(want))
 
 
+@pytest.mark.covers("type_handlers.ScalarHandler")
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_complex_scalars(scratch, dtype):
     """NumPy's: both refuse Python's own (test_refusals)."""
@@ -324,6 +337,10 @@ def describe(checkpointer, folder):
     return jax.tree.map(lambda value: one(value) if hasattr(value, "name") else value, tree, is_leaf=lambda value: hasattr(value, "name"))
 
 
+@pytest.mark.covers(
+    "type_handlers.TypeHandler", "type_handlers.Metadata",
+    "tensorstore_utils.array_metadata_from_tensorstore", "pytree.PyTreeCheckpointHandler.metadata",
+)
 @pytest.mark.parametrize("seed", range(12))
 def test_metadata_is_what_orbax_says(scratch, seed):
     rng = np.random.default_rng([seed, 13])

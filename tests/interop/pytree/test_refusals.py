@@ -43,6 +43,10 @@ def restored(path, item=None, restore_args=None, partial=False, **options):
 
 
 # ---- saving ----
+@pytest.mark.covers(
+    "type_handlers.ScalarHandler", "type_handlers.StringHandler",
+    "pytree.PyTreeCheckpointHandler.save", "errors.leaf",
+)
 @pytest.mark.parametrize("tree, theirs, ours", [
     ({}, "Found empty item", "empty item"),
     ({"a": 1 + 2j}, "TypeHandler lookup failed", "no type handler is registered for the type complex"),
@@ -56,6 +60,11 @@ def test_trees_that_are_refused(scratch, tree, theirs, ours):
     both(error, got, ValueError, theirs, "invalid_argument", ours)
 
 
+@pytest.mark.covers(
+    "type_handlers.NumpyHandler",
+    note="Arrays of strings or objects are `unimplemented`.",
+)
+@pytest.mark.covers("errors.leaf")
 @pytest.mark.parametrize("array", [np.array(["text", "x"]), np.array([b"text"]), np.array([{}, 1], object)], ids=["str", "bytes", "object"])
 def test_arrays_that_have_no_type(scratch, array):
     _, error = outcome(lambda: saved(scratch / "theirs", {"a": array}))
@@ -63,6 +72,7 @@ def test_arrays_that_have_no_type(scratch, array):
     both(error, got, ValueError, "Unsupported data type", "unimplemented", "a: ")
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.save")
 def test_items_that_are_not_values(scratch):
     """Arguments in place of leaves, and the metadata of a stored tree."""
     path, handler = saved(scratch / "ckpt", {"a": np.arange(3)}), ocp.PyTreeCheckpointHandler()
@@ -75,6 +85,7 @@ def test_items_that_are_not_values(scratch):
         assert got["code"] == "invalid_argument" and words in got["error"], got
 
 
+@pytest.mark.covers("pytree.PyTreeSaveArgs", "errors.custom_metadata")
 def test_custom_metadata_that_is_not_json(scratch):
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
         _, error = outcome(lambda: checkpointer.save(scratch / "theirs", args=ocp.args.PyTreeSave({"a": 1}, custom_metadata={"x": object()})))
@@ -83,12 +94,17 @@ def test_custom_metadata_that_is_not_json(scratch):
     assert got["code"] == "invalid_argument" and "JSON" in got["error"], got
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 def test_a_limit_that_sets_itself_needs_a_maximum(scratch):
     _, error = outcome(lambda: ocp.PyTreeCheckpointHandler(save_device_host_concurrent_gb="auto"))
     [got] = run([{"op": "save", "dir": str(scratch / "ours"), "options": {"save_device_host_concurrent_gb": "auto"}, "item": tree_json.to_json({"a": 1})}])
     both(error, got, ValueError, 'must be provided if save_device_host_concurrent_bytes is "auto"', "invalid_argument", "max_transfer_concurrent_gb")
 
 
+@pytest.mark.covers(
+    "type_handlers.PlaceholderHandler",
+    note="A placeholder is never written; a `restore_type` gives it no value.",
+)
 def test_a_placeholder_has_no_value(scratch):
     path = saved(scratch / "ckpt", {"a": 1, "p": ...})
     want, error, got = restored(path)
@@ -98,6 +114,7 @@ def test_a_placeholder_has_no_value(scratch):
     assert got["code"] == "not_found" and "p: a placeholder was saved here" in got["error"], got
 
 
+@pytest.mark.covers("type_handlers.StringHandler")
 def test_good_names_with_a_tilde(scratch):
     """`~0` and `~1` stand for other characters only where the string is looked up."""
     tree = {"a~0b": "x", "a~1b": "y", "c/d": "z"}
@@ -109,6 +126,7 @@ def test_good_names_with_a_tilde(scratch):
     assert error is None and want == tree and tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(tree))
 
 
+@pytest.mark.covers("pytree.PyTreeSaveArgs")
 def test_save_args_of_other_leaves(scratch):
     args = {"a": ocp.SaveArgs(), "b": ocp.SaveArgs()}
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:
@@ -117,6 +135,10 @@ def test_save_args_of_other_leaves(scratch):
     both(error, got, ValueError, "pytree structure error", "invalid_argument", "\n  b: ", "nothing in the tree")
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeSaveArgs",
+    note="A negative data file size is also an error without OCDBT.",
+)
 def test_a_negative_data_file_size(scratch):
     for use_ocdbt in (True, False):  # which Orbax looks at in databases alone
         options = {"use_ocdbt": use_ocdbt}
@@ -129,6 +151,11 @@ def test_a_negative_data_file_size(scratch):
         assert "must not be negative" in got["error"]
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler.save",
+    note="Two leaves with one parameter name are an error. In Orbax the last one wins.",
+)
+@pytest.mark.covers("errors.same_name")
 def test_two_leaves_of_one_name(scratch):
     """Orbax keeps the one that it happens to write last, under both names."""
     tree = {"a.b": 1, "a": {"b": 2}}
@@ -139,6 +166,11 @@ def test_two_leaves_of_one_name(scratch):
 
 
 # ---- places ----
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.restore", "errors.missing")
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler.finalize",
+    note="`finalize` of a missing folder is `not_found`.",
+)
 def test_missing_folders(scratch):
     handler = ocp.PyTreeCheckpointHandler()
     missing = epath.Path(scratch / "none")
@@ -148,6 +180,7 @@ def test_missing_folders(scratch):
         both(error, got, kind, str(missing), "not_found", str(missing), "no such folder")
 
 
+@pytest.mark.covers("errors.file")
 def test_the_path_of_a_file(scratch):
     """The handler takes it for a folder without a structure. A Checkpointer has errors of its own (in Cairn: pytree_errors_test)."""
     file = epath.Path(scratch / "file")
@@ -163,6 +196,7 @@ def test_the_path_of_a_file(scratch):
     assert isinstance(error, NotADirectoryError), error
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.metadata")
 def test_a_folder_without_metadata(scratch):
     handler = ocp.PyTreeCheckpointHandler()
     folder = epath.Path(scratch / "empty")
@@ -174,6 +208,7 @@ def test_a_folder_without_metadata(scratch):
     both(error, metadata, FileNotFoundError, "_METADATA", "not_found", "_METADATA")
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.restore")
 def test_an_empty_tree_of_metadata(scratch):
     path = saved(scratch / "ckpt", {"a": 1})
     (path / "_METADATA").write_text('{"tree_metadata": {}, "use_zarr3": false}')
@@ -181,6 +216,7 @@ def test_an_empty_tree_of_metadata(scratch):
     both(error, got, ValueError, "empty", "invalid_argument", "tree is empty")
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.restore")
 def test_the_layout_is_that_of_the_files(scratch):
     """Whatever the handler's own options are."""
     tree = {"a": np.arange(6.0), "n": 3}
@@ -194,6 +230,7 @@ def test_the_layout_is_that_of_the_files(scratch):
 STORED = {"a": 7, "l": [7, 7]}
 
 
+@pytest.mark.covers("pytree.PyTreeRestoreArgs", "errors.target")
 @pytest.mark.parametrize("item, partial, kind, theirs, ours", [
     ({"a": 7}, False, ValueError, "partial_restore=True", ("\n  l: ", "partial_restore")),
     (STORED | {"x": 7}, False, ValueError, "partial_restore=True", ("\n  x: ", "partial_restore")),
@@ -206,6 +243,10 @@ def test_targets_that_do_not_fit(scratch, item, partial, kind, theirs, ours):
     both(error, got, kind, theirs, "invalid_argument", *ours)
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeRestoreArgs",
+    note="`restore_args` may have a tuple where the tree has a list.",
+)
 def test_restore_args_of_another_structure(scratch):
     path = saved(scratch / "ckpt", STORED)
     _, error, got = restored(path, restore_args={"a": ocp.RestoreArgs()})
@@ -214,6 +255,11 @@ def test_restore_args_of_another_structure(scratch):
     both(error, got, ValueError, "['a']", "invalid_argument", "'a'", "restore_args")
 
 
+@pytest.mark.covers("type_handlers.ScalarHandler", "errors.restore_type")
+@pytest.mark.covers(
+    "type_handlers.RestoreArgs",
+    note="A string cannot be restored as an array or a number, or the reverse (`not_found`).",
+)
 def test_leaves_restored_as_what_they_are_not(scratch):
     path = saved(scratch / "ckpt", {"n": np.arange(4), "s": 5, "t": "text"})
     cases = [("n", int, "not a scalar", "invalid_argument", "not a scalar"), ("n", str, "NOT_FOUND", "not_found", "no string of this name"),
@@ -230,6 +276,7 @@ MESH = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
 SPREAD = NamedSharding(MESH, PartitionSpec("x", "y"))
 
 
+@pytest.mark.covers("errors.restore_args")
 @pytest.mark.parametrize("args, theirs, ours", [
     ({"global_shape": (4, 8)}, "strict=False", ("stored with shape (8, 8)", "(4, 8)", "strict")),
     ({"global_shape": (64,), "strict": False, "sharding": NamedSharding(MESH, PartitionSpec())}, "Ranks do not match", ("ranks do not match", "(8, 8)", "(64,)")),
@@ -241,6 +288,7 @@ def test_shapes_that_do_not_fit(scratch, args, theirs, ours):
 
 
 # ---- stored shardings ----
+@pytest.mark.covers("type_handlers.ArrayHandler", "errors.stored_sharding")
 @pytest.mark.parametrize("change, kind, theirs, code, ours", [
     (None, ValueError, "Sharding of jax.Array cannot be None", "invalid_argument", "none is stored"),
     (("YQ==", "Yg=="), ValueError, "NOT_FOUND", "invalid_argument", "no sharding of this array"),
@@ -260,6 +308,8 @@ def test_stored_shardings_that_cannot_be_used(scratch, change, kind, theirs, cod
 
 
 # ---- chunks that are missing ----
+@pytest.mark.covers("type_handlers.ParamInfo", "type_handlers.ArrayHandler", "errors.missing_chunk")
+@pytest.mark.covers("type_handlers.NumpyHandler", note="A missing chunk is `data_loss`.")
 @pytest.mark.parametrize("kind, theirs", [("np.ndarray", "NOT_FOUND"), ("jax.Array", "Encountered error while reading array index")])
 @pytest.mark.parametrize("fill", [False, True])
 def test_missing_chunks(scratch, kind, theirs, fill):
@@ -280,6 +330,8 @@ def test_missing_chunks(scratch, kind, theirs, fill):
     assert got["error"].startswith("a: ") and "the chunk is missing" in got["error"]
 
 
+@pytest.mark.covers("type_handlers.StringHandler", note="A missing string is `data_loss`.")
+@pytest.mark.covers("errors.missing_chunk")
 def test_missing_strings(scratch):
     path = saved(scratch / "ckpt", {"a": "text", "b": "more"})
     (path / "_strings.json").write_text('{"b": "more"}')
@@ -290,6 +342,7 @@ def test_missing_strings(scratch):
     both(error, got, ValueError, "NOT_FOUND", "data_loss", "_strings.json is missing")
 
 
+@pytest.mark.covers("type_handlers.StringHandler")
 def test_strings_that_are_numbers(scratch):
     path = saved(scratch / "ckpt", {"a": "text", "b": "more"})
     (path / "_strings.json").write_text('{"a": 5, "b": null}')
@@ -302,6 +355,7 @@ VALUES = [True, False, -0.0, 1e16, 1.5e-7, 123456789012345678901234567890, [], {
           ["it's", 'say "x"', "both ' and \"", "back\\slash", "tab\t new\n", "\x00\x7f\x80\xa0\xad", "\u00fc \u4e2d \U0001f600", "\u200b\u2028\ufeff\ue000"]]
 
 
+@pytest.mark.covers("type_handlers.StringHandler")
 def test_strings_that_are_other_values(scratch):
     """Each as a leaf of its own: Python's text of what TensorStore reads."""
     path = saved(scratch / "ckpt", {f"v{i}": "text" for i in range(len(VALUES))})
@@ -311,6 +365,7 @@ def test_strings_that_are_other_values(scratch):
     assert tree_json.normal(got["tree"]) == tree_json.normal(tree_json.to_json(want))
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler.restore")
 def test_a_type_that_nobody_knows(scratch):
     path = saved(scratch / "ckpt", {"a": np.arange(3)})
     text = (path / "_METADATA").read_text()
@@ -321,6 +376,7 @@ def test_a_type_that_nobody_knows(scratch):
 
 
 # ---- transforms ----
+@pytest.mark.covers("pytree.PyTreeRestoreArgs", "errors.transforms")
 def test_transforms_that_lack_something(scratch):
     path = saved(scratch / "ckpt", {"a": 7})
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as checkpointer:

@@ -69,6 +69,10 @@ def words_of(name, leaf, has_file):
     return words
 
 
+@pytest.mark.covers(
+    "type_handlers.ArrayRestoreArgs",
+    note="`Sharding` also stands for `ShardingMetadata`.",
+)
 @pytest.mark.parametrize("has_file", [True, False])
 def test_which_sharding_counts(scratch, has_file):
     handler, path = ocp.PyTreeCheckpointHandler(), scratch / "ckpt"
@@ -87,6 +91,7 @@ def test_which_sharding_counts(scratch, has_file):
         assert words is None or got["error"].startswith(f"{leaf}: ")
 
 
+@pytest.mark.covers("type_handlers.ArrayRestoreArgs")
 def test_two_shapes_are_refused(scratch):
     """By Orbax when the arguments are made."""
     with pytest.raises(ValueError, match="they must match"):

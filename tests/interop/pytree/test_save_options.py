@@ -55,6 +55,14 @@ RECORDED = {
 }
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler.finalize",
+    note=(
+        "Processes that recorded different array metadata are `data_loss`. An `ext_metadata` of "
+        "null equals `{}`. A folder `array_metadatas` without a file is refused; Orbax ignores "
+        "it."
+    ),
+)
 def test_what_processes_recorded_is_compared(scratch):
     handler, path = ocp.PyTreeCheckpointHandler(), scratch / "ckpt"
     with ocp.Checkpointer(handler) as checkpointer:
@@ -74,6 +82,7 @@ def test_what_processes_recorded_is_compared(scratch):
         assert got == {"done": True} if ours is None else got["code"] == "data_loss" and ours in got["error"], (name, got)
 
 
+@pytest.mark.covers("pytree.PyTreeCheckpointHandler")
 @pytest.mark.parametrize("why", ["", "refused by the validator"])
 def test_a_validator_decides(scratch, why):
     """Both call it once, with the records of all processes, also if there is one process."""
@@ -142,6 +151,10 @@ def cairn_copies(path, job):
     return got["copied"]
 
 
+@pytest.mark.covers(
+    "type_handlers.ArrayHandler",
+    note="Arrays of one priority are copied in parallel.",
+)
 def test_key_priority(scratch):
     asked, before, later = orbax_copies(scratch / "theirs", 10**9)
     assert (asked, before, later) == (list("abcdef"), ["b", "e"], ["c", "f", "a", "d"])
@@ -152,6 +165,13 @@ def test_key_priority(scratch):
     assert (sorted(rest[:2]), sorted(rest[2:])) == (["c", "f"], ["a", "d"]), (our_before, our_later)
 
 
+@pytest.mark.covers(
+    "type_handlers.TransferPriority",
+    note=(
+        "`key_priority` is always called. Orbax calls it only with "
+        "`save_device_host_concurrent_gb`."
+    ),
+)
 def test_key_priority_without_a_limit(scratch):
     """Orbax then does not ask, and copies all before it returns; Cairn asks."""
     asked, before, later = orbax_copies(scratch / "theirs", None)
@@ -161,6 +181,17 @@ def test_key_priority_without_a_limit(scratch):
     assert sorted(our_before[:2]) == ["b", "e"] and sorted(rest[:2]) == ["c", "f"] and sorted(rest[2:]) == ["a", "d"]
 
 
+@pytest.mark.covers(
+    "type_handlers.ParamInfo",
+    note="`is_prioritized_key_fn` is called. Orbax 0.12.8 never calls it.",
+)
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler",
+    note=(
+        "`is_prioritized_key_fn` does what Orbax's documentation says. Orbax 0.12.8 never calls "
+        "it."
+    ),
+)
 def test_is_prioritized_key_fn(scratch):
     """Orbax accepts it and never calls it; in Cairn it decides what is copied first."""
     calls = []
@@ -172,6 +203,7 @@ def test_is_prioritized_key_fn(scratch):
         assert not all_first or our_later == []
 
 
+@pytest.mark.covers("type_handlers.ArrayHandler")
 def test_callbacks(scratch):
     """Each array is transferred, then written; those that are copied at once are transferred before the save returns."""
     said = []
@@ -205,6 +237,7 @@ def test_callbacks(scratch):
 
 
 # ---- the files beside the arrays ----
+@pytest.mark.covers("type_handlers.ArrayHandler")
 @pytest.mark.parametrize("theirs, ours, files", [
     ({}, {}, {"_sharding", "array_metadatas"}),
     ({"enable_write_sharding_file": False}, {"write_sharding_file": False}, {"array_metadatas"}),
@@ -233,6 +266,11 @@ def test_files_beside_the_arrays(scratch, theirs, ours, files):
 
 
 # ---- what a merge leaves ----
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler.finalize",
+    note="Arrays that lack values or metadata after the merge are `data_loss`.",
+)
+@pytest.mark.covers("errors.merge")
 @pytest.mark.parametrize("lost, theirs, ours", [
     (None, None, None),
     (lambda key: key == b"a/.zarray", "1/2 params are missing .zarray", "there are values but no .zarray of"),
@@ -272,6 +310,13 @@ def orbax_barriers(monkeypatch, folder, prefix, kind):
     return names
 
 
+@pytest.mark.covers(
+    "pytree.PyTreeCheckpointHandler",
+    note=(
+        "`barrier_sync_key_prefix` stands before the names of all barriers; Orbax and Cairn use "
+        "other names behind it."
+    ),
+)
 @pytest.mark.parametrize("background", [False, True])
 def test_names_of_barriers(scratch, monkeypatch, background):
     """Each side has collectives of its own under its own names, and puts the prefix in front of all, with an underscore."""
@@ -312,6 +357,7 @@ def test_closed_handlers(scratch):
 
 
 # ---- arrays of one process where several save ----
+@pytest.mark.covers("type_handlers.ArrayHandler")
 def test_host_local_arrays(scratch, monkeypatch):
     array = jax.device_put(jnp.arange(8.0), SingleDeviceSharding(jax.devices()[1]))
     info = types.ParamInfo(name="a", parent_dir=epath.Path(scratch), value_typestr="jax.Array", is_ocdbt_checkpoint=True)

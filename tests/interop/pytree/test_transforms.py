@@ -304,6 +304,18 @@ def count(cases, outcome):
     return sum(kind == outcome for *_, (kind, _) in cases)
 
 
+@pytest.mark.covers("pytree.PyTreeRestoreArgs")
+@pytest.mark.covers(
+    "pytree.Transform",
+    note="An invalid expression is always an error. Orbax reports it where it is applied.",
+)
+@pytest.mark.covers(
+    "pytree.Transform",
+    note=(
+        "A transform that touches an empty node gives the empty node. Orbax gives its entry of "
+        "the metadata file."
+    ),
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_transforms_are_orbax_s(scratch, seed):
     rng = random.Random(seed)
@@ -384,6 +396,7 @@ def stumbles(theirs):
     return isinstance(theirs, TypeError) and "list indices must be integers" in str(theirs)
 
 
+@pytest.mark.covers("pytree.PyTreeRestoreArgs")
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("fit", ["exact", "partial"])
 def test_structures_fit_as_in_orbax(scratch, seed, fit):
@@ -408,6 +421,7 @@ def test_structures_fit_as_in_orbax(scratch, seed, fit):
             check_structures(fit, theirs, ours)
 
 
+@pytest.mark.covers("pytree.PyTreeRestoreArgs")
 @pytest.mark.parametrize("fit", ["exact", "partial"])
 def test_every_kind_of_node_fits_as_in_orbax(scratch, fit):
     stored = [{"x": 1}, {"x": {"y": 2}}, {"x": None, "y": 1}, {"x": []}, [1, 2], [1], [None, 1], [{"x": 1}], (1,), 3, None, {}, [], ()]
@@ -469,6 +483,7 @@ BAD = ["(", "a)", "*a", "a**", "a{2}{3}", "^*", "(?:*)", "\\q", "\\", "\\x4", "\
        "(?<=(a)\\1)b", "(?<=(?P<n>a)(?P=n))b", "(?<=a*)b", "(?<!a+)b", "a{99999999999}"]
 
 
+@pytest.mark.covers("pytree.Transform")
 def test_bad_expressions_are_refused_in_python_s_words():
     for regex, ours in zip(BAD, tool([{"regex": regex, "text": "a", "template": ""} for regex in BAD])):
         with pytest.raises((re.error, OverflowError)) as error:
@@ -479,6 +494,7 @@ def test_bad_expressions_are_refused_in_python_s_words():
         assert told == f"regular expression '{regex}': {error.value}", (regex, error.value, ours)
 
 
+@pytest.mark.covers("pytree.Transform")
 def test_character_sets_are_python_s():
     jobs = [{"regex": regex, "text": text, "template": "\\g<0>"} for regex in SETS for text in ["a", "b", "-", "]", "é", "K", "\\", "\b"]]
     refused = 0
@@ -492,6 +508,13 @@ def test_character_sets_are_python_s():
     assert 300 < refused < len(jobs), (refused, len(jobs))
 
 
+@pytest.mark.covers(
+    "pytree.Transform",
+    note=(
+        "[transforms.md](guides/transforms.md#on-the-way-into-another-file) has the dialect of regular "
+        "expressions."
+    ),
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_regular_expressions_are_python_s(seed):
     rng = random.Random(seed)

@@ -62,6 +62,7 @@ def quiet(caplog):
     caplog.set_level("CRITICAL")  # Orbax logs every odd path
 
 
+@pytest.mark.covers("tensorstore_utils.build_kvstore_tspec", "tensorstore_utils.ArrayReadSpec")
 def test_read_specs(rng):
     def make(o):
         return orbax.ArrayReadSpec(o["directory"], o["name"], o["use_zarr3"], use_ocdbt=o["use_ocdbt"], metadata_key=o["metadata_key"],
@@ -101,6 +102,14 @@ def write_options(rng):
     }
 
 
+@pytest.mark.covers(
+    "tensorstore_utils.OcdbtTemporaryMetadataContext", "tensorstore_utils.OcdbtProcessSpec",
+    "tensorstore_utils.ArrayWriteSpec",
+)
+@pytest.mark.covers(
+    "tensorstore_utils.resolve_compression_settings",
+    note="`resolve_compression_settings` describes one array. Orbax joins the settings of several.",
+)
 def test_write_specs(rng):
     from etils import epath
 
@@ -120,6 +129,11 @@ def test_write_specs(rng):
     assert 200 < failures < 2000
 
 
+@pytest.mark.covers(
+    "tensorstore_utils.build_kvstore_tspec", "tensorstore_utils.OcdbtWriteMode",
+    "tensorstore_utils.OcdbtKvStoreWriteOptions", "tensorstore_utils.OcdbtTemporaryMetadataContext",
+    "tensorstore_utils.OcdbtProcessSpec",
+)
 def test_kvstore_specs(rng):
     from etils import epath
 
@@ -140,6 +154,7 @@ def test_kvstore_specs(rng):
     compare(jobs, make)
 
 
+@pytest.mark.covers("tensorstore_utils.build_kvstore_tspec")
 def test_the_environment_chooses_the_driver_of_google_cloud_storage(monkeypatch):
     for backend in ("gcs_grpc", "gcs"):
         monkeypatch.setenv("TENSORSTORE_GCS_BACKEND", backend)
@@ -149,6 +164,9 @@ def test_the_environment_chooses_the_driver_of_google_cloud_storage(monkeypatch)
             compare([{"kvstore": job}], lambda o: orbax.build_kvstore_tspec(o["directory"], o["name"], ocdbt_write_options=write))
 
 
+@pytest.mark.covers(
+    "tensorstore_utils.get_sharding_tensorstore_spec", "tensorstore_utils.get_ts_context",
+)
 def test_contexts_and_shardings():
     contexts = [{"use_ocdbt": ocdbt, "file_io": io, "data_copy": copy} for ocdbt in (False, True) for io in (None, 0, 1, 500) for copy in (None, -1, 0, 7)]
     compare([{"context": c} for c in contexts],
@@ -156,6 +174,7 @@ def test_contexts_and_shardings():
     compare([{"sharding": [directory, name]} for directory in DIRECTORIES for name in NAMES + ["a.b~/é?>", "xy", "x"]], lambda o: orbax.get_sharding_tensorstore_spec(*o))
 
 
+@pytest.mark.covers("tensorstore_utils.is_remote_storage")
 def test_remote_storage(rng):
     leaves = [{"driver": "file", "path": "/x"}, {"driver": "gcs", "bucket": "b"}, {"driver": "gcs_grpc"}, {"driver": "s3"}, {"path": "gs://x"}, {}, "gs://b/x", "s3://b", "file:///x", "ags://x"]
 
@@ -173,6 +192,7 @@ def test_remote_storage(rng):
     assert {True, False} == set(answers)
 
 
+@pytest.mark.covers("subchunking.choose_chunk_shape")
 def test_chunk_shapes(rng):
     def make(o):
         return subchunking.choose_chunk_shape(tuple(o["global_shape"]), tuple(o["write_shape"]), np.dtype(o["dtype"]), o["target_byte_size"], shard_axes=tuple(o["shard_axes"]))
@@ -188,6 +208,13 @@ def test_chunk_shapes(rng):
 SPECS = [{"driver": "zarr", "kvstore": "file:///x"}, {"driver": "n5", "dtype": "int8", "a": {"b": [1, None]}}, {}, {"driver": "cast", "base": {"driver": "zarr"}}]
 
 
+@pytest.mark.covers(
+    "tensorstore_utils.get_cast_tspec_serialize",
+    note=(
+        "In C++ they take the types instead of a value and its arguments; a typed PRNG key has no"
+        " cast."
+    ),
+)
 def test_casts_of_any_spec(rng):
     kinds = [d for d in DTYPES if d != "bool"]
     written, read = [], []
@@ -213,6 +240,7 @@ BASES = ["gs://bucket/x", "/x", {"driver": "gcs"}, {"driver": "gcs_grpc", "path"
          {"driver": "file", "path": "gs://b/x"}]
 
 
+@pytest.mark.covers("tensorstore_utils.calculate_chunk_byte_size")
 def test_chunk_sizes_by_store(rng):
     def store():
         base = BASES[int(rng.integers(len(BASES)))]

@@ -72,6 +72,10 @@ def applied(store, step):
     return []
 
 
+@pytest.mark.covers(
+    "tensorstore_utils.open_kv_store",
+    note="Drivers: file, memory, ocdbt, and those of [object stores](#object-stores).",
+)
 def test_stores_hold_what_tensorstore_s_hold(scratch, rng):
     jobs, expected, real = [], [], []
     for i in range(60):
@@ -88,6 +92,7 @@ def test_stores_hold_what_tensorstore_s_hold(scratch, rng):
         assert values(opened.result()) == values(store), job
 
 
+@pytest.mark.covers("tensorstore_utils.open_kv_store")
 def test_each_side_goes_on_where_the_other_stopped(scratch, rng):
     stores = {}
     for i in range(12):
@@ -127,6 +132,7 @@ def change(model, step):
         del model[name]
 
 
+@pytest.mark.covers("tensorstore_utils.open_kv_store")
 def test_writers_of_both_libraries_lose_nothing(scratch):
     """Two processes of Cairn and two threads of TensorStore commit to one database."""
     spec = {"driver": "ocdbt", "base": f"file://{scratch}/db/"}
@@ -158,6 +164,7 @@ def test_writers_of_both_libraries_lose_nothing(scratch):
     assert run([{"kv": {"spec": spec, "steps": [{"list": ""}]}}]) == [[sorted([name, value] for name, value in want.items())]]
 
 
+@pytest.mark.covers("tensorstore_utils.open_kv_store")
 def test_conditions(scratch):
     spec = {"driver": "ocdbt", "base": f"file://{scratch}/db/"}
     store = ts.KvStore.open(spec).result()
@@ -176,6 +183,7 @@ def test_conditions(scratch):
     assert values(ts.KvStore.open(spec, context=ts.Context()).result()) == {"a": "3", "b": "4", "out": "x"}
 
 
+@pytest.mark.covers("type_handlers.is_ocdbt_checkpoint")
 def test_which_folders_hold_a_database(scratch):
     database = ts.KvStore.open({"driver": "ocdbt", "base": f"file://{scratch}/db/"}).result()
     database.write("a", b"1").result()

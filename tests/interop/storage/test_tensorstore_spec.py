@@ -150,6 +150,7 @@ def test_arrays_that_tensorstore_makes(scratch, rng):
         same(scratch / f"{i}.box", box)
 
 
+@pytest.mark.covers("tensorstore_utils.ArrayReadSpec")
 def test_arrays_that_cairn_makes(scratch, rng):
     jobs, wanted = [], []
     for i in range(CASES):
@@ -215,6 +216,7 @@ def test_casts(scratch, rng):
             assert leaves.raw_bytes(read) == leaves.raw_bytes(array), job
 
 
+@pytest.mark.covers("tensorstore_utils.ArrayReadSpec")
 def test_checkpoints_that_orbax_opens(scratch, rng):
     """Its write spec in TensorStore and its read spec in Cairn; then the other way."""
     for i, (v3, ocdbt, target, separately) in enumerate(itertools.product([False, True], [False, True], [None, "bfloat16", "int32"], [False, True])):
@@ -413,6 +415,7 @@ def test_json_values(scratch):
             assert not path.exists() or path.read_text() == texts[i // (2 * len(pointers))], job
 
 
+@pytest.mark.covers("tensorstore_utils.get_sharding_tensorstore_spec")
 def test_json_in_a_database_and_shardings_of_orbax(scratch):
     database = {"driver": "json", "kvstore": {"driver": "ocdbt", "base": f"file://{scratch}/db/", "path": "x/y"}, "json_pointer": "/p/q"}
     (got,) = run([{"json": {"spec": database, "write": [1, {"z": None}]}}])

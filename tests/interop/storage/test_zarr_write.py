@@ -118,6 +118,7 @@ def test_metadata_of_every_codec(scratch):
         assert got == text
 
 
+@pytest.mark.covers("tensorstore_utils.ArrayWriteSpec")
 @pytest.mark.parametrize("zarr3", [False, True])
 @pytest.mark.parametrize("compression", [False, True])
 def test_new_arrays_are_described_as_by_orbax(scratch, zarr3, compression):
@@ -393,6 +394,7 @@ def test_auto_is_never_much_larger_than_raw_nor_than_zstd(scratch):
 
 
 # ---- chunk shapes ----
+@pytest.mark.covers("subchunking.choose_chunk_shape")
 def test_chunk_shapes_are_orbax_s(caplog):
     from orbax.checkpoint._src.arrays import subchunking
 

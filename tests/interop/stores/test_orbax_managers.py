@@ -134,6 +134,7 @@ OTHER_OPTIONS = [
 ]
 
 
+@pytest.mark.covers("stores.CheckpointManager")
 def test_it_does_what_orbax_does(gcs, store):
     runs = {
         "one": ONE_ITEM,
@@ -294,6 +295,7 @@ def test_a_run_on_s3_goes_on_after_a_kill(s3):
 # ---- what Orbax cannot do with this file system ----
 
 
+@pytest.mark.covers("manager.CheckpointManager")
 def test_root_metadata_are_stored_once(store):
     first = start(CAIRN, store, [op("open", metadata={"a": 1}), op("root_metadata"), *saves(1)])
     then = start(CAIRN, store, [op("open", metadata={"b": 2}), op("root_metadata", list=True)])
@@ -301,6 +303,7 @@ def test_root_metadata_are_stored_once(store):
     assert "metadata/_ROOT_METADATA" in then[1]["names"] and then[1]["steps"] == [1]
 
 
+@pytest.mark.covers("manager.CheckpointManagerOptions.todelete_full_path")
 def test_removed_steps_go_to_a_path_of_the_bucket(store):
     trash = f"{store.prefix}/trash"
     done = start(

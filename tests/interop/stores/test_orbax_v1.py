@@ -100,7 +100,7 @@ STEPS = [
     op("cut", name="run/7"),
     op("open"),
     op("load_step", step=7),
-    # What is left differs (docs/object-stores.md): Cairn keeps a step that lacks only its marker.
+    # What is left differs (docs/guides/object-stores.md): Cairn keeps a step that lacks only its marker.
     op("open", cleanup_tmp_directories=True),
     op("load_step"),
 ]

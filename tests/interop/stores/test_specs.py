@@ -92,6 +92,7 @@ def folder_of(rng, store, name):
 
 
 # ---- both ways ----
+@pytest.mark.covers("stores.open")
 @pytest.mark.parametrize("kind", KINDS)
 def test_we_read_what_they_wrote(store, rng, scratch, kind):
     if kind == "ocdbt" and store.name == "RADOSGW":
@@ -114,6 +115,7 @@ def test_we_read_what_they_wrote(store, rng, scratch, kind):
         assert (scratch / f"{i}.out").read_bytes() == leaves.raw_bytes(array), reads[i]
 
 
+@pytest.mark.covers("stores.open")
 @pytest.mark.parametrize("kind", KINDS)
 def test_they_read_what_we_wrote(store, rng, scratch, kind):
     arrays = [random_array(rng) for _ in range(CASES)]
@@ -229,6 +231,7 @@ def web_server(folder):
         server.shutdown()
 
 
+@pytest.mark.covers("stores.open")
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_read_web_servers(rng, scratch, kind):
     jobs, arrays = [], []
@@ -342,6 +345,10 @@ def spec_of(spec):
         return None
 
 
+@pytest.mark.covers(
+    "stores.open", alone=True,
+    note="`host_header`, `gcs_user_project` and other members are refused by name.",
+)
 def test_what_is_refused():
     jobs = [{"kv": {"spec": spec, "steps": []}} for spec in BOTH_REFUSE]
     for spec, got in zip(BOTH_REFUSE, cairn_cli.answers("spec_tool", jobs), strict=True):

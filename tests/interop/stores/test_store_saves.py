@@ -121,6 +121,13 @@ SAVE = textwrap.dedent(
 )
 
 
+@pytest.mark.covers(
+    "stores.Checkpointer", alone=True,
+    note=(
+        "Saves go to `gs://` and `s3://`; Orbax has only `gs://`. Of two saves to one place, at "
+        "most one succeeds."
+    ),
+)
 def test_of_two_programs_at_most_one_saves(store):
     """The other one fails, or finds the checkpoint of the first. What is there is whole."""
     for turn in range(4):
@@ -158,6 +165,7 @@ ORBAX = textwrap.dedent(
 )
 
 
+@pytest.mark.covers("stores.Checkpointer")
 @pytest.mark.parametrize("layout", [{}, {"use_ocdbt": False}, {"use_zarr3": True}])
 def test_orbax_restores_what_cairn_saved(gcs, layout):
     tree = {"w": np.arange(12, dtype=np.float32), "b": np.ones(3, np.int32), "n": 5}

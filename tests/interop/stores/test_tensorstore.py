@@ -46,6 +46,7 @@ def reads(values):
     return [*({"read": key} for key in values), {"read": "missing"}]
 
 
+@pytest.mark.covers("stores.KvStore")
 def test_they_read_what_we_wrote(store, rng):
     values = random_values(rng)
     assert ours(store, [{"write": [key, value]} for key, value in values.items()]) == [None] * 10
@@ -53,6 +54,10 @@ def test_they_read_what_we_wrote(store, rng):
     assert found == [*values.values(), None, sorted(values)]
 
 
+@pytest.mark.covers(
+    "stores.KvStore",
+    note="Drivers `s3`, `gcs` and `http`: reads of an opened value are pinned to one version.",
+)
 def test_we_read_what_they_wrote(store, rng):
     values = random_values(rng)
     theirs(store, store.tensorstore(), [{"write": [key, value]} for key, value in values.items()])
@@ -82,6 +87,7 @@ def test_they_read_our_databases(store, rng):
     assert theirs(store, database(store), reads(values)) == [*values.values(), None]
 
 
+@pytest.mark.covers("stores.KvStore")
 def test_databases_both_ways(replacing_store, rng):
     store = replacing_store
     first, second = random_values(rng), {"b/1": "new", "z": "last"}

@@ -98,6 +98,7 @@ def check_value(prefix, key, name, value):
                 assert f"'{plain}'" in text
 
 
+@pytest.mark.covers("tensorflow.train.load_checkpoint")
 @pytest.mark.parametrize("name", PLAIN + SMALL + ["string"])
 def test_reads_every_type(scratch, name):
     rng = np.random.default_rng(7)
@@ -137,6 +138,7 @@ def write_random(rng, folder):
     return values
 
 
+@pytest.mark.covers("tensorflow.train.load_checkpoint", "tensorflow.raw_ops.RestoreV2")
 @pytest.mark.parametrize("seed", [*range(10), *range(FRESH, FRESH + 30)], ids=lambda n: "fresh" if n >= 10 else str(n))
 def test_reads_random_checkpoints(scratch, seed):
     values = write_random(np.random.default_rng(seed), scratch)
@@ -234,6 +236,7 @@ def check_against_tensorflow(path, prefix=None):
     return listed
 
 
+@pytest.mark.covers("tensorflow.train.Checkpoint")
 def test_keras_model_with_adam(scratch):
     model, prefix = keras_checkpoint(scratch)
     check_against_tensorflow(scratch, prefix)
@@ -312,6 +315,7 @@ def refused(path):
     return cairn_cli.call("verify", path).returncode != cairn_cli.GOOD
 
 
+@pytest.mark.covers("tensorflow.raw_ops.RestoreV2")
 def test_a_flipped_bit_is_always_noticed(scratch):
     rng = np.random.default_rng(FRESH)
     keras_checkpoint(scratch)

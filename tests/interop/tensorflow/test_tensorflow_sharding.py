@@ -129,6 +129,14 @@ def question(tensors, limit, like_tensorflow):
     return {"ask": "max_size", "max": max(limit, 1), "like_tensorflow": like_tensorflow, "tensors": tensors}
 
 
+@pytest.mark.covers("sharding.ShardableTensor", "sharding.Shard")
+@pytest.mark.covers(
+    "sharding.MaxShardSizePolicy",
+    note=(
+        "Types that TensorFlow cuts and cannot join again are kept whole. `like_tensorflow` gives"
+        " TensorFlow's exact result."
+    ),
+)
 @pytest.mark.parametrize("first", [1000, FRESH], ids=["fixed", "fresh"])
 def test_random_tensors_are_sharded_as_tensorflow_shards_them(first):
     cases = []
@@ -213,6 +221,13 @@ def test_policies_that_fail_in_tensorflow_work(first):
     assert validated == [{}] * len(cases)
 
 
+@pytest.mark.covers(
+    "sharding.MaxShardSizePolicy", alone=True,
+    note=(
+        "Tensors on which TensorFlow does not end are sharded; with `like_tensorflow` they are an"
+        " error."
+    ),
+)
 def test_where_tensorflow_never_ends_an_error_says_so():
     for t, limit in [(tensor("x", "float32", [4]), 2), (tensor("x", "float32", [3, 2]), 4), (tensor("x", "string", [3], strings=[2, 500, 4]), 10)]:
         assert never_ends(t, limit)
@@ -220,6 +235,10 @@ def test_where_tensorflow_never_ends_an_error_says_so():
         assert ours["error"].startswith("x: TensorFlow's policy would never end")
 
 
+@pytest.mark.covers(
+    "sharding.MaxShardSizePolicy",
+    note="Tensors on which TensorFlow fails are sharded; with `like_tensorflow` they are an error.",
+)
 @pytest.mark.parametrize("t, limit", [
     (tensor("x", "string", [2, 2], strings=[1, 2, 3, 4]), 100), (tensor("x", "string", [1, 2], strings=[1, 2]), 100),
     (tensor("x", "string", [0], strings=[]), 100), (tensor("x", "string", [0, 2], strings=[]), 100), (tensor("x", "string", [2, 0], strings=[]), 100),
@@ -233,6 +252,7 @@ def test_where_tensorflow_fails_so_do_we_if_asked_to(t, limit):
     check_rule([t], limit, ours)
 
 
+@pytest.mark.covers("sharding.MaxShardSizePolicy")
 @pytest.mark.parametrize("t", [tensor("x", "string", [3, 1], strings=[3, 1, 2]), tensor("x", "string", [1, 1], strings=[3]),
                                tensor("x", "string", [2, 1, 1], strings=[3, 3]), tensor("x", "float32", [0, 3]), tensor("x", "qint16", []),
                                tensor("x", "qint16", [0])])
@@ -243,6 +263,7 @@ def test_odd_tensors_that_tensorflow_takes(t):
     check_rule(tensors, 100, ours)
 
 
+@pytest.mark.covers("sharding.MaxShardSizePolicy")
 def test_warnings_are_tensorflows(caplog):
     tensors = [tensor("a", "float32", [2]), tensor("s", "string", [], strings=[40]), tensor("c", "complex128", [])]
     with caplog.at_level("WARNING", logger="absl"):
@@ -253,6 +274,13 @@ def test_warnings_are_tensorflows(caplog):
     assert ask([question(tensors, 10, False)])[0]["warnings"] == theirs
 
 
+@pytest.mark.covers(
+    "sharding.ShardableTensor",
+    note=(
+        "A callback gets no values: `tensor` refers to the tensor or a part of it. Strings come "
+        "with their sizes."
+    ),
+)
 def test_sizes_that_are_not_known_count_as_nothing():
     """As in a tf.function, where TensorFlow cannot see strings."""
     tensors = [tensor("a", "float32", [2]), tensor("s", "string", [3], strings=[40, 1, 1]), tensor("t", "string", [], strings=[40])]
@@ -312,6 +340,18 @@ def ask_validate(tensors, originals, shards, description):
     return None
 
 
+@pytest.mark.covers("sharding.ShardableTensor")
+@pytest.mark.covers(
+    "sharding.validate_shards",
+    note=(
+        "A part of a known tensor is allowed if all parts cover the tensor. TensorFlow raises "
+        "KeyError."
+    ),
+)
+@pytest.mark.covers(
+    "sharding.validate_shards",
+    note="Another tensor of the same shape is refused. TensorFlow accepts it.",
+)
 @pytest.mark.parametrize("first", [3000, FRESH], ids=["fixed", "fresh"])
 def test_validation_says_what_tensorflow_says(first):
     cases = [draw_validation(np.random.default_rng([seed, 3])) for seed in range(first, first + 1500)]
@@ -367,6 +407,7 @@ def draw_spec(rng):
     return text
 
 
+@pytest.mark.covers("sharding.ShardableTensor")
 @pytest.mark.parametrize("first", [4000, FRESH], ids=["fixed", "fresh"])
 def test_slice_specs_are_read_as_tensorflow_reads_them(first, save_says):
     texts = ["4", "4 3 5", "4  3 -:-", "4 x -:-", "4 0,0", "4 -1,2", "4 0", "4 0,1,2", "4 a,2", "4 :-", " 4 -", "4 - ", "+4 -", "4 +0,4", "4 4,1", "4 3,2", "4 -:-",
@@ -393,6 +434,10 @@ class Holder:
     def _restore_from_tensors(self, tensors): ...
 
 
+@pytest.mark.covers(
+    "sharding.validate_shards",
+    note="Two tensors of one key and slice are refused before the callback is called.",
+)
 @pytest.mark.parametrize("first, second", [(("a", ""), ("a", "")), (("a", "4 0,2"), ("a", "4 0,2")), (("a", ""), ("a", "4 0,2")), (("a", ""), ("b", "")), (("a", "4 0,2"), ("a", "4 2,2"))])
 def test_two_tensors_of_one_key_and_slice(first, second):
     """TensorFlow's saver refuses them before it calls a callback."""
@@ -408,12 +453,17 @@ def test_two_tensors_of_one_key_and_slice(first, second):
 
 
 # ---- hashes, devices ----
+@pytest.mark.covers("sharding.ShardingCallback", "sharding.ShardByTaskPolicy")
 def test_policies_are_described_and_compared_as_tensorflows():
     [ours] = ask([{"ask": "policies"}])
     one, other = sharding_policies.MaxShardSizePolicy(100), sharding_policies.MaxShardSizePolicy(100)
     assert ours == {"by_task": sharding_policies.ShardByTaskPolicy().description, "max_size": one.description, "equal": [one == one, one == other]}
 
 
+@pytest.mark.covers(
+    "sharding.ShardingCallback",
+    note="The function `kwargs()` names the arguments of a callback.",
+)
 def test_callbacks_hash_alike_where_tensorflows_do():
     class Callback(sharding_util.ShardingCallback):
         def __init__(self, text, kwargs):
@@ -445,6 +495,20 @@ def test_callbacks_hash_alike_where_tensorflows_do():
     assert hash(sharding_policies.MaxShardSizePolicy(5)) == hash(sharding_policies.MaxShardSizePolicy(5))
 
 
+@pytest.mark.covers(
+    "sharding.ShardableTensor",
+    note=(
+        "Two are equal if they refer to the same tensor and part. TensorFlow compares the "
+        "elements, or fails."
+    ),
+)
+@pytest.mark.covers(
+    "sharding.ShardableTensor",
+    note=(
+        "`text()` is TensorFlow's repr without Python's objects: a tensor is its number, a "
+        'trackable is "an object".'
+    ),
+)
 def test_shardable_tensors_are_compared_and_printed_as_tensorflows():
     """Pairs that differ in few members: which are equal, which hashes are, and the members that their text names."""
     rng = np.random.default_rng([FRESH, 6])
@@ -484,6 +548,7 @@ def test_shardable_tensors_are_compared_and_printed_as_tensorflows():
         assert (got["trackable"] == "None") == (want["trackable"] == "None")
 
 
+@pytest.mark.covers("sharding.ShardableTensor")
 def test_devices():
     texts = ["", "/job:a/task:1", "/task:x", "/cpu:0", "/foo:1", "/device:CPU:0/cpu:0", "/device:CPU:x", "job:a", "/task:-3", "/TASK:1", "/job:a:b", "//",
              "/device:XYZ:*", "/replica:q", "/gpu", "/task:", "/xla_cpu:1", "/cpu:*", "/task:1/task:2", "/device:CPU:", "/custom:3/task:12"]

@@ -199,6 +199,7 @@ def random_entries(rng, most):
     return entries
 
 
+@pytest.mark.covers("tensorflow.raw_ops.SaveV2")
 def test_random_entries(scratch):
     for i in range(ROUNDS):
         seed = f"{SEED}-{i}"
@@ -213,6 +214,7 @@ def test_random_entries(scratch):
             raise AssertionError(f"seed {seed}: {error}") from None
 
 
+@pytest.mark.covers("sharding.ShardingCallback", "sharding.ShardByTaskPolicy")
 def test_random_entries_of_several_tasks(scratch):
     for i in range(ROUNDS // 3):
         seed = f"{SEED}-tasks-{i}"
@@ -382,6 +384,7 @@ def check_restored(prefix, tree, restore):
         assert np.array_equal(np.ascontiguousarray(have.numpy()).reshape(-1).view(np.uint8), np.ascontiguousarray(want.numpy()).reshape(-1).view(np.uint8)), path
 
 
+@pytest.mark.covers("tensorflow.train.Checkpoint")
 def test_objects_restore(scratch):
     for i in range(25):
         seed = f"{SEED}-objects-{i}"
@@ -460,6 +463,7 @@ def test_names_restore(scratch):
         assert session.run([w, b])[0].tolist() == [1.0, 2.0] and session.run(b) == 5
 
 
+@pytest.mark.covers("sharding.ShardingCallback")
 def test_cut_tensors_restore(scratch):
     """Files of a largest size: TensorFlow puts the merged index, of the types for which it can."""
     for i in range(20):
@@ -499,6 +503,10 @@ class SaveSpecs(tf.train.experimental.ShardByTaskPolicy):
         return super().__call__(shardable_tensors)
 
 
+@pytest.mark.covers(
+    "sharding.ShardableTensor",
+    note="`tensor_save_spec` has no slice spec: `slice_spec` holds it.",
+)
 def test_callbacks_get_the_same_save_specs(scratch):
     """The description of every tensor that a callback gets: of variables, and of slices of larger ones."""
     rng = random.Random(f"{SEED}-specs")
@@ -546,6 +554,10 @@ def test_state_is_tensorflows(scratch):
     assert tf.train.latest_checkpoint(str(ours)) == str(ours / "ckpt-1")
 
 
+@pytest.mark.covers(
+    "tensorflow.train.CheckpointManager",
+    note="A save adds its checkpoint to the state of a manager that is there.",
+)
 def test_state_of_a_manager_is_kept_up(scratch):
     checkpoint = tf.train.Checkpoint(a=tf.Variable(1.0))
     manager = tf.train.CheckpointManager(checkpoint, str(scratch), max_to_keep=5)

@@ -113,7 +113,7 @@ DOCUMENTS = {
 }
 
 
-# Rules that do not hold for some rows, by document, and why. docs/cli.md has the reasons of "restored".
+# Rules that do not hold for some rows, by document, and why. docs/reference/cli.md has the reasons of "restored".
 EVERYWHERE = [
     ("restored", "twice, ", "a repeated member: its first value is not valid, or contradicts the last"),
     ("restored", "NUL behind", "TensorStore takes a NUL for the end"),

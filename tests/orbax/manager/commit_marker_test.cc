@@ -65,6 +65,7 @@ TEST(CommitMarker, TheCheckpointIsWrittenAtItsPath) {
             tree_of(1));
 }
 
+// covers: atomicity.CommitFileTemporaryPath
 TEST(CommitMarker, ATargetThatExists) {
   const TempDir dir = TempDir::in_memory();
   const std::string path = dir / "ckpt";
@@ -92,6 +93,9 @@ TEST(CommitMarker, ATargetThatExists) {
 }
 
 // Without a marker it is unfinished for those who ask for one, whatever else it has.
+// covers: atomicity.AtomicRenameTemporaryPath
+// note: A restore refuses an unfinished checkpoint with `failed_precondition` where Orbax's
+// `validate` raises ValidationError.
 TEST(CommitMarker, OnlyTheMarkerCounts) {
   const TempDir dir = TempDir::in_memory();
   const std::string root = dir / "run";
@@ -187,6 +191,10 @@ TEST(CommitMarker, CleanRemovesWhatASaveHasLeft) {
 }
 
 // A save in the background, of whose process nothing is known but the lock.
+// covers: atomicity.AtomicRenameTemporaryPath
+// note: A save beside another save to the same path is `unavailable` and removes nothing. Orbax
+// removes the files of the other save.
+// covers: manager.CheckpointManagerOptions.cleanup_tmp_directories
 TEST(CommitMarker, ASaveInProgressIsLeftAlone) {
   const TempDir dir = TempDir::in_memory();
   const std::string root = dir / "run";

@@ -60,6 +60,8 @@ TEST(StepNames, FoldersOfADirectoryCountByNameAndMarker) {
   EXPECT_THAT(names({}, kMarker, true), ElementsAre("9:9", "10:10", "12:12"));
 }
 
+// covers: manager.CheckpointManagerOptions.step_name_format
+// note: A `StepNameFormat` has two functions for names of your own: `name` and `parse`.
 TEST(CustomStepNames, AManagerAndAWatcherUseThem) {
   const TempDir dir = TempDir::in_memory();
   {

@@ -217,6 +217,8 @@ std::string text_of(const RestoredItems& items, const char* name) {
   return std::any_cast<std::string>(std::get<CustomItem>(items.at(name)).value);
 }
 
+// covers: items.args.register_with_handler
+// note: C++ needs no registry to save: the type of the item says how.
 TEST(Items, FilesOfYourOwnAreReadByYourReaders) {
   const TempDir dir = TempDir::in_memory();
   std::vector<std::string> events;

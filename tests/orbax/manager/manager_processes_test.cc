@@ -43,6 +43,7 @@ void expect_no_errors(const std::vector<std::optional<Error>>& errors) {
   for (const auto& error : errors) EXPECT_FALSE(error) << error->message();
 }
 
+// covers: manager.CheckpointManager
 TEST(ManagerProcesses, SaveKeepAndRestoreTogether) {
   const TempDir dir = TempDir::in_memory();
   expect_no_errors(run_all([&](std::size_t, CheckpointManagerOptions options) {
@@ -82,6 +83,8 @@ TEST(ManagerProcesses, StepsAreRemovedInTheBackground) {
 }
 
 // A signal may reach one of the processes only.
+// covers: manager.CheckpointManager.save
+// note: If one of several processes is preempted, all of them save the step.
 TEST(ManagerProcesses, OneThatIsToEndMakesAllSave) {
   const TempDir dir = TempDir::in_memory();
   expect_no_errors(run_all([&](std::size_t process, CheckpointManagerOptions options) {

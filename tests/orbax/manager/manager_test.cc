@@ -150,6 +150,7 @@ TEST(CheckpointManager, ADirectoryThatIsRemovedOrReplacedMeanwhile) {
     }
 }
 
+// covers: manager.CheckpointManager.save, manager.CheckpointManagerOptions
 TEST(CheckpointManager, AReadOnlyManagerChangesNothing) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
@@ -187,6 +188,8 @@ class Obstacle {
   bool obstructs_ = false;
 };
 
+// covers: manager.CheckpointManagerOptions.enable_async_checkpointing
+// note: An error of a save in the background is thrown once.
 TEST(CheckpointManager, AnErrorInTheBackgroundIsToldOnce) {
   const TempDir dir = TempDir::in_memory();
   Obstacle obstacle(dir / "run");
@@ -240,6 +243,8 @@ TEST(CheckpointManager, AThousandSavesOfWhichSomeFail) {
 
 // An old step to which somebody has added a file stays; the new one is saved, and the error says
 // so.
+// covers: manager.CheckpointManager.delete
+// note: C++ calls it `remove`. A folder that holds anything besides a checkpoint is not removed.
 TEST(CheckpointManager, AStepWithForeignFilesIsNotRemoved) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run", {.max_to_keep = 1});
@@ -273,6 +278,7 @@ TEST(CheckpointManager, AFolderThatIsNoStepIsNotRemoved) {
   EXPECT_TRUE(file_exists(dir / "run/1/photo.jpg"));
 }
 
+// covers: manager.CheckpointManagerOptions.todelete_subdir
 TEST(CheckpointManager, StepsSetAsideReplaceEachOther) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run", {.todelete_subdir = "old"});
@@ -369,6 +375,7 @@ TEST(CheckpointManager, NobodyWaitsForARemovalInTheBackground) {
   }
 }
 
+// covers: manager.CheckpointManagerOptions.enable_background_delete
 TEST(CheckpointManager, AStepThatIsBeingRemovedIsSavedAgain) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run", {.enable_background_delete = true});
@@ -382,6 +389,8 @@ TEST(CheckpointManager, AStepThatIsBeingRemovedIsSavedAgain) {
   EXPECT_THAT(list_directory(dir / "run").folders, IsEmpty());
 }
 
+// covers: manager.CheckpointManagerOptions.enable_background_delete
+// note: `wait_until_finished` also waits for removals.
 TEST(CheckpointManager, AnErrorOfARemovalInTheBackgroundIsTold) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run", {.enable_background_delete = true});
@@ -409,6 +418,8 @@ TEST(CheckpointManager, CleanEndsAnInterruptedRemoval) {
 }
 
 // Leftovers of other checkpoints, of saves in progress and with foreign files stay.
+// covers: manager.CheckpointManagerOptions.cleanup_tmp_directories
+// note: Foreign files and saves in progress stay.
 TEST(CheckpointManager, LeftoversOfStepsAreRemovedOnRequest) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager(dir / "run").save(1, PyTreeSaveArgs{tree_of(1)});
@@ -452,6 +463,8 @@ TEST(CheckpointManager, TheMetadataOfTheRunAreStoredOnce) {
 }
 
 // A diverged run has a loss of NaN, which compares with nothing.
+// covers: manager.CheckpointManagerOptions.best_fn
+// note: A metric of NaN is the worst one. Orbax's order is then arbitrary.
 TEST(CheckpointManager, NanIsTheWorstMetric) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (const BestMode mode : {BestMode::kMin, BestMode::kMax}) {
@@ -471,6 +484,8 @@ TEST(CheckpointManager, NanIsTheWorstMetric) {
 }
 
 // Orbax stores trees of metrics.
+// covers: manager.CheckpointManagerOptions.best_fn
+// note: In C++ metrics are named numbers; a nested one is `eval.loss`.
 TEST(CheckpointManager, NestedMetricsHaveTheNamesOfTheirPaths) {
   const TempDir dir = TempDir::in_memory();
   const CheckpointManagerOptions options{
@@ -505,6 +520,8 @@ TEST(CheckpointManager, AnErrorOfAPolicyIsThrown) {
   EXPECT_THAT(list_directory(dir / "run").folders, ElementsAre("1"));
 }
 
+// covers: manager.CheckpointManager.save
+// note: A manager that is closed or read-only refuses a forced save. Orbax saves.
 TEST(CheckpointManager, NothingIsSavedAfterClose) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run");
@@ -524,6 +541,7 @@ TEST(SavePolicy, PoliciesThatAreMissing) {
               FailsWith(Code::kInvalidArgument, "no metric"));
 }
 
+// covers: manager.CheckpointManagerOptions.save_decision_policy
 TEST(SavePolicy, ContinuousWaitsForTheSaveBefore) {
   const SavePolicy policy = save_policy::continuous(std::chrono::hours(1));
   const auto now = std::chrono::system_clock::now();
@@ -578,6 +596,7 @@ TEST(SavePolicy, ContinuousDoesNotWaitForAClockThatWasSetBack) {
   }
 }
 
+// covers: manager.CheckpointManagerOptions.save_decision_policy
 TEST(SavePolicy, AFunctionSeesTimesAndMetricsAfterARestart) {
   const TempDir dir = TempDir::in_memory();
   const auto before = std::chrono::system_clock::now();

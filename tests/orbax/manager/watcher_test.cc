@@ -53,6 +53,7 @@ TEST(StepWatcher, ReturnsTheLatestStepOnce) {
   EXPECT_EQ(watcher.next(), 15);
 }
 
+// covers: manager.wait_for_new_checkpoint
 TEST(StepWatcher, WaitsForAnotherProcess) {
   const TempDir dir = TempDir::in_memory();
   StepWatcherOptions options = quick();
@@ -170,6 +171,8 @@ struct SignalledRun {
 
 // A program that asks the signal itself must do so before save(): the signal saves a step wherever
 // it arrives, before the step is decided on, in between, or after save() has declined.
+// covers: manager.CheckpointManagerOptions.save_decision_policy
+// note: `should_save_fn` is a policy, too: `any_of({preemption(), your_function})` asks both.
 TEST(TerminationSignal, NoPlaceInTheLoopLosesIt) {
   for (const int place : {0, 1, 2}) {
     SignalledRun run(place);
@@ -185,6 +188,9 @@ TEST(TerminationSignal, NoPlaceInTheLoopLosesIt) {
 }
 
 // The loop of the documentation asks the manager, after save().
+// covers: manager.CheckpointManager.reached_preemption
+// note: The processes tell each other in `save()`, so the answer is that of the last save. Orbax
+// asks JAX with a step.
 TEST(TerminationSignal, TheManagerKnowsOfIt) {
   for (const int place : {0, 1, 2}) {
     SignalledRun run(place);

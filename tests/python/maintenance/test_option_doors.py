@@ -1,6 +1,6 @@
 """One meaning for an option at every door: the same bytes, the same effect, or a refusal that the documentation lists.
 
-The table of docs/python.md ("Options of storage at every door") is the list: a cell has the option's name at that door, or "-" where the
+The table of docs/reference/storage-options.md is the list: a cell has the option's name at that door, or "-" where the
 door refuses it.
 """
 
@@ -122,8 +122,8 @@ OTHERS = {
 
 def table():
     """{option: {door: its name there, or None}}, as the page has it."""
-    text = (ROOT / "docs/python.md").read_text()
-    rows = re.findall(r"^\|(.*)\|$", text[text.index("### Options of storage at every door"):].split("\n## ")[0], re.M)
+    text = (ROOT / "docs/reference/storage-options.md").read_text()
+    rows = re.findall(r"^\|(.*)\|$", text, re.M)
     cells = [[cell.strip() for cell in row.split("|")] for row in rows]
     assert cells[0] == ["option", *DOORS]
     found = {}

@@ -1,7 +1,7 @@
 """Warnings and events of saves and restores: the same situations with both packages give the same ones.
 
 Compared are the names and attributes of events of jax.monitoring, how often each comes, and the text
-of warnings. docs/observer.md has the table of all names, which is checked, too.
+of warnings. docs/reference/observer.md has the table of all names, which is checked, too.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ from monitored import heard
 
 import cairn.orbax as ours
 
-PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "observer.md"
+PAGE = pathlib.Path(__file__).resolve().parents[3] / "docs" / "reference" / "observer.md"
 # TensorStore has read nothing where its cache has everything; Cairn reports the files' bytes always.
 RAW_READS = re.compile("/jax/orbax/read/worker/io/(raw|compression)")
 SEEN = set()
@@ -63,6 +63,17 @@ class Situations(reported_cases.Situations):
 SITUATIONS = Situations(tree)
 
 
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note="`save.metadata_written`, `save.merged`.",
+)
+@pytest.mark.covers(
+    "events.record_event_duration_secs",
+    note=(
+        "C++ events have bytes and duration in place of rates. `cairn.orbax` records Orbax's own "
+        "names."
+    ),
+)
 @pytest.mark.parametrize("situation", Situations.names())
 def test_the_same_is_said(tmp_path, situation):
     found = []
@@ -110,7 +121,7 @@ def test_rates_are_those_of_the_values(tmp_path):
 
 
 def test_the_page_lists_them():
-    """Every name that a situation gives has a row in docs/observer.md."""
+    """Every name that a situation gives has a row in docs/reference/observer.md."""
     page = PAGE.read_text()
     listed = set(re.findall(r"`(/jax/[a-z0-9_/]+)`", page[page.index("## In Python") :]))
     assert len(listed) > 60 and listed >= SEEN, SEEN - listed

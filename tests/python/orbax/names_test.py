@@ -285,7 +285,7 @@ def test_every_name_is_there_or_has_a_hint(module):
             assert name in str(error) and general not in str(error), f"{module}.{name}: {error}"
 
 
-# What scripts/orbax-names.py prints for the installed Orbax. docs/migrating.md says the same.
+# What scripts/orbax-names.py prints for the installed Orbax. docs/guides/migrating.md says the same.
 EMERGENCY = """
 local_checkpoint_data_debugging multi_tier_checkpointing.colocated_controller
 multi_tier_checkpointing.colocated_utils multi_tier_checkpointing.pathways_topology

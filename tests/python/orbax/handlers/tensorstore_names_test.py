@@ -166,6 +166,7 @@ def test_write_specs(seed):
         same("serialization.tensorstore_utils", lambda ts: ts.calculate_chunk_byte_size(write, options["dtype"], kvstore_spec=store, **sizes))
 
 
+@pytest.mark.covers("tensorstore_utils.build_array_read_spec")
 def test_specs_of_leaves(tmp_path):
     for name, parent in (("a.b", epath.Path(tmp_path)), (None, epath.Path(tmp_path)), ("a.b", None)):
         for zarr3 in (False, True):
@@ -183,6 +184,7 @@ def test_remote_storage(spec):
     same("serialization.tensorstore_utils", lambda ts: ts.is_remote_storage(spec))
 
 
+@pytest.mark.covers("tensorstore_utils.get_cast_tspec_serialize")
 @pytest.mark.parametrize("dtype", [None, np.float16, jax.numpy.bfloat16, jax.random.key(0).dtype])
 def test_casts(dtype):
     args = types.SimpleNamespace(dtype=dtype)
@@ -347,6 +349,13 @@ def test_the_global_registry():
     assert handlers.ArrayMetadata is ours.metadata.ArrayMetadata and handlers.StringMetadata is ours.metadata.StringMetadata
 
 
+@pytest.mark.covers(
+    "type_handlers.ArrayHandler",
+    note=(
+        "`use_replica_parallel` is true by default in C++. In Orbax and in `cairn.orbax` the "
+        "default depends on `JAX_PLATFORMS`."
+    ),
+)
 @pytest.mark.parametrize("platforms", [None, "", "cpu", "gpu", "cuda", "tpu,cpu", "CUDA"])
 def test_the_default_of_replica_parallel(monkeypatch, platforms):
     monkeypatch.delenv("JAX_PLATFORMS")
@@ -355,6 +364,7 @@ def test_the_default_of_replica_parallel(monkeypatch, platforms):
     same("serialization.type_handlers", lambda m: importlib.import_module(m.__name__).ArrayHandler()._use_replica_parallel)
 
 
+@pytest.mark.covers("limits.LimitInFlightBytes")
 def test_limiters():
     for limit in (0, -1):
         same("serialization.limits", lambda m: m.LimitInFlightBytes(limit))
@@ -398,6 +408,7 @@ def databases(folder, spoil=None, count=2):
         store.write(spoil, None).result()
 
 
+@pytest.mark.covers("type_handlers.merge_ocdbt_per_process_files")
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("spoil, zarr3, validates", [(None, False, True), ("p0/0", False, True), ("p0/.zarray", False, True), ("p0/0", False, False), ("p0/0", True, True)])
 def test_merging(tmp_path, apart, spoil, zarr3, validates):
@@ -420,6 +431,7 @@ def test_merging(tmp_path, apart, spoil, zarr3, validates):
     assert found[0] == found[1] and (found[0][0] is ValueError) == (spoil is not None and validates and not zarr3)
 
 
+@pytest.mark.covers("type_handlers.merge_ocdbt_per_process_files")
 def test_nothing_to_merge(tmp_path, caplog):
     for module in (mine("serialization.types"), theirs("serialization.ocdbt_utils")):
         caplog.clear()

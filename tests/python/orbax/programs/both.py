@@ -24,7 +24,7 @@ ERRORS = (
     AttributeError,
     RuntimeError,
 )
-# Files of which only the existence counts, or which only one package writes: see docs/python.md.
+# Files of which only the existence counts, or which only one package writes: see docs/guides/python-orbax.md.
 UNCOMPARED = ("commit_success.txt", "ocdbt.process_", ".orbax-checkpoint-tmp")
 TIMES = ("init_timestamp_nsecs", "commit_timestamp_nsecs", "performance_metrics")
 

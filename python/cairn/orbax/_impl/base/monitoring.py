@@ -1,6 +1,6 @@
 """Events of saves and restores for jax.monitoring, under Orbax's names.
 
-docs/observer.md has the table.
+docs/reference/observer.md has the table.
 """
 
 import logging

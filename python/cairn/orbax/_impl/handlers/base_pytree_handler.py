@@ -59,7 +59,7 @@ class BasePyTreeCheckpointHandler(NativeHandler):
         enable_pinned_host_transfer: "bool | None" = None,
         is_prioritized_key_fn: Any = None,
     ) -> None:
-        # docs/python.md lists the options that have nothing to do here.
+        # docs/guides/python-orbax.md lists the options that have nothing to do here.
         del enable_pinned_host_transfer
         monitoring.handler_made(type_handler_registry, is_prioritized_key_fn)
         if restore_concurrent_bytes is not None and restore_concurrent_bytes <= 0:
