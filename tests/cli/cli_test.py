@@ -411,6 +411,12 @@ def test_clean(tmp_path):
     for step in ("1", "4"):
         good("verify", root / step)
     assert good("clean", root) == "nothing to clean\n"
+    # A save that was killed before its databases were merged can be read, but is not whole.
+    unmerged = root / "5.orbax-checkpoint-tmp"
+    shutil.copytree(golden, unmerged)
+    (unmerged / "manifest.ocdbt").unlink()
+    assert [c["restored"] for c in json.loads(good("clean", root, "--json"))] == [False]
+    assert not unmerged.exists() and not (root / "5").exists()
     # The command finds the leftovers of a checkpoint that was never committed by its name.
     (tmp_path / "never.orbax-checkpoint-tmp").mkdir()
     assert "removed" in good("clean", tmp_path / "never")

@@ -15,6 +15,7 @@
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/commit/in_place.h>
 #include <cairn/orbax/commit/pending_directory.h>
+#include <cairn/orbax/layout/completeness.h>
 #include <cairn/orbax/layout/contents.h>
 #include <cairn/orbax/layout/layout.h>
 #include <cairn/orbax/layout/metadata.h>
@@ -125,6 +126,10 @@ bool is_whole(const std::string& path) {
     return orbax::read_checkpoint_metadata(orbax::join(path, orbax::kCheckpointMetadataFile));
   });
   if (!metadata || !metadata.value().commit_time_ns) return false;
+  // Before the merge, the databases of the processes hold the values, and verify() reads them.
+  const auto missing = try_call(
+      [&] { return orbax::find_missing(orbax::find_layout(path, {.allow_uncommitted = true})); });
+  if (!missing || !missing.value().empty()) return false;
   const auto report = try_call([&] { return verify(path, {.open = {.allow_uncommitted = true}}); });
   if (report && !report.value().damaged()) return true;
   throw_if_cancelled();
