@@ -1,5 +1,6 @@
 #include <cairn/io/scratch_file.h>
 
+#include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
 #include <cairn/io/system_call.h>

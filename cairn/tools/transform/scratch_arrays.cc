@@ -1,6 +1,7 @@
 #include <cairn/tools/transform/scratch_arrays.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/text.h>
 #include <cairn/convert.h>
 #include <cairn/error.h>
 #include <cairn/io/directory.h>
