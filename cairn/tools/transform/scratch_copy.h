@@ -4,7 +4,7 @@
 
 #include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
-#include <cairn/io/scratch_file.h>
+#include <cairn/io/scratch/scratch_file.h>
 
 #include <cstdint>
 #include <functional>

@@ -1,4 +1,4 @@
-#include <cairn/io/scratch_file.h>
+#include <cairn/io/scratch/scratch_file.h>
 
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
