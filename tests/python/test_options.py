@@ -64,7 +64,8 @@ NAMES = {
     },
     "DequantizeOptions": {"store": None, "resources": None},  # those of the checkpoint
     "MergeOptions": {"resources": "threads"},
-    "TransformOptions": {"values": "set", "store": "storage_options", "resources": "threads"},
+    # scratch is beside the target
+    "TransformOptions": {"values": "set", "store": "storage_options", "resources": "threads", "scratch": None},
     "ModelFolderOptions": {"assets": "hf_assets", "plain": "dequantize", "store": "storage_options"},
     "RecoverOptions": {"open": "step", "from": "others", "lost_elements": "fill", "fill_from": "fill"},
     "HtmlReportOptions": {
