@@ -4,7 +4,6 @@
 #include <cairn/bytes.h>
 
 #include <cstdint>
-#include <string>
 
 namespace cairn::inline v0 {
 
@@ -17,8 +16,5 @@ struct Fingerprint {
 // are therefore comparable within one process only, and no two contents are mistaken for each other
 // in every run. Not for bytes that somebody chooses in order to deceive.
 Fingerprint fingerprint(ByteView bytes);
-
-// The version of xxHash, which computes them.
-std::string fingerprint_library_version();
 
 }  // namespace cairn::inline v0

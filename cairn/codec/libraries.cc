@@ -2,16 +2,18 @@
 #include <cairn/codec/codecs.h>
 #include <cairn/compression.h>
 
-namespace cairn::inline v0 {
+#include <utility>
 
-std::vector<std::pair<std::string, std::string>> codec::library_versions() {
-  return {{"zstd", zstd_version()},   {"zlib", deflate_version()}, {"bzip2", bzip2_version()},
-          {"blosc", blosc_version()}, {"lz4", lz4_version()},      {"snappy", snappy_version()}};
-}
+namespace cairn::inline v0 {
 
 std::string codec_versions() {
   std::string text;
-  for (const auto& [name, version] : codec::library_versions())
+  for (const auto& [name, version] : {std::pair("zstd", codec::zstd_version()),
+                                      {"zlib", codec::deflate_version()},
+                                      {"bzip2", codec::bzip2_version()},
+                                      {"blosc", codec::blosc_version()},
+                                      {"lz4", codec::lz4_version()},
+                                      {"snappy", codec::snappy_version()}})
     text.append(text.empty() ? "" : ", ").append(name).append(" ").append(version);
   return text;
 }
