@@ -393,10 +393,11 @@ struct ModelFolderOptions {
 class ModelFolder {
  public:
   // `report`: of the rules; default: none. For a folder, sets the format (safetensors) and the
-  // metadata {"format", "pt"} in `convert`, reads the assets and makes the folder; the last not with
-  // convert.dry_run. Throws not_found if the assets have no config.json, already_exists if the folder has other
-  // files of their names (unless convert.if_exists allows it), unimplemented for assets and a
-  // folder at a URL, and invalid_argument for assets and a target that is not such a folder.
+  // metadata {"format", "pt"} in `convert`, reads the assets and makes the folder; the last not
+  // with convert.dry_run. Throws not_found if the assets have no config.json, already_exists if the
+  // folder has other files of their names (unless convert.if_exists allows it), unimplemented for
+  // assets and a folder at a URL, and invalid_argument for assets and a target that is not such a
+  // folder.
   ModelFolder(const TransformReport& report, std::string target, const ModelFolderOptions& options,
               ConvertOptions& convert);
   ModelFolder(const ModelFolder&) = delete;

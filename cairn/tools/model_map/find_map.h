@@ -12,7 +12,8 @@ std::string read_rules_file(const std::string& path);
 // The text of a shipped map, or of a file if the name has a '/' or ends with ".json". Throws
 // not_found with the names that there are.
 std::string map_text(const std::string& name);
-// Parses a map from a document of parse_rules_document(). One that names another map has its rules, with other defaults.
+// Parses a map from a document of parse_rules_document(). One that names another map has its rules,
+// with other defaults.
 ModelMap parse_map(const Json& document);
 
 }  // namespace cairn::inline v0

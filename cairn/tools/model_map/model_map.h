@@ -95,7 +95,8 @@ struct ModelMap {
 
 // Whether a file of rules has two sides, its own or those of another map.
 bool is_model_map(const Json& document);
-// Parses a document of parse_rules_document(). Throws invalid_argument with the JSON pointer of the error.
+// Parses a document of parse_rules_document(). Throws invalid_argument with the JSON pointer of the
+// error.
 ModelMap parse_model_map(const Json& document);
 
 // The step that undoes another one. Throws invalid_argument, naming its rule, if there is none.

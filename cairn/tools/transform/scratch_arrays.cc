@@ -47,8 +47,8 @@ bool is_compressed(const Checkpoint& source, std::size_t index) {
 constexpr std::uint64_t kLocalRead = std::uint64_t{1} << 10U;
 constexpr std::uint64_t kRemoteRead = std::uint64_t{64} << 10U;
 
-// Bytes that must be decoded for a box, or of which reads cost as much. `least_read`: as above; 0 for
-// a compressed array.
+// Bytes that must be decoded for a box, or of which reads cost as much. `least_read`: as above; 0
+// for a compressed array.
 std::uint64_t cost_of(const TensorInfo& tensor, const Box& box, std::uint64_t least_read) {
   Shape touched = box.shape;
   if (least_read == 0) {
@@ -231,8 +231,8 @@ std::shared_ptr<ScratchCopy> ScratchArrays::make_copy(std::size_t index, Shape c
   try {
     copy = std::make_shared<ScratchCopy>(tensor, std::move(cell), folder_);
     // What is still to be read may be written to the same file system.
-    if (copy->free_space() / 2 < tensor.nbytes || copy->free_space() - tensor.nbytes < unread_)
-      return nullptr;
+    const std::uint64_t space = copy->free_space();
+    if (space / 2 < tensor.nbytes || space - tensor.nbytes < unread_) return nullptr;
   } catch (const Error&) {
     return nullptr;  // a folder that takes no files
   }
