@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
 
-.PHONY: help deps deps-build cli build python wheel static deb demo test check bench bench-stores format lint install clean venv \
+.PHONY: help deps deps-build cli build python wheel static deb dist demo test check bench bench-stores format lint install clean venv \
         docs test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
@@ -115,6 +115,10 @@ deb: cli  ## Debian packages, in build/deb
 	@scripts/install-deps.sh package
 	@cmake --build --preset release -j $(JOBS)
 	@scripts/deb.sh build/release build/deb
+
+dist:  ## all files of a release of the last commit, in build/release-files
+	@scripts/install-deps.sh dist
+	@JOBS=$(JOBS) scripts/dist.sh
 
 clean:  ## remove build/
 	@[ ! -x $(VENV)/bin/python ] || scripts/store-servers.sh stop --all

@@ -6,6 +6,7 @@
 
 namespace cairn::cli {
 
+// What a user reads of these is in screen/help.cc and docs/guides/command.md.
 enum ExitStatus : int {
   kGood = 0,
   kNo = 1,       // the answer is "no": the checkpoint is damaged, they differ, or nothing matches
@@ -33,7 +34,9 @@ void setup_steps(CLI::App& app, int& status);
 void setup_prune(CLI::App& app, int& status);
 void setup_clean(CLI::App& app, int& status);
 void setup_bench(CLI::App& app, int& status);
+void setup_doctor(CLI::App& app, int& status);
 void setup_dump(CLI::App& app, int& status);
+void setup_schema(CLI::App& app, int& status);
 void setup_completion(CLI::App& app, int& status);
 void setup_help(CLI::App& app, int& status);
 

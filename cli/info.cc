@@ -93,7 +93,7 @@ void setup_info(CLI::App& app, int& status) {
     if (options->steps) return show_steps(options->source);
     const auto checkpoint = open_source(options->source);
     if (options->json)
-      out().show_json(info_json(*checkpoint));
+      out().show_strict_json(info_json(*checkpoint));
     else if (options->items)
       for (const auto& item : checkpoint->info().items) out().show(printable_text(item) + "\n");
     else

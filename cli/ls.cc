@@ -116,7 +116,8 @@ int run_ls(LsOptions& options) {
   auto indices = select_tensors(*checkpoint, include, options.exclude);
   sort_leaves(*checkpoint, options.sort, indices);
   if (options.json) {
-    tensors_json(*checkpoint, indices, [](std::string_view piece) { out().show_json(piece); });
+    tensors_json(*checkpoint, indices,
+                 [](std::string_view piece) { out().show_strict_json(piece); });
   } else if (options.csv) {
     out().write(tensors_csv(*checkpoint, indices));
   } else if (options.names) {

@@ -50,7 +50,9 @@ constexpr std::pair<void (*)(CLI::App&, int&), unsigned> kCommands[] = {
     {setup_prune, kReport},
     {setup_clean, kReport},
     {setup_bench, kProgress},
+    {setup_doctor, 0},
     {setup_dump, 0},
+    {setup_schema, 0},
     {setup_completion, 0},
     {setup_help, 0},
 };
@@ -161,7 +163,7 @@ int run(int argc, char** argv) {
       "file, the prefix or folder of a TensorFlow checkpoint.\n"
       "\n"
       "Exit status: 0 good; 1 the answer is no (damaged, different, no match); 2 wrong usage; 3\n"
-      "could not read or write.\n"
+      "could not read or write; cairn help exit-codes has more.\n"
       "\n"
       "Examples:\n"
       "  cairn ls ckpt                     what is in it\n"

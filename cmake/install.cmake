@@ -21,6 +21,8 @@ function(cairn_install_pages)  # takes what install() takes at its end
     install(DIRECTORY ${pages}/zsh/ DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions ${ARGN})
     install(DIRECTORY ${pages}/fish/ DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d ${ARGN})
   endif()
+  install(DIRECTORY cli/schemas/ DESTINATION ${CMAKE_INSTALL_DATADIR}/cairn/schemas ${ARGN}
+          FILES_MATCHING PATTERN "*.json")
 endfunction()
 
 cairn_install_pages(COMPONENT command)

@@ -1,6 +1,6 @@
 """Adds the licence texts of what a wheel carries, beside that of Cairn.
 
-wheel-licences.py WHEEL...: the shared libraries in cairn.libs/, whose texts are those of the
+wheel-licences.py WHEEL...: the shared libraries in cairn_checkpoint.libs/, whose texts are those of the
 Debian packages that own them, and what is compiled into the module and the command. Each text is
 <name>.dist-info/licenses/third-party/<package>.txt, and METADATA lists it. Runs with the Python that
 has auditwheel and nanobind.
@@ -14,7 +14,7 @@ import sys
 
 from auditwheel.wheeltools import InWheelCtx
 
-# Header-only libraries and archives, by their Debian packages. cairn.libs has the shared libraries of
+# Header-only libraries and archives, by their Debian packages. cairn_checkpoint.libs has the shared libraries of
 # the module's other archives, because the command needs them.
 COMPILED_IN = ["rapidjson-dev", "libxxhash-dev", "libcli11-dev", "zlib1g-dev"]
 
@@ -47,7 +47,7 @@ def nanobind() -> str:
 def add(wheel: pathlib.Path) -> None:
     with InWheelCtx(wheel, wheel) as context:
         root = pathlib.Path(context.path)
-        libraries = sorted(path.name for path in (root / "cairn.libs").iterdir())
+        libraries = sorted(path.name for path in (root / "cairn_checkpoint.libs").iterdir())
         texts = {name: text_of(name) for name in {*map(package_of, libraries), *COMPILED_IN}}
         texts["nanobind"] = nanobind()
         (info,) = root.glob("*.dist-info")

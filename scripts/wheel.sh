@@ -23,8 +23,10 @@ fi
 pythons=$(awk '{ split($1, version, ".") } version[2] < 12 || !stable++' <<<"$pythons")
 
 cmake --install build/release --prefix "$prefix" >/dev/null
-sources=$(git ls-files --cached --others --exclude-standard \
-  cairn cli cmake include python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh scripts/stable-abi.sh scripts/wheel-licences.py "$requirements")
+# Not by git, which knows no files of an unpacked source archive.
+sources=$(find cairn cli cmake include python pyproject.toml CMakeLists.txt README.md scripts/wheel.sh \
+  scripts/stable-abi.sh scripts/wheel-licences.py "$requirements" -type f \
+  -not -path '*/__pycache__/*' -not -path '*/cairn/bin/*' -not -name '*.so' | LC_ALL=C sort)
 # shellcheck disable=SC2086  # a list of words
 state=$({ cat $sources "$(find "$prefix" -name libcairn.a)"; echo "$pythons"; } | sha256sum)
 stamp=$dist/.${state:0:16}.stamp

@@ -58,7 +58,7 @@ INSIDE = {
                 "pytorch": ["pytorch/file", "pytorch/pickle", "pytorch/tensors", "zip", "raw", "files"],
                 "": ["safetensors", "npz", "msgpack", "tensorflow/index", "files", "raw"]},
     "tools": {"report": [], "web": [], "dcp": [], "source": ["dcp", "report", "web"], "inspect": ["report", "source"],
-              "diff": ["report", "source"], "page": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"],
+              "diff": ["report", "source"], "doctor": ["report"], "page": ["report", "source"], "convert": ["dcp", "report", "source"], "transform": ["report", "source"],
               "hugging_face": [],
               "model_map": ["hugging_face", "transform", "report", "source"],
               "dequantize": ["hugging_face", "transform", "report", "source"], "merge": ["transform", "report", "source"], "maintain": ["convert", "report", "source"],
@@ -101,7 +101,7 @@ THIRD_PARTY = {
     "xxhash.h": ["codec/zstd_frame.cc", "base/fingerprint.cc"], "pcre2.h": ["tree/transform/regex.cc"], "mpi.h": ["distributed/coordinator/mpi.cc"],
 }
 # Outside the library only these files look below the public headers.
-MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/interrupt.cc": ["io"], "cli/static/shared_library.cc": ["kvstore"]}
+MAY_LOOK_INSIDE = {"cli/dump.cc": ["ocdbt", "base"], "cli/inspect/doctor.cc": ["tools"], "cli/interrupt.cc": ["io"], "cli/static/shared_library.cc": ["kvstore"]}
 MOST_FILES = 25  # in a folder of the library, the command or the Python package: a page that can be read at a glance
 MOST_PUBLIC_HEADERS = 28  # directly in include/cairn: the first tier and what users opt in to
 

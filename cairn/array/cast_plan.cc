@@ -275,6 +275,13 @@ void prefetch(const std::byte* bytes, std::size_t size) {
 
 }  // namespace
 
+std::string_view cast_instructions() {
+#if defined(__x86_64__)
+  if (has_avx2()) return "AVX2";
+#endif
+  return "baseline";
+}
+
 CastPlan::CastPlan(DType from, DType to) : from_size_(dtype_size(from)), to_size_(dtype_size(to)) {
   if (is_complex(from) && is_complex(to)) {
     load_ = from == DType::kComplex64 ? best_loop<ComplexToComplex<float, double>>()

@@ -17,7 +17,12 @@
 
 #include <cairn/types.h>
 
+#include <string_view>
+
 namespace cairn::inline v0 {
+
+// The instructions that the loops use on this processor: "AVX2" or "baseline".
+std::string_view cast_instructions();
 
 // The conversion between one pair of types.
 class CastPlan {

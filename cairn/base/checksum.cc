@@ -5,8 +5,7 @@
 #ifdef CAIRN_WITHOUT_ISAL
 #include <cairn/base/checksum_portable.h>
 #else
-#include <isa-l/crc.h>
-#include <isa-l/igzip_lib.h>
+#include <isa-l.h>
 #endif
 
 #include <algorithm>
@@ -60,6 +59,8 @@ std::uint32_t combine(std::uint32_t a, std::uint32_t b, std::uint64_t length_b) 
 
 #ifdef CAIRN_WITHOUT_ISAL
 
+std::string checksum_library() { return "Cairn"; }
+
 std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) { return portable_crc32c(crc, more); }
 
 std::uint32_t crc32_extend(std::uint32_t crc, ByteView bytes) { return portable_crc32(crc, bytes); }
@@ -69,6 +70,11 @@ std::uint32_t adler32_extend(std::uint32_t adler, ByteView more) {
 }
 
 #else
+
+std::string checksum_library() {
+  return "ISA-L " + std::to_string(ISAL_MAJOR_VERSION) + "." + std::to_string(ISAL_MINOR_VERSION) +
+         "." + std::to_string(ISAL_PATCH_VERSION);
+}
 
 std::uint32_t crc32c_extend(std::uint32_t crc, ByteView more) {
   // ISA-L takes the raw register (without the xor before and after), a non-const pointer that it

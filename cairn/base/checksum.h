@@ -8,8 +8,12 @@
 
 #include <bit>
 #include <cstdint>
+#include <string>
 
 namespace cairn::inline v0 {
+
+// What computes the checksums: "ISA-L 2.30.0", or "Cairn" where it is built without.
+std::string checksum_library();
 
 // Returns the CRC-32C of the bytes.
 std::uint32_t crc32c(ByteView bytes);

@@ -24,4 +24,9 @@ Fingerprint fingerprint(ByteView bytes) {
   return {.low = hash.low64, .high = hash.high64};
 }
 
+std::string fingerprint_library_version() {
+  return std::to_string(XXH_VERSION_MAJOR) + "." + std::to_string(XXH_VERSION_MINOR) + "." +
+         std::to_string(XXH_VERSION_RELEASE);
+}
+
 }  // namespace cairn::inline v0

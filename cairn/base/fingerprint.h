@@ -4,6 +4,7 @@
 #include <cairn/bytes.h>
 
 #include <cstdint>
+#include <string>
 
 namespace cairn::inline v0 {
 
@@ -16,5 +17,8 @@ struct Fingerprint {
 // are therefore comparable within one process only, and no two contents are mistaken for each other
 // in every run. Not for bytes that somebody chooses in order to deceive.
 Fingerprint fingerprint(ByteView bytes);
+
+// The version of xxHash, which computes them.
+std::string fingerprint_library_version();
 
 }  // namespace cairn::inline v0

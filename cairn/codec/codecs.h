@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace cairn::inline v0::codec {
 
@@ -59,6 +61,8 @@ std::string bzip2_version();
 std::string blosc_version();
 std::string lz4_version();
 std::string snappy_version();
+// All of them: {"zstd", "1.5.6"}, ...
+std::vector<std::pair<std::string, std::string>> library_versions();
 
 // The destination of a decoder: memory of fixed size, or bytes that grow up to a bound.
 class Output {

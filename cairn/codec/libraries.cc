@@ -2,18 +2,16 @@
 #include <cairn/codec/codecs.h>
 #include <cairn/compression.h>
 
-#include <utility>
-
 namespace cairn::inline v0 {
+
+std::vector<std::pair<std::string, std::string>> codec::library_versions() {
+  return {{"zstd", zstd_version()},   {"zlib", deflate_version()}, {"bzip2", bzip2_version()},
+          {"blosc", blosc_version()}, {"lz4", lz4_version()},      {"snappy", snappy_version()}};
+}
 
 std::string codec_versions() {
   std::string text;
-  for (const auto& [name, version] : {std::pair("zstd", codec::zstd_version()),
-                                      {"zlib", codec::deflate_version()},
-                                      {"bzip2", codec::bzip2_version()},
-                                      {"blosc", codec::blosc_version()},
-                                      {"lz4", codec::lz4_version()},
-                                      {"snappy", codec::snappy_version()}})
+  for (const auto& [name, version] : codec::library_versions())
     text.append(text.empty() ? "" : ", ").append(name).append(" ").append(version);
   return text;
 }

@@ -51,6 +51,7 @@ ValueKind kind_of(const std::string& name) {
       {"B", ValueKind::kFile},         {"DST", ValueKind::kFile},
       {"OUT", ValueKind::kFile},       {"DIR", ValueKind::kFile},
       {"FILE", ValueKind::kFile},      {"base", ValueKind::kFile},
+      {"PATH", ValueKind::kFile},
   };
   const auto at = kKinds.find(name);
   return at == kKinds.end() ? ValueKind::kNothing : at->second;

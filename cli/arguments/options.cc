@@ -11,15 +11,21 @@
 namespace cairn::cli {
 namespace {
 
+// `more`: choices beside auto, always and never.
 CLI::Option* add_when(CLI::App& command, const std::string& name, When& when,
-                      const std::string& description) {
+                      const std::string& description, const std::vector<std::string>& more = {}) {
   auto* option = command.add_option_function<std::string>(
       name,
       [&when](const std::string& text) {
-        when = text == "always" ? When::kAlways : text == "never" ? When::kNever : When::kAuto;
+        when = text == "always"  ? When::kAlways
+               : text == "never" ? When::kNever
+               : text == "json"  ? When::kJson
+                                 : When::kAuto;
       },
       description);
-  return check_choice(option, {"auto", "always", "never"})->type_name("WHEN");
+  std::vector<std::string> choices = {"auto", "always", "never"};
+  choices.insert(choices.end(), more.begin(), more.end());
+  return check_choice(option, choices)->type_name("WHEN");
 }
 
 }  // namespace
@@ -30,7 +36,9 @@ void add_screen_options(CLI::App& command, unsigned has) {
            "Colour: auto (the default: on a terminal), always or never");
   if ((has & kProgress) != 0)
     add_when(command, "--progress", settings.progress,
-             "Progress on standard error: auto (the default: on a terminal), always or never");
+             "Progress on standard error: auto (the default: on a terminal), always, never or json "
+             "(an object a line)",
+             {"json"});
   if ((has & kReport) == 0) return;
   auto* quiet = command.add_flag("-q,--quiet", settings.quiet,
                                  "Print errors only; the exit status is the answer");

@@ -19,9 +19,10 @@ std::string module_path() {
   return (command.parent_path() / CAIRN_MODULES / "cairn-mpi.so").lexically_normal().string();
 }
 
-}  // namespace
+using Refuse = std::function<Error(const std::string& why)>;
 
-StartFunction* load_mpi_module(const std::function<Error(const std::string& why)>& refuse) {
+template <class Function>
+Function* function_of_module(const char* name, const Refuse& refuse) {
   const std::string path = module_path();
   if (::access(path.c_str(), F_OK) != 0)
     throw refuse("it was built or installed without its module for MPI: " + path + " is missing");
@@ -30,10 +31,24 @@ StartFunction* load_mpi_module(const std::function<Error(const std::string& why)
   void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (module == nullptr)
     throw refuse(std::string("its module for MPI cannot be loaded: ") + ::dlerror());
-  auto* start = reinterpret_cast<StartFunction*>(::dlsym(module, kStartFunction));
-  if (start == nullptr)
+  auto* function = reinterpret_cast<Function*>(::dlsym(module, name));
+  if (function == nullptr)
     throw Error(Code::kFailedPrecondition, path + ": is not a module of this command");
-  return start;
+  return function;
+}
+
+}  // namespace
+
+StartFunction* load_mpi_module(const Refuse& refuse) {
+  return function_of_module<StartFunction>(kStartFunction, refuse);
+}
+
+std::string mpi_module_library() {
+  std::string text;
+  function_of_module<LibraryFunction>(kLibraryFunction, [](const std::string& why) {
+    return Error(Code::kUnavailable, why);
+  })(text);
+  return text;
 }
 
 }  // namespace cairn::cli

@@ -15,3 +15,7 @@ extern "C" __attribute__((visibility("default"))) void cairn_start_mpi(
                            ", but the command has version " + version);
   job = cairn::mpi_coordinator({.session = std::make_shared<const cairn::MpiSession>()});
 }
+
+extern "C" __attribute__((visibility("default"))) void cairn_mpi_library(std::string& text) {
+  text = cairn::mpi_library_version();
+}

@@ -182,14 +182,38 @@ class HelpFormatter : public CLI::FormatterBase {
 
 void style_help(CLI::App& app) { app.formatter(std::make_shared<HelpFormatter>()); }
 
+namespace {
+
+constexpr std::string_view kExitCodes = "exit-codes";
+constexpr std::string_view kExitCodesText =
+    "What the exit status of every command means.\n"
+    "\n"
+    "  0    good\n"
+    "  1    the answer is no: verify found damage, diff a difference, doctor a problem; a GLOB,\n"
+    "       --include or --exclude selects nothing\n"
+    "  2    wrong usage: an unknown option, a bad value, a name that is in two items, leaves that\n"
+    "       the target cannot hold\n"
+    "  3    could not read or write: nothing is there, it is no checkpoint, it is unfinished or\n"
+    "       damaged (verify: 1), permission denied, the target exists, the disk is full\n"
+    "  130  interrupted (Ctrl-C)\n"
+    "  143  terminated (SIGTERM)\n";
+
+}  // namespace
+
 void setup_help(CLI::App& app, int& status) {
   const auto name = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("help", "Show the help of a command");
-  command->add_option("COMMAND", *name, "A command; without it, the list of commands");
-  command->footer("Example:\n  cairn help ls");
+  command->add_option("COMMAND", *name,
+                      "A command, or exit-codes; without it, the list of commands");
+  command->footer("Examples:\n  cairn help ls\n  cairn help exit-codes");
   command->callback([name, &app, &status] {
     const CLI::App* shown = &app;
-    std::vector<std::string> words;
+    std::vector<std::string> words = {std::string(kExitCodes)};
+    if (*name == kExitCodes) {
+      out().show(kExitCodesText);
+      status = kGood;
+      return;
+    }
     for (const CLI::App* each : all_commands(app)) {
       words.push_back(each->get_name());
       if (each->get_name() == *name) shown = each;

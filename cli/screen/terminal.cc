@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 
 namespace cairn::cli {
 namespace {
@@ -131,6 +132,8 @@ void Output::show(std::string_view text) {
 
 void Output::show_json(std::string_view json) { write(printable_json(json)); }
 
+void Output::show_strict_json(std::string_view json) { show_json(strict_json(json)); }
+
 void Output::write(std::string_view bytes) {
   if (is_muted() || screen_settings().quiet) return;
   // large pieces of tensors bypass the buffer, which saves a copy
@@ -193,15 +196,49 @@ void warn(std::string_view message) {
 ProgressBar::ProgressBar(std::string label) : label_(std::move(label)) {
   const ScreenSettings& settings = screen_settings();
   const bool terminal = ::isatty(STDERR_FILENO) != 0;
-  const bool always = settings.progress == When::kAlways;
+  as_json_ = settings.progress == When::kJson;
+  const bool always = settings.progress == When::kAlways || as_json_;
   enabled_ =
       !is_muted() && (always || (settings.progress == When::kAuto && terminal && !settings.quiet));
   in_lines_ = !terminal;
+  exceptions_ = std::uncaught_exceptions();
   next_draw_ = start_ + std::chrono::seconds(always ? 0 : 1);
+}
+
+ProgressBar::~ProgressBar() {
+  erase();
+  if (enabled_ && as_json_)
+    print_json(std::uncaught_exceptions() > exceptions_ ? "failed" : "finished");
+}
+
+double ProgressBar::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+// The bytes are those of tensors; those of the network are counted with the requests.
+void ProgressBar::print_json(std::string_view state) const {
+  const StoreTraffic traffic = store_traffic();
+  write_error(
+      fmt::format(R"({{"phase": "{}", "state": "{}", "done": {}, "total": {}, "seconds": {:.3f}, )"
+                  R"("requests": {}, "network_bytes": {}}})"
+                  "\n",
+                  label_, state, most_done_.load(), total_.load(), seconds(), traffic.requests,
+                  traffic.received + traffic.sent));
 }
 
 void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (!enabled_) return;
+  if (as_json_) {
+    // Workers may report in any order, and the last line must have the last numbers.
+    total_ = total;
+    std::uint64_t most = most_done_.load();
+    while (most < done && !most_done_.compare_exchange_weak(most, done)) {
+    }
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || Clock::now() < next_draw_) return;
+    next_draw_ = Clock::now() + std::chrono::milliseconds(500);
+    return print_json("running");
+  }
   const bool last = in_lines_ && done >= total;
   std::unique_lock lock(mutex_, std::defer_lock);
   if (last)
@@ -212,7 +249,7 @@ void ProgressBar::update(std::uint64_t done, std::uint64_t total) {
   if (!lock.owns_lock() || finished_ || (now < next_draw_ && !last)) return;
   next_draw_ = now + std::chrono::milliseconds(in_lines_ ? 1000 : 100);
   finished_ = last;
-  draw(done, total, std::max(1e-3, std::chrono::duration<double>(now - start_).count()));
+  draw(done, total, std::max(1e-3, seconds()));
 }
 
 void ProgressBar::draw(std::uint64_t done, std::uint64_t total, double seconds) {

@@ -2,6 +2,7 @@
 // standard error.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <mutex>
@@ -33,6 +34,9 @@ class Output {
   // Writes a JSON document, or whole lines of one. Programs read the same values from it, but
   // nothing in it can control a terminal.
   void show_json(std::string_view json);
+  // The same with null for NaN and Infinity, which Python writes into metadata and JSON lacks. A
+  // number must not be split between two calls.
+  void show_strict_json(std::string_view json);
   // Writes bytes unchanged: tensors, and strings for a pipe.
   void write(std::string_view bytes);
   void flush();
@@ -45,8 +49,8 @@ class Output {
 };
 Output& out();
 
-// When to show colour, or progress. kAuto: on a terminal.
-enum class When : std::uint8_t { kAuto, kAlways, kNever };
+// When to show colour, or progress. kAuto: on a terminal. kJson: as JSON lines; for progress alone.
+enum class When : std::uint8_t { kAuto, kAlways, kNever, kJson };
 // What the arguments say about the output. The command line sets it before the first output.
 struct ScreenSettings {
   When color = When::kAuto;
@@ -88,12 +92,16 @@ bool print_last_error(std::string_view who);
 // work lasts longer than a second. With --progress=always it appears at once; if standard error is
 // not a terminal, as one line a second. The destructor erases the bar. `update` may be called from
 // any thread.
+//
+// With --progress=json it is JSON objects, one a line, at most two a second
+// (cli/schemas/progress.json). The destructor prints the last one, which says how the work has ended.
 class ProgressBar {
  public:
+  // `label`: what the work is, in one word of letters.
   explicit ProgressBar(std::string label);
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
-  ~ProgressBar() { erase(); }
+  ~ProgressBar();
 
   void update(std::uint64_t done, std::uint64_t total);
   // Removes the bar until the next update, so that the command can print output.
@@ -101,12 +109,18 @@ class ProgressBar {
 
  private:
   void draw(std::uint64_t done, std::uint64_t total, double seconds);
+  void print_json(std::string_view state) const;
+  [[nodiscard]] double seconds() const;
   static std::string bar_of(const std::string& line, double share);
 
   using Clock = std::chrono::steady_clock;
   std::string label_;
   bool enabled_;
   bool in_lines_;  // one line an update, because nothing can be erased there
+  bool as_json_;
+  int exceptions_;  // that were in flight at the start
+  std::atomic<std::uint64_t> most_done_{0};
+  std::atomic<std::uint64_t> total_{0};
   Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   Clock::time_point next_draw_;

@@ -91,6 +91,34 @@ std::string wrap_text(std::string_view text, std::size_t width, std::size_t inde
   }
 }
 
+std::string strict_json(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  bool in_string = false;
+  while (!json.empty()) {
+    const std::size_t plain =
+        std::min(json.find_first_of(in_string ? "\"\\" : "\"NI-"), json.size());
+    out.append(json.substr(0, plain));
+    json.remove_prefix(plain);
+    std::string_view word = json.substr(0, 1);
+    std::string_view written = word;
+    if (word == "\"") {
+      in_string = !in_string;
+    } else if (in_string) {
+      written = word = json.substr(0, 2);  // an escape
+    } else {
+      for (const std::string_view number : {"NaN", "Infinity", "-Infinity"})
+        if (json.starts_with(number)) {
+          word = number;
+          written = "null";
+        }
+    }
+    out.append(written);
+    json.remove_prefix(word.size());
+  }
+  return out;
+}
+
 std::string fold_text(std::string_view text, std::size_t indent) {
   constexpr std::size_t kLeastRoom = 20;
   const std::size_t width = terminal_width();

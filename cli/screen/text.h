@@ -29,6 +29,8 @@ template <class Leaf>
 std::string full_name(const Leaf& leaf) {
   return leaf.item ? *leaf.item + "/" + leaf.name : leaf.name;
 }
+// JSON text with null in place of NaN, Infinity and -Infinity.
+std::string strict_json(std::string_view json);
 // The text in lines of at most `width` columns, the second and further ones indented by `indent`
 // spaces. Breaks between words only. Line breaks of the text count as spaces.
 std::string wrap_text(std::string_view text, std::size_t width, std::size_t indent = 0);

@@ -7,4 +7,8 @@ StartFunction* load_mpi_module(const std::function<Error(const std::string& why)
   throw refuse("it is a static program, which cannot load MPI");
 }
 
+std::string mpi_module_library() {
+  throw Error(Code::kUnavailable, "it is a static program, which cannot load MPI");
+}
+
 }  // namespace cairn::cli

@@ -105,7 +105,7 @@ int run_steps(const StepsOptions& options) {
   const std::vector<StepRecord> steps = read_steps(options.path, options.store);
   note_unnamed(find_unnamed_steps(options.path, options.store));
   if (options.json) {
-    out().show_json(steps_json(steps));
+    out().show_strict_json(steps_json(steps));
     return kGood;
   }
   show(steps);

@@ -6,9 +6,13 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #pragma GCC visibility push(default)
 namespace cairn::inline v0 {
+
+// The MPI library that runs, on one line: "Open MPI v4.1.4, ...". Works before MPI is initialised.
+std::string mpi_library_version();
 
 // Initialises MPI, with support for calls from any thread, unless the program has already done so.
 // The destructor finalises MPI if the constructor initialised it. Throws unavailable if MPI reports

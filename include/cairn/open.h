@@ -15,7 +15,7 @@ namespace cairn::inline v0 {
 
 enum class TargetFormat : std::uint8_t;  // convert.h
 
-// The library's version: "0.1.0".
+// The library's version: "MAJOR.MINOR.PATCH".
 std::string_view version();
 
 // Opens a checkpoint of any format at a local path (a plain path or file:///path) or in a store

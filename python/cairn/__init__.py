@@ -12,6 +12,7 @@ safetensors, npz and msgpack, and through convert() TensorFlow. This package nev
 PyTorch or TensorFlow; it takes and returns their arrays where the program has imported them.
 """
 
+from cairn import _installation as _installation  # raises ImportError if files are mixed
 from cairn._cairn import CorruptionError
 from cairn._cairn import version as __version__
 from cairn._checkpoint import Checkpoint, Group, Tensor, open

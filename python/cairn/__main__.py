@@ -3,6 +3,8 @@
 import os
 import sys
 
+from cairn import _installation as _installation
+
 
 def main() -> None:
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "cairn")

@@ -106,7 +106,7 @@ def write_page(
     """Checks the arguments of Checkpoint.report, and writes the page."""
     import json
 
-    from cairn._progress import shown
+    from cairn._long_calls import shown
 
     for name in ("values", "verify", "overwrite"):
         check_flag(name, chosen[name])

@@ -8,7 +8,7 @@ from cairn._arguments import check_flag, included
 from cairn._checkpoint import Checkpoint, open_whole
 from cairn._load_stored import check_arguments, read_leaves, warn_of_lost_keys
 from cairn._load_target import load_into, load_like
-from cairn._progress import shown
+from cairn._long_calls import shown
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cairn._casts import is_float
 from cairn._leaves import item_value
-from cairn._progress import shown
+from cairn._long_calls import shown
 from cairn._read_plan import ReadPlan
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package

@@ -7,7 +7,7 @@ import os
 from cairn import _cairn
 from cairn._arguments import check_flag, excluded, included
 from cairn._checkpoint import Checkpoint
-from cairn._progress import shown
+from cairn._long_calls import shown
 from cairn._save import json_text
 from cairn._tools import parsed
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 
 from cairn import _cairn
-from cairn._background import end_before_the_program
 from cairn._load import load
-from cairn._progress import shown_in_background
+from cairn._long_calls import end_before_the_program, shown_in_background
 from cairn._save import json_text, processes
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package

@@ -22,7 +22,7 @@ import threading
 import time
 import weakref
 
-from cairn._background import wait_for_all
+from cairn._long_calls import wait_for_all
 from cairn._store_coordinator import StoreCoordinator
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package

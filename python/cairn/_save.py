@@ -8,8 +8,7 @@ from collections.abc import Mapping
 
 from cairn import _cairn
 from cairn._arguments import check_flag
-from cairn._background import end_before_the_program
-from cairn._progress import shown, shown_in_background
+from cairn._long_calls import end_before_the_program, shown, shown_in_background
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 from cairn import _cairn
 from cairn._arguments import check_flag, excluded, included
 from cairn._checkpoint import Checkpoint, open
-from cairn._progress import shown
+from cairn._long_calls import shown
 
 TYPE_CHECKING = False  # typing takes longer to import than all of this package
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cairn import _cairn
+from cairn import _installation as _installation
 
 if TYPE_CHECKING:
     from cairn._options import StoreOptions

@@ -15,7 +15,7 @@ import python_pages
 
 # Files outside docs/ that are pages of the site.
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md",
-         "SECURITY.md": "security.md"}
+         "SECURITY.md": "security.md", "CODE_OF_CONDUCT.md": "conduct.md"}
 SOURCES = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 FENCE = re.compile(r'^```(\w+) (.+)$', re.MULTILINE)

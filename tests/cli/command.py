@@ -6,7 +6,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAIRN = os.environ.get("CAIRN_BIN", str(ROOT / "build" / "release" / "bin" / "cairn"))
-COMMANDS = ["ls", "info", "tree", "du", "cat", "stats", "diff", "report", "verify", "convert", "merge", "models", "repair", "reshard", "compact", "steps", "prune", "clean", "bench", "dump", "completion"]
+COMMANDS = ["ls", "info", "tree", "du", "cat", "stats", "diff", "report", "verify", "convert", "merge", "models", "repair", "reshard", "compact", "steps", "prune", "clean", "bench", "doctor", "dump", "schema", "completion"]
 GOOD, NO, USAGE, FAILURE = 0, 1, 2, 3
 
 

@@ -25,7 +25,7 @@ GOLDEN = ROOT / "tests" / "golden" / "orbax" / "orbax-0.12.8"
 
 PATH_ARGUMENTS = [["ls", ""], ["info", ""], ["tree", ""], ["cat", ""], ["cat", "CKPT", "odd", "--raw", "-o", ""], ["stats", ""], ["diff", "", "CKPT"], ["diff", "CKPT", ""],
                   ["verify", ""], ["convert", "", "x.npz"], ["convert", "CKPT", ""], ["convert", "CKPT", "", "--to", "orbax"], ["convert", "CKPT", "x.npz", "--transform", ""],
-                  ["reshard", "", "x"], ["reshard", "CKPT", "", "--chunk-bytes", "1K"], ["compact", ""], ["clean", ""], ["bench", ""], ["dump", ""]]
+                  ["reshard", "", "x"], ["reshard", "CKPT", "", "--chunk-bytes", "1K"], ["compact", ""], ["clean", ""], ["bench", ""], ["doctor", ""], ["dump", ""]]
 
 
 @pytest.mark.parametrize("args", PATH_ARGUMENTS, ids=repr)
@@ -34,7 +34,7 @@ def test_an_empty_path_is_wrong_usage(folder, args):
 
 
 @pytest.mark.parametrize("args", [["ls", "x"], ["verify", "x"], ["convert", "CKPT", "x", "--to", "orbax"], ["convert", "CKPT", "x.npz"], ["reshard", "CKPT", "x", "--chunk-bytes", "1K"],
-                                  ["cat", "CKPT", "odd", "--npy", "-o", "x"], ["compact", "x"], ["clean", "x"], ["bench"], ["dump", "x"]], ids=" ".join)
+                                  ["cat", "CKPT", "odd", "--npy", "-o", "x"], ["compact", "x"], ["clean", "x"], ["bench"], ["doctor", "."], ["dump", "x"]], ids=" ".join)
 def test_a_removed_working_directory(folder, tmp_path, args):
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -46,7 +46,7 @@ def test_a_removed_working_directory(folder, tmp_path, args):
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS), ["ls", "CKPT"], ["ls", "--json", "CKPT"], ["info", "CKPT"],
                                   ["tree", "CKPT"], ["cat", "CKPT", "odd"], ["cat", "CKPT", "odd", "--npy"], ["stats", "CKPT"], ["diff", "CKPT", "CKPT"], ["verify", "CKPT"],
-                                  ["convert", "CKPT", "x.npz", "--dry-run"], ["dump", "CKPT"], ["clean", "FOLDER"], ["completion", "zsh"]], ids=" ".join)
+                                  ["convert", "CKPT", "x.npz", "--dry-run"], ["dump", "CKPT"], ["clean", "FOLDER"], ["doctor", "FOLDER"], ["schema", "ls"], ["completion", "zsh"]], ids=" ".join)
 def test_a_full_standard_output_is_a_failure(folder, args):
     args = [str({"CKPT": folder / "a.safetensors", "FOLDER": folder}.get(a, a)) for a in args]
     with open("/dev/full", "wb") as full:

@@ -11,7 +11,7 @@ import pytest
 
 from command import CAIRN, COMMANDS, FAILURE, USAGE, bad, good, run
 
-READING = ["ls", "info", "tree", "du", "cat", "stats", "diff", "verify", "convert", "merge", "repair", "report", "reshard", "compact", "dump", "steps", "prune", "clean"]
+READING = ["ls", "info", "tree", "du", "cat", "stats", "diff", "verify", "convert", "merge", "repair", "report", "reshard", "compact", "dump", "steps", "prune", "clean", "doctor"]
 OPTIONS = ["--endpoint", "--region", "--profile", "--anonymous", "--ca-file", "--no-verify-tls"]
 SECRET = "zRnYqKc0yM1bTnSecretSecret"
 REFUSAL = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"

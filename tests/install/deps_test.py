@@ -82,6 +82,8 @@ def test_the_sanitizer_runtimes_have_clangs_version(machine):
 def test_purposes(machine):
     assert machine(["package"], ["dpkg-dev"], user=1000)[0].returncode == 1
     assert machine(["build"], ["dpkg-dev"], user=1000)[0].returncode == 0
+    assert machine(["dist"], ["libopenmpi-dev"], user=1000)[0].returncode == 1
+    assert machine(["dist"], ["clang", "fish", "zsh", "libgtest-dev"], user=1000)[0].returncode == 0
     assert machine(["nonsense"])[0].returncode == 2
 
 

@@ -38,6 +38,7 @@ def test_the_command_runs(packages):
     cairn = folder / "usr/bin/cairn"
     version = good(cairn, "--version").split()[1]
     assert {field(other, "Version") for other, _ in packages.values()} == {version}
+    assert version == good(ROOT / "scripts/version.sh").strip()
     assert "good" in good(cairn, "verify", GOLDEN / "orbax/demo")
     depends = field(deb, "Depends")
     # Found by dpkg-shlibdeps. The command needs neither MPI nor the shared library.

@@ -52,6 +52,11 @@ def test_completion(prefix, shell, path):
     assert (prefix / "share" / path).read_text() == good(CAIRN, "completion", shell)
 
 
+def test_schemas(prefix):
+    installed = {path.name: path.read_text() for path in (prefix / "share/cairn/schemas").iterdir()}
+    assert installed == {f"{name}.json": good(CAIRN, "schema", name) for name in good(CAIRN, "schema").split()}
+
+
 def test_license_and_pkg_config(prefix):
     assert (prefix / "share/doc/cairn/LICENSE").read_text() == (ROOT / "LICENSE").read_text()
     (pc,) = prefix.rglob("cairn.pc")

@@ -69,7 +69,7 @@ def install_and_use(version, source, folder):
         good(*pip, "install", "--quiet", "--only-binary", ":all:",
              "-c", ROOT / "scripts/demo-requirements.txt", source)
     listed = good(*pip, "list", "--format=freeze")
-    assert set(re.findall("^([^=]+)==", listed, re.M)) == {"cairn", "numpy"}
+    assert set(re.findall("^([^=]+)==", listed, re.M)) == {"cairn-checkpoint", "numpy"}
     # Nothing of this machine: no variable, and another folder than the clone.
     environment = {"cwd": folder, "env": {}}
     expected = good(python, "-I", "-c", USE, GOLDEN / "orbax/demo", **environment).strip()
@@ -118,7 +118,7 @@ def test_a_wheel_is_self_contained(version, tmp_path):
     assert tag.startswith("manylinux_2_") and f"-{tag}.whl" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    carried = {path.name: path for path in (tmp_path / "cairn.libs").iterdir()}
+    carried = {path.name: path for path in (tmp_path / "cairn_checkpoint.libs").iterdir()}
     (module,) = (tmp_path / "cairn").glob("_cairn*.so")
     assert ".abi3." in module.name or version in ("3.10", "3.11")
     for program in [module, tmp_path / "cairn/bin/cairn", *carried.values()]:
@@ -138,8 +138,8 @@ LICENCES = {"libblosc": "Blosc", "libbz2": "bzip2", "libfmt": "Victor Zverovich"
 def test_a_wheel_has_the_licence_of_each_library_in_it(version):
     with zipfile.ZipFile(wheel_of(version)) as archive:
         names = archive.namelist()
-        libraries = [re.fullmatch(r"cairn\.libs/(.+)-[0-9a-f]+\.so.*", name)[1]
-                     for name in names if name.startswith("cairn.libs/") and ".so" in name]
+        libraries = [re.fullmatch(r"cairn_checkpoint\.libs/(.+)-[0-9a-f]+\.so.*", name)[1]
+                     for name in names if name.startswith("cairn_checkpoint.libs/") and ".so" in name]
         texts = {name.rpartition("/")[2].removesuffix(".txt"): archive.read(name).decode()
                  for name in names if "/licenses/third-party/" in name and name.endswith(".txt")}
         (metadata,) = [archive.read(name).decode() for name in names if name.endswith("/METADATA")]

@@ -62,7 +62,7 @@ def test_the_command_comes_with_the_package():
 def test_one_version():
     import importlib.metadata
 
-    assert importlib.metadata.version("cairn") == cairn.__version__
+    assert importlib.metadata.version("cairn-checkpoint") == cairn.__version__
 
 
 def test_a_flipped_bit_is_a_corruption_error_that_names_the_place(tmp_path):

@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -407,6 +408,14 @@ class MpiCoordinator final : public Coordinator {
 };
 
 }  // namespace
+
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int size = 0;
+  check(MPI_Get_library_version(text.data(), &size), "tell its version");
+  const std::string_view lines(text.data(), static_cast<std::size_t>(size));
+  return std::string(lines.substr(0, lines.find_first_of(std::string_view("\n\0", 2))));
+}
 
 MpiSession::MpiSession() {
   int begun = 0;

@@ -7,6 +7,7 @@
 #include <cairn/io/direct_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/scratch_folder.h>
 #include <cairn/kvstore/file_system.h>
 #include <cairn/maintain.h>
 #include <cairn/options.h>
@@ -21,7 +22,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 
 namespace cairn::inline v0 {
 namespace {
@@ -63,32 +63,6 @@ void fill(MutableByteView out, std::uint64_t seed) {
   }
 }
 
-// Removes the folder and everything in it, however the benchmark ends.
-struct Folder {
-  explicit Folder(std::string where) : path(std::move(where)) {
-    const fs::path full = absolute_path(path);
-    make_directories(full.parent_path().string());
-    // The folder is removed later, so it must be one that nobody else has made.
-    noted.emplace(path, NotedTemporary::Order::kFirst, [&] {
-      return Directory::open(full.parent_path().string()).make(full.filename().string());
-    });
-    if (!noted->made())
-      throw Error(Code::kAlreadyExists,
-                  path + ": already exists; the benchmark needs a new folder");
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    try {
-      remove_tree(path);
-    } catch (const Error&) {
-      // The error that ended the benchmark is more useful.
-    }
-  }
-  std::string path;
-  std::optional<NotedTemporary> noted;
-};
-
 class Bench {
  public:
   Bench(const std::string& folder, const BenchOptions& options)
@@ -128,7 +102,7 @@ class Bench {
     default_executor().for_each(kArrays, f);
   }
   [[nodiscard]] std::string file(std::size_t i) const {
-    return folder_.path + "/data" + std::to_string(i);
+    return folder_.path() + "/data" + std::to_string(i);
   }
   [[nodiscard]] ByteView bytes(std::size_t i) const {
     return tree_.find("w" + std::to_string(i))->array()->bytes();
@@ -143,7 +117,7 @@ class Bench {
 
   static constexpr std::uint64_t kSteps = 9;
   const BenchOptions& options_;
-  Folder folder_;
+  ScratchFolder folder_;
   BenchReport report_;
   std::uint64_t each_ = 0;  // bytes of an array
   std::uint64_t steps_ = 0;
@@ -206,14 +180,14 @@ void Bench::disk() {
   Buffer memory(static_cast<std::size_t>(report_.size));
   std::memset(memory.data(), 0, memory.size());
   const MutableByteView into(memory.data(), memory.size());
-  drop_from_cache(folder_.path);
+  drop_from_cache(folder_.path());
   timed(report_.machine, "read, not in the page cache", [&] { read_files(into); });
   timed(report_.machine, "read from the page cache", [&] { read_files(into); });
   for (std::size_t i = 0; i < kArrays; ++i) remove_tree(file(i));
 }
 
 void Bench::checkpoint() {
-  const std::string path = folder_.path + "/checkpoint";
+  const std::string path = folder_.path() + "/checkpoint";
   timed(report_.cairn, "save, synced, every value with a checksum",
         [&] { save_orbax(path, tree_); });
   const auto restore = [&] { tree_ = open_orbax(path)->load(); };
@@ -226,16 +200,16 @@ void Bench::checkpoint() {
 
 void Bench::by_threads() {
   if (options_.threads.empty()) return;
-  remove_tree(folder_.path + "/checkpoint");
+  remove_tree(folder_.path() + "/checkpoint");
   const Tree small = small_tensors();
   for (const std::size_t threads : options_.threads)
     report_.by_threads.push_back(
-        measure_threads(folder_.path, tree_, small, threads, [this] { count_step(); }));
+        measure_threads(folder_.path(), tree_, small, threads, [this] { count_step(); }));
 }
 
 BenchReport Bench::run() {
   {
-    const AtomicFile probe(folder_.path + "/probe");
+    const AtomicFile probe(folder_.path() + "/probe");
     report_.why_buffered = why_not_direct(probe.descriptor());
   }
   make_tree();

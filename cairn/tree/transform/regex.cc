@@ -101,6 +101,13 @@ struct Regex::Compiled {
   MatchContext context;
 };
 
+std::string regex_library_version() {
+  std::array<char, 64> text{};  // "10.42 2022-12-11"
+  pcre2_config(PCRE2_CONFIG_VERSION, text.data());
+  const std::string_view version(text.data());
+  return std::string(version.substr(0, version.find(' ')));
+}
+
 Regex::Regex(std::string_view pattern, Extent extent) : pattern_(pattern) {
   if (pattern.size() > kMaxPattern)
     throw Error(Code::kInvalidArgument, "a regular expression of " +

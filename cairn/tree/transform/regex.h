@@ -15,6 +15,9 @@
 
 namespace cairn::inline v0 {
 
+// The version of PCRE2 that runs.
+std::string regex_library_version();
+
 // A compiled pattern.
 class Regex {
  public:

@@ -12,6 +12,7 @@ missing raises AttributeError or NotImplementedError, and the message says what 
 import importlib
 from typing import Any
 
+from cairn import _installation as _installation
 from cairn.orbax._impl.base.version import __version__
 
 _MODULES = (

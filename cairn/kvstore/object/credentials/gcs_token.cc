@@ -237,12 +237,15 @@ TokenReply parse_token_reply(std::string_view json) {
   return token;
 }
 
-std::shared_ptr<Signer> find_gcs_signer(const StoreOptions& options, std::string_view endpoint,
-                                        const Surroundings& surroundings, RetryPolicy policy) {
-  if (options.anonymous) return nullptr;
-  if (options.credentials && !options.credentials->bearer_token.empty())
-    return std::make_shared<FixedToken>(options.credentials->bearer_token, "bearer_token");
-  if (!endpoint.starts_with("https://")) return nullptr;
+namespace {
+
+struct CredentialsFile {
+  std::string path;
+  GoogleCredentials credentials;
+};
+
+// nullopt: there is no file, and none is named.
+std::optional<CredentialsFile> find_credentials_file(const Surroundings& surroundings) {
   constexpr const char* kVariable = "GOOGLE_APPLICATION_CREDENTIALS";
   const auto named = surroundings.environment(kVariable);
   const std::string path = named && !named->empty() ? *named : gcloud_file(surroundings);
@@ -250,12 +253,33 @@ std::shared_ptr<Signer> find_gcs_signer(const StoreOptions& options, std::string
   if (text)
     return with_context([&] { return path; },
                         [&] {
-                          return signer_of(parse_google_credentials(*text), surroundings,
-                                           std::move(policy));
+                          return CredentialsFile{path, parse_google_credentials(*text)};
                         });
   if (named && !named->empty())
     throw Error(Code::kNotFound, path + ": no such file; " + kVariable + " names it");
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::shared_ptr<Signer> find_gcs_signer(const StoreOptions& options, std::string_view endpoint,
+                                        const Surroundings& surroundings, RetryPolicy policy) {
+  if (options.anonymous) return nullptr;
+  if (options.credentials && !options.credentials->bearer_token.empty())
+    return std::make_shared<FixedToken>(options.credentials->bearer_token, "bearer_token");
+  if (!endpoint.starts_with("https://")) return nullptr;
+  if (auto found = find_credentials_file(surroundings))
+    return signer_of(std::move(found->credentials), surroundings, std::move(policy));
   return signer_of_machine(surroundings, std::move(policy));
+}
+
+std::string gcs_token_source(const StoreOptions& options, std::string_view endpoint,
+                             const Surroundings& surroundings) {
+  if (options.anonymous) return "anonymous access";
+  if (options.credentials && !options.credentials->bearer_token.empty()) return "bearer_token";
+  if (!endpoint.starts_with("https://")) return "";
+  const auto found = find_credentials_file(surroundings);
+  return found ? found->path : "the metadata server";
 }
 
 }  // namespace cairn::inline v0::object

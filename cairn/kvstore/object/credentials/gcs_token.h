@@ -48,4 +48,10 @@ TokenReply parse_token_reply(std::string_view json);
 std::shared_ptr<Signer> find_gcs_signer(const StoreOptions& options, std::string_view endpoint,
                                         const Surroundings& surroundings, RetryPolicy policy);
 
+// Where the token of find_gcs_signer() comes from, for messages: "anonymous access", a path, "the
+// metadata server", which is not asked, ... No secret. "": requests go unsigned. Throws as
+// find_gcs_signer().
+std::string gcs_token_source(const StoreOptions& options, std::string_view endpoint,
+                             const Surroundings& surroundings);
+
 }  // namespace cairn::inline v0::object

@@ -60,6 +60,10 @@ std::shared_ptr<const GcsClient> gcs_client_for(const std::string& bucket,
 
 }  // namespace
 
+std::string gcs_token_source(const StoreOptions& options, const Surroundings& surroundings) {
+  return gcs_token_source(options, gcs_endpoint(options, surroundings), surroundings);
+}
+
 StorePtr open_gcs_store(const std::string& bucket, const std::string& prefix,
                         const StoreOptions& options, const Surroundings& surroundings) {
   StorePtr store = make_gcs_store(gcs_client_for(bucket, options, surroundings));

@@ -18,4 +18,7 @@ namespace cairn::inline v0::object {
 StorePtr open_gcs_store(const std::string& bucket, const std::string& prefix,
                         const StoreOptions& options, const Surroundings& surroundings);
 
+// Where the token of its requests comes from, as gcs_token_source(). Sends no request.
+std::string gcs_token_source(const StoreOptions& options, const Surroundings& surroundings);
+
 }  // namespace cairn::inline v0::object

@@ -165,18 +165,30 @@ bool may_send_found_token(std::string_view endpoint) {
          origin.starts_with("http://localhost:") || origin.starts_with("http://127.0.0.1:");
 }
 
+struct FoundToken {
+  std::string token;  // "": none
+  std::string source;
+};
+
+FoundToken find_hub_token(const StoreOptions& options, std::string_view endpoint,
+                          const Surroundings& surroundings) {
+  if (options.anonymous) return {"", "anonymous access"};
+  if (options.credentials && !options.credentials->bearer_token.empty())
+    return {options.credentials->bearer_token, "bearer_token"};
+  if (!may_send_found_token(endpoint)) return {};
+  std::string token = without_white_space(variable_or(surroundings, "HF_TOKEN", ""));
+  if (!token.empty()) return {std::move(token), "HF_TOKEN"};
+  std::string path = hub_token_file(surroundings);
+  std::string stored = without_white_space(surroundings.file(path).value_or(""));
+  return stored.empty() ? FoundToken{} : FoundToken{std::move(stored), std::move(path)};
+}
+
 // Null: no token.
 std::shared_ptr<Signer> find_hub_signer(const StoreOptions& options, std::string_view endpoint,
                                         const Surroundings& surroundings) {
-  if (options.anonymous) return nullptr;
-  if (options.credentials && !options.credentials->bearer_token.empty())
-    return std::make_shared<FixedToken>(options.credentials->bearer_token, "bearer_token");
-  if (!may_send_found_token(endpoint)) return nullptr;
-  const std::string token = without_white_space(variable_or(surroundings, "HF_TOKEN", ""));
-  if (!token.empty()) return std::make_shared<FixedToken>(token, "HF_TOKEN");
-  const std::string path = hub_token_file(surroundings);
-  const std::string stored = without_white_space(surroundings.file(path).value_or(""));
-  return stored.empty() ? nullptr : std::make_shared<FixedToken>(stored, path);
+  FoundToken found = find_hub_token(options, endpoint, surroundings);
+  if (found.token.empty()) return nullptr;
+  return std::make_shared<FixedToken>(std::move(found.token), found.source);
 }
 
 std::shared_ptr<const HubClient> make_hub_client(const HubUrl& url, const StoreOptions& options,
@@ -215,6 +227,10 @@ std::shared_ptr<const HubClient> hub_client_for(const HubUrl& url, const StoreOp
 
 StorePtr make_hub_store(std::shared_ptr<const HubClient> client) {
   return std::make_shared<HubStore>(std::move(client));
+}
+
+std::string hub_token_source(const StoreOptions& options, const Surroundings& surroundings) {
+  return find_hub_token(options, hub_endpoint(options, surroundings), surroundings).source;
 }
 
 StorePtr open_hub_store(std::string_view url, const StoreOptions& options,

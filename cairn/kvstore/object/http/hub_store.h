@@ -7,6 +7,7 @@
 #include <cairn/storage/store_options.h>
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace cairn::inline v0::object {
@@ -20,5 +21,9 @@ StorePtr make_hub_store(std::shared_ptr<const HubClient> client);
 // found is sent over https alone, or to this machine. Sharing and `surroundings` as in open_gcs.h.
 StorePtr open_hub_store(std::string_view url, const StoreOptions& options,
                         const Surroundings& surroundings);
+
+// Where the token of its requests comes from, for messages: "HF_TOKEN", a path, "anonymous access",
+// ... No secret. "": requests go unsigned.
+std::string hub_token_source(const StoreOptions& options, const Surroundings& surroundings);
 
 }  // namespace cairn::inline v0::object

@@ -18,6 +18,7 @@ constexpr int kRsaKey = 6;  // EVP_PKEY_RSA
 struct CryptoApi {
   SharedLibrary library{kCryptoNames, "OpenSSL's libcrypto (Debian package libssl3)"};
 
+  const char* (*version)(int) = library.function("OpenSSL_version");
   void* (*new_context)() = library.function("EVP_MD_CTX_new");
   void (*free_context)(void*) = library.function("EVP_MD_CTX_free");
   const void* (*sha256)() = library.function("EVP_sha256");
@@ -88,6 +89,8 @@ CryptoHandle read_key(std::string_view pem) {
 }
 
 }  // namespace
+
+std::string crypto_version() { return crypto_api().version(0); }
 
 void Sha256::Free::operator()(void* context) const { crypto_api().free_context(context); }
 

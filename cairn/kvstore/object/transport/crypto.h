@@ -41,6 +41,9 @@ Md5Digest md5(std::span<const ByteView> parts);
 // unencrypted private key. Throws invalid_argument if it is not.
 Bytes sign_rs256(std::string_view pem, ByteView bytes);
 
+// "OpenSSL 3.0.15 3 Sep 2024": the library that is loaded.
+std::string crypto_version();
+
 // Lower-case hexadecimal digits, as signatures of requests need them.
 std::string hex_digits(ByteView bytes);
 

@@ -75,6 +75,7 @@ struct CurlApi {
   CurlApi();
 
   SharedLibrary library;
+  const char* (*version)() = library.function("curl_version");
   int (*global_init)(long) = library.function("curl_global_init");
   CurlHandle* (*easy_init)() = library.function("curl_easy_init");
   void (*easy_cleanup)(CurlHandle*) = library.function("curl_easy_cleanup");
