@@ -38,7 +38,9 @@ bool may_be_whole(const FolderPtr& folder) {
 }  // namespace
 
 void check_removable_in_store(const FolderPtr& folder, ForeignFiles foreign) {
-  check_only_checkpoint(folder, DirectoryRole::kTarget, foreign);
+  // Of an unfinished save or copy, any part may be missing.
+  check_only_checkpoint(
+      folder, is_unfinished(*folder) ? DirectoryRole::kTemporary : DirectoryRole::kTarget, foreign);
 }
 
 void remove_checkpoint_in_store(const StorePtr& store, const std::string& folder,

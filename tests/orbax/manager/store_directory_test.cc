@@ -158,6 +158,25 @@ TEST(StoreDirectory, CopiesAreWholeOrUnfinished) {
   EXPECT_EQ(open("memory://copied/run/1")->load(), (Tree{{"x", 5}}));
 }
 
+// The values of a copy or a save arrive in any order, and any of them may be the last one.
+TEST(StoreDirectory, RemovesUnfinishedOnesWithAnyPart) {
+  const auto base = make_memory_store();
+  name_memory_store("parts", base);
+  for (const std::string part : {"d/0123456789abcdef0123456789abcdef", "array_metadatas/process_0",
+                                 "default/d/0123456789abcdef0123456789abcdef", "w/0.0"}) {
+    CheckpointDirectory("memory://parts/run/1").record_start();
+    base->write("run/1/" + part, {});
+    EXPECT_EQ(keys("memory://parts/run/1").size(), 2) << part;
+    remove_checkpoint("memory://parts/run/1");
+    EXPECT_TRUE(keys("memory://parts/run/1").empty()) << part;
+  }
+  // What is not of a checkpoint is never removed.
+  CheckpointDirectory("memory://parts/run/1").record_start();
+  base->write("run/1/d/notes.txt", {});
+  EXPECT_THAT([&] { remove_checkpoint("memory://parts/run/1"); },
+              FailsWith(Code::kAlreadyExists, "d/notes.txt"));
+}
+
 // Leaves that are saved apart become part of the item.
 TEST(StoreDirectory, PlacesFoldersOfLeaves) {
   for (const bool use_ocdbt : {true, false}) {
