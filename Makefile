@@ -7,9 +7,10 @@ PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 VENV := build/venv
 CAIRN := build/bin/cairn
+BUILT := deps configured build venv static python wheel
 
 .PHONY: help deps deps-build cli build python wheel static deb dist demo test check bench bench-stores format lint install clean venv \
-        docs test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
+        docs configured test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,8 +53,13 @@ demo: cli  ## open, verify and convert a checkpoint that Orbax wrote; try the Py
 	@scripts/python-package.sh build/demo-venv
 	@scripts/demo.sh $(CAIRN) build/demo-venv/bin/python
 
+# Tests often wait, and compilers never: two rows of checks use the processors better than one. Both
+# use what is built before, and do not build it again.
 test: export CAIRN_WHEELS ?= 3.11
-test: lint docs test-layering test-unit test-asan test-asan-py test-tsan test-fuzz test-consumer test-interop  ## everything, from nothing
+test: $(BUILT)  ## everything, from nothing
+	@scripts/side-by-side.sh \
+	  '$(MAKE) $(BUILT:%=-o %) lint test-asan test-asan-py test-tsan test-fuzz' \
+	  '$(MAKE) $(BUILT:%=-o %) docs test-layering test-unit test-consumer test-interop'
 	@echo "All tests passed."
 
 test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, and all wheels
@@ -104,7 +110,11 @@ bench-stores: build python  ## reading from and saving to object stores, beside 
 format: deps  ## rewrite the sources in the project's style
 	@git ls-files '*.cc' '*.h' | grep -v golden/ | xargs clang-format -i
 
-lint: deps  ## clang-format and clang-tidy, as make test enforces them
+configured: deps
+	@scripts/configure.sh test
+	@scripts/configure.sh static  # in the same folder: its sources are checked, too
+
+lint: configured  ## clang-format and clang-tidy, as make test enforces them
 	@scripts/lint.sh $(JOBS)
 
 install: cli  ## the command and the library, into PREFIX (/usr/local); needs no test tools

@@ -4,8 +4,8 @@ beside a script with Orbax and safetensors.
 
     python bench/models.py [--layers N] [--rounds N] [--memory SIZE] [--data FOLDER] [--chunk-bytes SIZE] [--markdown FILE]
 
-The model has the shapes of Llama 3 8B in bfloat16 with N layers (32: 16 GB). Its values are random, normally distributed. Orbax
-writes it once, one array at a time, in chunks of at most --chunk-bytes. Every round runs each contender once, in a new order, in a
+The model has the shapes of Llama 3 8B in bfloat16 with N layers (32: 16 GB). Its values are random, normally distributed. Cairn
+writes it once as an Orbax checkpoint with chunks of at most --chunk-bytes; that takes twice the model's size on the disk. Every round runs each contender once, in a new order, in a
 new process, with its source in the page cache where that fits. The results are the least times, the median over the rounds of the
 ratio to the plain conversion within a round, and the largest resident memory of the process.
 """
@@ -26,40 +26,40 @@ import time
 E, H, K, D, M, V = 4096, 32, 8, 128, 14336, 128256
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": E, "num_attention_heads": H, "num_key_value_heads": K,
           "head_dim": D, "intermediate_size": M, "vocab_size": V, "tie_word_embeddings": False, "dtype": "bfloat16"}
+CAIRN = os.environ.get("CAIRN_BIN", "build/bin/cairn")
 
 
-def shapes(layers):
-    below = {"self_attention/query/kernel": (E, layers, H, D), "self_attention/key/kernel": (E, layers, K, D),
-             "self_attention/value/kernel": (E, layers, K, D), "self_attention/out/kernel": (H, layers, D, E),
-             "mlp/wi_0/kernel": (E, layers, M), "mlp/wi_1/kernel": (E, layers, M), "mlp/wo/kernel": (M, layers, E),
-             "pre_self_attention_layer_norm/scale": (E, layers), "post_self_attention_layer_norm/scale": (E, layers)}
-    return {"token_embedder/embedding": (V, E), "decoder/decoder_norm/scale": (E,), "decoder/logits_dense/kernel": (E, V),
-            **{f"decoder/layers/{name}": shape for name, shape in below.items()}}
+def shapes(layer):
+    """The tensors of a layer; of the whole model's ends if it is None."""
+    if layer is None:
+        return {"model.embed_tokens.weight": (V, E), "model.norm.weight": (E,), "lm_head.weight": (V, E)}
+    below = {"self_attn.q_proj": (H * D, E), "self_attn.k_proj": (K * D, E), "self_attn.v_proj": (K * D, E), "self_attn.o_proj": (E, H * D),
+             "mlp.gate_proj": (M, E), "mlp.up_proj": (M, E), "mlp.down_proj": (E, M), "input_layernorm": (E,), "post_attention_layernorm": (E,)}
+    return {f"model.layers.{layer}.{name}.weight": shape for name, shape in below.items()}
 
 
 def write_model(folder, layers, chunk_bytes):
-    """Writes the tree leaf by leaf into one checkpoint: Orbax's handler of one array at a time keeps the memory small."""
-    import jax
+    """Writes the model layer by layer in Hugging Face's form and converts that to MaxText's: memory never holds the whole model."""
     import ml_dtypes
     import numpy as np
-    import orbax.checkpoint as ocp
+    from safetensors.numpy import save_file
 
-    jax.config.update("jax_platforms", "cpu")
-    rng = np.random.default_rng(0)
-    block = rng.standard_normal(1 << 24, np.float32).astype(ml_dtypes.bfloat16)
-    tree = {}
-    for number, (name, shape) in enumerate(shapes(layers).items()):
-        size = int(np.prod(shape))
-        array = np.resize(np.roll(block, 977 * number), size).reshape(shape)
-        node = tree
-        *path, leaf = ("params/params/" + name).split("/")
-        for part in path:
-            node = node.setdefault(part, {})
-        node[leaf] = array
-    save_args = jax.tree.map(lambda _: ocp.SaveArgs(chunk_byte_size=chunk_bytes), tree)
-    ocp.PyTreeCheckpointer().save(folder / "jax", tree, save_args=save_args)
-    (folder / "assets").mkdir()
-    (folder / "assets" / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": layers}))
+    block = np.random.default_rng(0).standard_normal(1 << 24, np.float32).astype(ml_dtypes.bfloat16)
+    assets, parts = folder / "assets", folder / "parts"
+    parts.mkdir()
+    files = {}
+    for number, layer in enumerate([None, *range(layers)]):
+        file = f"model-{number + 1:05}-of-{layers + 1:05}.safetensors"
+        tensors = {name: np.resize(np.roll(block, 977 * (10 * number + i)), shape) for i, (name, shape) in enumerate(shapes(layer).items())}
+        save_file(tensors, parts / file, {"format": "pt"})
+        files |= dict.fromkeys(tensors, file)
+    (parts / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    assets.mkdir()
+    (assets / "config.json").write_text(json.dumps(CONFIG | {"num_hidden_layers": layers}))
+    shutil.copy(assets / "config.json", parts)
+    subprocess.run([CAIRN, "convert", parts, folder / "jax", "--to", "orbax", "--model", "llama", "--chunk-bytes", str(chunk_bytes)],
+                   check=True, stdout=subprocess.DEVNULL)
+    shutil.rmtree(parts)
 
 
 def by_script(folder, target):
@@ -89,8 +89,7 @@ def by_script(folder, target):
 
 
 def by_cairn(folder, target, memory, model):
-    cairn = os.environ.get("CAIRN_BIN", "build/bin/cairn")
-    command = [cairn, "convert", folder / "jax", target, "--memory", memory]
+    command = [CAIRN, "convert", folder / "jax", target, "--memory", memory]
     # The plain conversion writes the same bytes under their own names.
     command += ["--model", "llama", "--hf-assets", folder / "assets"] if model else ["--to", "safetensors"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # clang-format over everything tracked, clang-tidy over the library and the command: lint.sh JOBS.
+# build/release must be configured with the tests and the static command.
 set -euo pipefail
 jobs=$1
 # Compared by hand: clang-format 14 --dry-run reports files that it would not change.
 git ls-files '*.cc' '*.h' | grep -v golden/ | xargs -P "$jobs" -n 32 bash -c \
   'status=0; for file; do clang-format "$file" | cmp -s - "$file" || { echo "$file: not formatted; run make format" >&2; status=1; }; done; exit $status' format
-scripts/configure.sh test
-scripts/configure.sh static  # in the same folder: its sources are checked, too
 # A source is checked again only if it, or a file that it includes, changed since it passed.
 mkdir -p build/lint
 python3 scripts/standard_headers.py build/lint/standard.h

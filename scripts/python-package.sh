@@ -20,6 +20,8 @@ PY
 )
 # shellcheck disable=SC2086  # a list of words
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check $requirements
+# An unrelated distribution writes into the same folder.
+"$venv/bin/python" -m pip uninstall --quiet --yes cairn 2>/dev/null
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation \
   --no-deps --force-reinstall . \
   --config-settings cmake.source-dir=python \

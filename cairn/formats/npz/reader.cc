@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -190,9 +191,11 @@ std::vector<RawLeaf> read_members(const File& file, ZipReading reading, Executor
   std::vector<std::optional<RawLeaf>> found(members.size());
   std::vector<std::string> refused(members.size());
   executor.for_each(members.size(), [&](std::size_t i) {
+    HeadReads head(read, file.size());
+    const ReadAtFn read_head = std::ref(head);
     try {
-      if (reading == ZipReading::kDirectory) locate_zip_member(members[i], read);
-      found[i] = read_member(members[i], read, refused[i]);
+      if (reading == ZipReading::kDirectory) locate_zip_member(members[i], read_head);
+      found[i] = read_member(members[i], read_head, refused[i]);
     } catch (const Error& e) {
       if (e.code() == Code::kIo || e.code() == Code::kUnavailable) throw;
       found[i] = broken_leaf(without_suffix(members[i].name), e);

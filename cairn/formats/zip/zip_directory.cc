@@ -216,6 +216,23 @@ void check_sizes(const ZipMember& member) {
 
 }  // namespace
 
+void HeadReads::operator()(std::uint64_t offset, MutableByteView out) {
+  const auto holds = [&] {
+    return offset >= start_ && offset - start_ <= filled_ &&
+           out.size() <= filled_ - (offset - start_);
+  };
+  if (!holds()) {
+    const std::size_t most = std::min<std::uint64_t>(bytes_.size(), size_ - offset);
+    if (out.size() >= most) return read_(offset, out);
+    filled_ = 0;
+    read_(offset, MutableByteView(bytes_).first(most));
+    start_ = offset;
+    filled_ = most;
+  }
+  std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(offset - start_), out.size(),
+              out.begin());
+}
+
 const char* flaw_of_zip_name(std::string_view name) {
   if (!valid_utf8(name)) return "is not UTF-8";
   if (name.find('\0') != std::string_view::npos) return "holds a NUL byte";

@@ -15,6 +15,8 @@
 
 #include <cairn/types.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -26,6 +28,22 @@ namespace cairn::inline v0 {
 // Fills all of its second argument with the archive's bytes from an offset on. The caller has
 // checked that they lie inside the archive.
 using ReadAtFn = std::function<void(std::uint64_t, MutableByteView)>;
+
+// Serves the short reads of one member's headers from one read of the archive.
+class HeadReads {
+ public:
+  // `read` must stay valid as long as this object lives.
+  HeadReads(const ReadAtFn& read, std::uint64_t archive_size) : read_(read), size_(archive_size) {}
+  // As ReadAtFn.
+  void operator()(std::uint64_t offset, MutableByteView out);
+
+ private:
+  const ReadAtFn& read_;
+  std::uint64_t size_;
+  std::uint64_t start_ = 0;  // where `bytes_` lie in the archive
+  std::size_t filled_ = 0;
+  std::array<std::byte, 512> bytes_{};  // both headers of most arrays, with their names
+};
 
 // One member, as the central directory describes it.
 struct ZipMember {

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -47,8 +48,9 @@ class TorchZip {
     members_ = read_zip_directory(size, read_);
     find_top();
     executor.for_each(members_.size(), [&](std::size_t i) {
+      HeadReads head(read_, size);
       with_context([&] { return members_[i].name; },
-                   [&] { locate_zip_member(members_[i], read_); });
+                   [&] { locate_zip_member(members_[i], std::ref(head)); });
     });
     check_no_overlap(members_);
   }
