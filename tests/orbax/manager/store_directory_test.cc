@@ -162,19 +162,26 @@ TEST(StoreDirectory, CopiesAreWholeOrUnfinished) {
 TEST(StoreDirectory, RemovesUnfinishedOnesWithAnyPart) {
   const auto base = make_memory_store();
   name_memory_store("parts", base);
+  const std::string url = "memory://parts/run/1";
+  std::string record;
+  {
+    CheckpointDirectory directory(url);
+    directory.record_start();
+    record = text_at(url, "_CHECKPOINT_METADATA");
+  }
+  const auto leave = [&](const std::string& part) {
+    base->write("run/1/_CHECKPOINT_METADATA", as_bytes(record));
+    base->write("run/1/" + part, {});
+  };
   for (const std::string part : {"d/0123456789abcdef0123456789abcdef", "array_metadatas/process_0",
                                  "default/d/0123456789abcdef0123456789abcdef", "w/0.0"}) {
-    CheckpointDirectory("memory://parts/run/1").record_start();
-    base->write("run/1/" + part, {});
-    EXPECT_EQ(keys("memory://parts/run/1").size(), 2) << part;
-    remove_checkpoint("memory://parts/run/1");
-    EXPECT_TRUE(keys("memory://parts/run/1").empty()) << part;
+    leave(part);
+    remove_checkpoint(url);
+    EXPECT_THAT(keys(url), IsEmpty()) << part;
   }
   // What is not of a checkpoint is never removed.
-  CheckpointDirectory("memory://parts/run/1").record_start();
-  base->write("run/1/d/notes.txt", {});
-  EXPECT_THAT([&] { remove_checkpoint("memory://parts/run/1"); },
-              FailsWith(Code::kAlreadyExists, "d/notes.txt"));
+  leave("d/notes.txt");
+  EXPECT_THAT([&] { remove_checkpoint(url); }, FailsWith(Code::kAlreadyExists, "d/notes.txt"));
 }
 
 // Leaves that are saved apart become part of the item.
