@@ -13,7 +13,8 @@ PAGE_WORDS = 2500
 REFERENCES = ("docs/reference/", "docs/formats/", "docs/compatibility.md")
 # Pages outside docs/ and their names on the site (scripts/docs/hooks.py).
 ON_SITE = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md",
-           "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md"}
+           "CHANGELOG.md": "changelog.md", "SECURITY.md": "security.md",
+           "CODE_OF_CONDUCT.md": "conduct.md"}
 
 
 def words_of(page):
