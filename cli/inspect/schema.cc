@@ -4,7 +4,6 @@
 #include "inspect/schemas.h"
 #include "screen/terminal.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <istream>
 #include <string_view>
 
 namespace cairn::inline v0::doctor {

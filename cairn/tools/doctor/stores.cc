@@ -83,7 +83,7 @@ bool is_asked_later(std::string_view source) {
 }
 
 // A service is asked when the first request is signed.
-std::string with_service(std::string source) {
+std::string with_service(const std::string& source) {
   return is_asked_later(source) ? source + " (not asked)" : source;
 }
 
