@@ -70,7 +70,7 @@ check: build venv  ## the edit loop: build, unit tests without fault injection, 
 	@scripts/check.sh $(VENV) $(JOBS)
 
 test-unit: build  ## unit tests and examples
-	@ctest --test-dir build/release --output-on-failure --timeout 600 -j $$((3 * $(JOBS)))  # many of them wait
+	@ctest --test-dir build/release --output-on-failure --timeout 1200 -j $$((3 * $(JOBS)))  # many of them wait
 
 test-asan: deps  ## unit tests and fuzz replays under AddressSanitizer and UBSan
 	@scripts/sanitized.sh asan $(JOBS)

@@ -11,4 +11,4 @@ export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=0:quarantine_size_m
 export UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=second_deadlock_stack=1
 # The frames of code that is checked and not optimised are many times larger; the plain build has the system's stack.
 ulimit -s 65536 2>/dev/null || ulimit -s "$(ulimit -H -s)"
-ctest --test-dir "build/$preset" --output-on-failure --timeout 600 -j $((3 * jobs))  # many of them wait
+ctest --test-dir "build/$preset" --output-on-failure --timeout 1200 -j $((3 * jobs))  # many of them wait
