@@ -100,14 +100,10 @@ int run_convert(ConvertArguments& arguments) {
     });
   }
   if (transformed || !arguments.assets.empty()) folder = model_folder(arguments, source.report);
-  const int status = convert_source(*source.checkpoint, arguments.target,
-                                    {.label = "converting",
-                                     .start = start,
-                                     .plan = transformed ? rules_text(source.report) : ""});
-  const auto& processes = job().coordinator;
-  const bool is_first = processes == nullptr || processes->process_index() == 0;
-  if (folder && status == kGood && !options.dry_run && is_first) folder->finish();
-  return status;
+  return convert_source(*source.checkpoint, arguments.target,
+                        {.label = "converting",
+                         .start = start,
+                         .plan = transformed ? rules_text(source.report) : ""});
 }
 
 }  // namespace

@@ -78,6 +78,7 @@ std::string recovered_text(const RecoverReport& report) {
           list_text("lost    ", lost, "--");
   text += fmt::format("whole    {} of {} {}\n", report.count(State::kWhole), report.leaves.size(),
                       report.leaves.size() == 1 ? "leaf" : "leaves");
+  if (report.lacks_names) text += "         others may be lost with their names; see the notes\n";
   if (unchecked > 0)
     text += fmt::format("         not checked: no checksums for {} of them\n", unchecked);
   return text;
@@ -128,7 +129,8 @@ int run_repair(RepairArguments& arguments) {
                            bytes_text(report.written.bytes)));
   else
     out().show(recovered_text(report.recovered) + report_text(report.written, seconds));
-  const bool is_all = report.recovered.count(State::kLost) == 0 && recovered.lost_items.empty();
+  const bool is_all = report.recovered.count(State::kLost) == 0 && recovered.lost_items.empty() &&
+                      !report.recovered.lacks_names;
   return is_all ? kGood : kNo;
 }
 

@@ -237,6 +237,8 @@ struct SafetensorsTarget {
   // They are added to those of a safetensors source, and replace those of the same key.
   std::vector<std::pair<std::string, std::string>> metadata = {};
   std::optional<std::uint64_t> max_shard_bytes = {};  // size limit of a file; none: no limit
+  // As SafetensorsWriteOptions::beside.
+  std::vector<std::pair<std::string, std::string>> beside = {};
   bool operator==(const SafetensorsTarget&) const = default;
 };
 // Options of a msgpack target.
@@ -389,15 +391,14 @@ struct ModelFolderOptions {
 // The place for a checkpoint that may become the folder of a model, as transformers'
 // from_pretrained() reads it. That is what `target` is if its name has no known extension and no
 // format is chosen, and if the rules lead to the side "hf", or if there are assets and no rules
-// with two sides. It may be a URL. Construct it, convert() to target(), and call finish().
+// with two sides. It may be a URL. Construct it, and convert() to target().
 class ModelFolder {
  public:
-  // `report`: of the rules; default: none. For a folder, sets the format (safetensors) and the
-  // metadata {"format", "pt"} in `convert`, reads the assets and makes the folder; the last not
-  // with convert.dry_run. Throws not_found if the assets have no config.json, already_exists if the
-  // folder has other files of their names (unless convert.if_exists allows it), unimplemented for
-  // assets and a folder at a URL, and invalid_argument for assets and a target that is not such a
-  // folder.
+  // `report`: of the rules; default: none. For a folder, sets the format (safetensors), the
+  // metadata {"format", "pt"} and the assets (`safetensors.beside`) in `convert`, and makes the
+  // folder; the last not with convert.dry_run. Throws not_found if the assets have no config.json,
+  // already_exists if the folder has other files of their names (unless convert.if_exists allows
+  // it), and invalid_argument for assets and a target that is not such a folder.
   ModelFolder(const TransformReport& report, std::string target, const ModelFolderOptions& options,
               ConvertOptions& convert);
   ModelFolder(const ModelFolder&) = delete;
@@ -408,14 +409,10 @@ class ModelFolder {
   // Where convert() writes: the path of the weights in the folder, or the target itself.
   [[nodiscard]] const std::string& target() const { return target_; }
   [[nodiscard]] bool is_folder() const { return is_folder_; }
-  // Writes the assets, one after another. Of several processes, one calls it.
-  void finish();
 
  private:
   std::string target_;
   bool is_folder_ = false;
-  IfExists if_exists_ = IfExists::kFail;
-  std::vector<std::pair<std::string, std::string>> assets_;  // (path, text)
   std::shared_ptr<const void> made_;  // removes new folders that are still empty
 };
 

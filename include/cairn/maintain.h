@@ -194,6 +194,8 @@ struct RecoverReport {
   std::optional<std::int64_t> step;  // its number, if it is a step
   std::vector<RecoveredLeaf> leaves;
   std::vector<std::string> notes;  // what is wrong beside the leaves, and what was rebuilt
+  // Whether there may be more leaves, which are lost with their names. Then `notes` says where.
+  bool lacks_names = false;
 
   // The number of leaves in this state.
   [[nodiscard]] std::size_t count(RecoveredLeaf::State state) const {

@@ -30,6 +30,9 @@ std::optional<std::string_view> safetensors_dtype(DType dtype);
 // Options of write_safetensors.
 struct SafetensorsWriteOptions {
   std::vector<std::pair<std::string, std::string>> metadata = {};  // entries of __metadata__
+  // Small files that belong to the tensors: (name in the same folder, content). They appear before
+  // the index of a set, or before a single file of tensors.
+  std::vector<std::pair<std::string, std::string>> beside = {};
   // Size limit of one file in bytes. Larger sets are written as <stem>-00001-of-0000N.safetensors
   // and an index. None: no limit.
   std::optional<std::uint64_t> max_shard_bytes = {};

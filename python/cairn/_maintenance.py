@@ -297,8 +297,9 @@ def repair(
       a dict with "leaves", a list of dicts: "name", "state" ("whole", "filled" or "lost"), "copy"
       (where it comes from; "": the source as it is), "checked" (whether checksums cover it), "why"
       (what is wrong in the source) and "lost" (boxes, each with "origin" and "shape"). "whole",
-      "filled" and "lost" are their numbers, "notes" says what is wrong beside the leaves, and
-      "written" is what convert() returns.
+      "filled" and "lost" are their numbers, "notes" says what is wrong beside the leaves,
+      "lacks_names" whether there may be more leaves, which are lost with their names, and "written"
+      is what convert() returns.
 
     Raises:
       FileNotFoundError: no source, step or item.

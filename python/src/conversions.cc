@@ -367,7 +367,6 @@ std::string convert_to_json(const PathText& source, const PathText& target, nb::
     const RuleTarget made = transformed(opened_source(from, chosen), chosen, to);
     std::string json = convert_json(
         cairn::convert(*made.source, made.folder ? made.folder->target() : to, chosen.convert));
-    if (made.folder && !chosen.convert.dry_run) made.folder->finish();
     return json;
   });
 }

@@ -51,7 +51,7 @@ NAMES = {
         "store": "target_storage_options",
     },
     "OrbaxTarget": {"item": "as_item"},
-    "SafetensorsTarget": {"max_shard_bytes": "shard_bytes"},
+    "SafetensorsTarget": {"max_shard_bytes": "shard_bytes", "beside": "hf_assets"},
     "TensorFlowTarget": {"plain_names": "object_graph", "name_latest": "latest", "max_shard_bytes": "shard_bytes"},
     "ReshardOptions": {
         "format": "to",

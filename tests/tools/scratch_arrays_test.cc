@@ -140,6 +140,30 @@ TEST(ScratchArrays, ReadsTheArrayItselfWhereACopyDoesNotPay) {
   }
 }
 
+TEST(ScratchArrays, CopiesAnArrayIfWhatIsExpectedOfItTouchesChunksTwice) {
+  const TempDir folder;
+  Executor executor(2);
+  const Array array = counted({600, 8, 1024});
+  constexpr std::uint64_t kLayer = 600 * 1024 * sizeof(std::int32_t);
+  const std::int64_t all = 600 * 8 * 1024;
+  const auto read_layers = [&](const ExpectedBytes& expected, std::int64_t layers,
+                               std::int64_t pieces) {
+    MemoryCheckpoint source;
+    add_compressed(source, array, {600, 8, 1024});
+    ScratchArrays arrays(source, folder.path(), kMemory);
+    arrays.expect(expected);
+    for (std::int64_t layer = 0; layer < layers; ++layer)
+      for (std::int64_t piece = 0; piece < pieces; ++piece)
+        expect_box(arrays, array, {{600 / pieces * piece, layer, 0}, {600 / pieces, 1, 1024}},
+                   executor);
+    return static_cast<std::int64_t>(source.elements_read);
+  };
+  EXPECT_EQ(read_layers({{0, kLayer}}, 1, 1), 600 * 1024) << "one layer, read at once";
+  EXPECT_EQ(read_layers({{0, kLayer}}, 1, 4), all) << "one layer, each chunk read four times";
+  EXPECT_EQ(read_layers({{0, 2 * kLayer}}, 2, 1), all) << "two layers";
+  EXPECT_EQ(read_layers({{0, 8 * kLayer}}, 8, 1), all) << "all layers";
+}
+
 TEST(ScratchArrays, ReadsTheArrayItselfWithoutAFolderOrASpaceForFiles) {
   Executor executor(2);
   const Array array = counted({600, 8, 1024});

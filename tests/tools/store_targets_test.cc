@@ -117,5 +117,40 @@ TEST(StoreTargets, ASourceInAStoreIsNotOverwrittenWhileItIsRead) {
   EXPECT_EQ(open(url + "/one.safetensors")->tensors()[0].dtype, DType::kFloat64);
 }
 
+TEST(StoreTargets, TheFolderOfAModelHasItsAssets) {
+  const TempDir dir;
+  save(dir / "source", small_tree(1));
+  testing::put_file(dir / "hf/config.json", std::string_view("{\"a\": 1}"));
+  testing::put_file(dir / "hf/tokenizer.json", std::string_view("{}"));
+  testing::put_file(dir / "hf/model.safetensors", std::string_view("weights"));
+  const auto source = open(dir / "source");
+  const auto write = [&](const std::string& url, ConvertOptions options) {
+    const ModelFolder folder({}, url, {.assets = dir / "hf"}, options);
+    return convert(*source, folder.target(), options);
+  };
+  for (const bool is_set : {false, true}) {
+    const std::string url = new_target_store();
+    ConvertOptions options;
+    if (is_set) options.safetensors.max_shard_bytes = 12;
+    ConvertOptions dry = options;
+    dry.dry_run = true;
+    write(url + "/model", dry);
+    EXPECT_TRUE(keys_in(url).empty());
+    write(url + "/model", options);
+    EXPECT_EQ(keys_in(url).size(), is_set ? 5U : 3U);
+    EXPECT_EQ(load(url + "/model"), small_tree(1));
+    EXPECT_EQ(as_text(ByteView(*open_store(url)->read("model/config.json", {}))), "{\"a\": 1}");
+    // The same content does not matter, other content does.
+    EXPECT_THAT([&] { write(url + "/model", options); },
+                FailsWith(Code::kAlreadyExists, "already exists"));
+    open_store(url)->write("model/config.json", as_bytes("other"));
+    EXPECT_THAT([&] { write(url + "/model", options); },
+                FailsWith(Code::kAlreadyExists, "config.json: exists with other content"));
+    options.if_exists = IfExists::kReplace;
+    write(url + "/model", options);
+    EXPECT_EQ(as_text(ByteView(*open_store(url)->read("model/config.json", {}))), "{\"a\": 1}");
+  }
+}
+
 }  // namespace
 }  // namespace cairn

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cairn::inline v0 {
 
@@ -68,5 +69,17 @@ std::unique_ptr<Checkpoint> open_torch_checkpointing(const FileTree& tree,
 std::unique_ptr<Checkpoint> open_tensorflow(const FileTree& tree, const std::string& path,
                                             const OpenOptions& options);
 bool is_tensorflow(const FileTree& tree, const std::string& path);
+// What is left of a TensorFlow checkpoint whose index is damaged.
+struct TensorflowRemains {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::vector<std::string> notes;  // what is damaged, and what was done about it
+  bool lacks_names = false;        // there may be more tensors, whose names are lost
+  bool assumes_order = false;      // nothing says that the byte order is little-endian
+};
+// Opens the tensors in the whole blocks of the index. Each has a checksum, so that one at a wrong
+// place is noticed. Throws data_loss if no entry is left, or if the header is lost and the data
+// files do not tell how many there are.
+TensorflowRemains salvage_tensorflow(const FileTree& tree, const std::string& path,
+                                     const OpenOptions& options);
 
 }  // namespace cairn::inline v0

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -53,7 +54,11 @@ StoreOutput::StoreOutput(const OutputPlace& place, const std::vector<OutputFile>
 StoreOutput::~StoreOutput() {
   if (!is_begun_ || is_committed_) return;
   if (claim_ && !claim_->is_ours()) return;
-  for (StoreFile& file : files_) file.discard();
+  for (StoreFile& file : files_) {
+    // Without an index, the first file may have appeared although its request failed. What lies
+    // beside it stays.
+    if (!index_.empty() || &file == &files_.front()) file.discard();
+  }
 }
 
 StoreListing StoreOutput::list() const { return place_.store()->list_level(prefix_); }
@@ -100,7 +105,8 @@ void StoreOutput::check_sizes() const {
 }
 
 void StoreOutput::commit(ByteView index) {
-  for (StoreFile& file : files_) file.commit();
+  // Backwards: files beside a single file appear before it.
+  for (StoreFile& file : files_ | std::views::reverse) file.commit();
   // A single file is in place, and has replaced an older one. It stays if the store does not answer
   // any more.
   is_committed_ = index_.empty();

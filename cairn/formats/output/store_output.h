@@ -33,13 +33,14 @@ struct OutputFile {
 
 class StoreOutput {
  public:
-  // `index`: the URL of the index; "": there is one file and no index. Sends no request. The place
-  // must outlive the object.
+  // `index`: the URL of the index; "": there is none, and the first file appears after the others.
+  // Sends no request. The place must outlive the object.
   StoreOutput(const OutputPlace& place, const std::vector<OutputFile>& files, std::string index,
               IfExists if_exists);
   StoreOutput(const StoreOutput&) = delete;
   StoreOutput& operator=(const StoreOutput&) = delete;
-  // Without a commit: removes what has been stored, unless another save has taken over.
+  // Without a commit: removes what has been stored, unless another save has taken over. Without an
+  // index, only the first file.
   ~StoreOutput();
 
   // Checks that the URLs may be written, those of `beside` too, and takes the index. Throws

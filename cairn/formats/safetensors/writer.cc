@@ -99,6 +99,14 @@ void check_metadata(const SafetensorsWriteOptions& options) {
     throw Error(Code::kInvalidArgument, fmt::format("metadata \"{}\" is given twice", *twice));
 }
 
+void check_beside(const SafetensorsWriteOptions& options) {
+  for (const auto& [name, content] : options.beside)
+    if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos ||
+        name.find(".safetensors") != std::string::npos)
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("\"{}\" is not a name of a file beside safetensors files", name));
+}
+
 // Fills shards in the given order and begins a new one when the next tensor does not fit. A tensor
 // larger than the limit gets its own shard.
 std::vector<FilePlan> files_of(const std::vector<PlannedTensor>& tensors,
@@ -221,11 +229,13 @@ std::string index_text(std::span<const FilePlan> shards, std::span<const TensorS
 // a single file, or the shards of a set and their index. A folder that holds both does not open.
 class Output {
  public:
-  Output(std::string path, std::size_t shards, IfExists if_exists)
+  // `options` must outlive this object.
+  Output(std::string path, std::size_t shards, const SafetensorsWriteOptions& options)
       : single_(std::move(path)),
         stem_(safetensors_stem(single_)),
         index_(safetensors_index_path(stem_)),
-        if_exists_(if_exists) {
+        if_exists_(options.if_exists),
+        beside_(options.beside) {
     if (shards == 1) paths_ = {single_};
     for (std::size_t i = 0; shards > 1 && i < shards; ++i)
       paths_.push_back(safetensors_shard_path(stem_, i, shards));
@@ -236,6 +246,10 @@ class Output {
   [[nodiscard]] const std::string& index() const { return index_; }
 
   [[nodiscard]] const std::string& single() const { return single_; }
+  // The path of a file in the same folder.
+  [[nodiscard]] std::string path_of(const std::string& name) const {
+    return std::string(folder_prefix(index_)) + name;
+  }
 
   // Takes the lock and checks the output files. Call it before anything is written.
   void begin() {
@@ -243,6 +257,7 @@ class Output {
     for (const std::string& path : paths_) check_output(path, if_exists_);
     check_output(index_, if_exists_);
     check_output(single_, if_exists_);
+    for (const auto& [name, content] : beside_) check_output(path_of(name), if_exists_);
     if (const auto old = try_call([&] { return safetensors_index_files(FileTree(), index_); }))
       old_shards_ = old.value();
   }
@@ -250,6 +265,11 @@ class Output {
   void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards,
               std::span<const TensorSource> sources) const {
     check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared meanwhile
+    for (const auto& [name, content] : beside_) {
+      AtomicFile file(path_of(name));
+      file.append(as_bytes(content));
+      file.commit_output(if_exists_);
+    }
     if (!is_set()) {
       files.front().commit_output(if_exists_);
     } else {
@@ -316,24 +336,28 @@ class Output {
 
   std::string single_, stem_, index_;
   IfExists if_exists_;
+  const std::vector<std::pair<std::string, std::string>>& beside_;
   std::vector<std::string> paths_;
   std::vector<std::string> old_shards_;  // the names in the old index, relative to its folder
   std::optional<OutputLock> lock_;
 };
 
-// The same files in a store.
+// The same files in a store. In `output()`, those of
+// SafetensorsWriteOptions::beside follow them.
 class StoredOutput {
  public:
   StoredOutput(const OutputPlace& place, const Output& names, std::span<const FileHead> heads,
-               IfExists if_exists)
-      : place_(place), names_(names), if_exists_(if_exists) {
+               const SafetensorsWriteOptions& options)
+      : place_(place), names_(names), if_exists_(options.if_exists), beside_(options.beside) {
     std::vector<OutputFile> files;
     for (std::size_t i = 0; i < heads.size(); ++i) {
       const auto& tensors = heads[i].header.tensors;
       const std::uint64_t data = tensors.empty() ? 0 : tensors.back().end;
       files.push_back({names.paths()[i], heads[i].bytes.size() + data});
     }
-    output_.emplace(place, files, names.is_set() ? names.index() : "", if_exists);
+    for (const auto& [name, content] : beside_)
+      files.push_back({names.path_of(name), content.size()});
+    output_.emplace(place, files, names.is_set() ? names.index() : "", if_exists_);
   }
   [[nodiscard]] StoreOutput& output() { return *output_; }
 
@@ -343,6 +367,8 @@ class StoredOutput {
   }
 
   void commit(std::span<const FilePlan> shards, std::span<const TensorSource> sources) {
+    for (std::size_t i = 0; i < beside_.size(); ++i)
+      (*output_)[shards.size() + i].append(as_bytes(beside_[i].second));
     if (names_.is_set())
       output_->commit(as_bytes(index_text(shards, sources, names_.paths())));
     else
@@ -364,6 +390,7 @@ class StoredOutput {
   const OutputPlace& place_;
   const Output& names_;
   IfExists if_exists_;
+  const std::vector<std::pair<std::string, std::string>>& beside_;
   std::vector<std::string> old_shards_;
   std::optional<StoreOutput> output_;
 };
@@ -389,12 +416,13 @@ std::vector<std::string> write_safetensors(const OutputPlace& place,
   std::vector<FileHead> heads;
   group.step("write: plan", distributed::StepKind::kControl, [&] {
     check_metadata(options);
+    check_beside(options);
     shards = plan_files(tensors, options);
     for (FilePlan& shard : shards) heads.push_back(head_of(shard, tensors, options));
   });
-  Output output(place.path(), shards.size(), options.if_exists);
+  Output output(place.path(), shards.size(), options);
   std::optional<StoredOutput> stored;
-  if (!place.is_local()) stored.emplace(place, output, heads, options.if_exists);
+  if (!place.is_local()) stored.emplace(place, output, heads, options);
   SharedFiles files = stored ? SharedFiles(group, stored->output(), 0, [&] { stored->begin(); })
                              : SharedFiles(group, output.paths(), [&] { output.begin(); });
   files.write([&] {

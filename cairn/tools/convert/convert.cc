@@ -114,6 +114,7 @@ void add_options(const ConvertOptions& options, distributed::ConsistencyCheck& c
   add("rename", options.rename);
   add("nest", options.nest);
   add("metadata", options.safetensors.metadata);
+  add("beside", options.safetensors.beside);
   check.add("dtype", options.dtype ? std::string(dtype_name(*options.dtype)) : "none");
   add("skip_unsupported", options.skip_unsupported);
   add("replace", options.if_exists == IfExists::kReplace);
@@ -191,6 +192,7 @@ std::vector<std::string> write_as_safetensors(const PlannedSource& from, const s
   SafetensorsWriteOptions write;
   write.metadata = text_metadata(from.source.info());
   set_metadata(options.safetensors.metadata, write.metadata);
+  write.beside = options.safetensors.beside;
   write.if_exists = options.if_exists;
   write.store = options.store;
   write.multiprocessing = options.multiprocessing;
@@ -257,6 +259,8 @@ JsonArray inexact_json(const std::vector<InexactLeaves>& found) {
 
 void write_plan(const Checkpoint& source, ConvertPlan& plan, const std::string& target,
                 const ConvertOptions& options) {
+  if (const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&source))
+    derived->expect_reads(plan.indices);
   if (is_orbax_format(plan.report.format)) {
     plan.report.compression = write_orbax(source, plan, target, options);
     plan.report.files = {target};

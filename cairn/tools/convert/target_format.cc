@@ -91,8 +91,8 @@ void check_options(const ConvertOptions& options, TargetFormat format) {
         name);
   if (options.safetensors != SafetensorsTarget() && format != TargetFormat::kSafetensors)
     invalid_argument(
-        "metadata (--metadata) and safetensors.max_shard_bytes are options of safetensors files, "
-        "not of " +
+        "metadata (--metadata), safetensors.max_shard_bytes and safetensors.beside are options of "
+        "safetensors files, not of " +
         name);
   if (!options.nest.empty() && !holds_trees(format))
     invalid_argument(name +

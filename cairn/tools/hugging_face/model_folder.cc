@@ -5,14 +5,16 @@
 #include <cairn/base/text.h>
 #include <cairn/convert.h>
 #include <cairn/inspect.h>
-#include <cairn/io/atomic_file.h>
 #include <cairn/io/file.h>
 #include <cairn/io/tree/file_tree.h>
 #include <cairn/kvstore/folders/resolve.h>
+#include <cairn/storage/kvstore.h>
 #include <cairn/tools/hugging_face/new_folders.h>
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 namespace cairn::inline v0 {
 namespace {
@@ -69,13 +71,36 @@ bool leads_to_folder(const TransformReport& report, const std::string& target, b
   return is_model && !convert.format && !try_call([&] { return target_format_of(target); });
 }
 
+// The content of a file in the folder. nullopt: there is none. `store`: of the folder; null: it is
+// a folder of this machine.
+std::optional<Bytes> content_of(const StorePtr& store, const std::string& folder,
+                                const std::string& name) {
+  if (store) return store->read_at_most(name, kLargestAsset);
+  const std::string path = folder + "/" + name;
+  if (!file_exists(path)) return std::nullopt;
+  return read_file(path, kLargestAsset);
+}
+
+// Adds the assets to what is written, but for those that the folder has.
+void add_assets(const std::string& folder, const ModelFolderOptions& options,
+                ConvertOptions& convert) {
+  const StorePtr store = is_store_url(folder) ? open_store(folder, convert.store) : nullptr;
+  for (auto& [name, text] : read_assets(options)) {
+    if (const auto there = content_of(store, folder, name)) {
+      if (as_text(*there) == text) continue;
+      if (convert.if_exists == IfExists::kFail)
+        throw Error(Code::kAlreadyExists, folder + "/" + name + ": exists with other content");
+    }
+    convert.safetensors.beside.emplace_back(std::move(name), std::move(text));
+  }
+}
+
 }  // namespace
 
 ModelFolder::ModelFolder(const TransformReport& report, std::string target,
                          const ModelFolderOptions& options, ConvertOptions& convert)
     : target_(std::move(target)),
-      is_folder_(leads_to_folder(report, target_, !options.assets.empty(), convert)),
-      if_exists_(convert.if_exists) {
+      is_folder_(leads_to_folder(report, target_, !options.assets.empty(), convert)) {
   if (!is_folder_) {
     if (!options.assets.empty())
       throw Error(Code::kInvalidArgument,
@@ -89,33 +114,11 @@ ModelFolder::ModelFolder(const TransformReport& report, std::string target,
     metadata.emplace_back("format", "pt");
   const std::string folder(without_final_slashes(target_));
   target_ = folder + "/model.safetensors";
-  const bool is_url = is_store_url(folder);
-  if (!options.assets.empty()) {
-    if (is_url)
-      throw Error(Code::kUnimplemented,
-                  folder + ": Cairn copies the files of a model to a local folder only");
-    for (auto& [name, text] : read_assets(options)) {
-      std::string path = folder + "/" + name;
-      if (file_exists(path)) {
-        if (as_text(read_file(path, kLargestAsset)) == text) continue;
-        if (if_exists_ == IfExists::kFail)
-          throw Error(Code::kAlreadyExists, path + ": exists with other content");
-      }
-      assets_.emplace_back(std::move(path), std::move(text));
-    }
-  }
-  if (is_url || convert.dry_run) return;
+  if (!options.assets.empty()) add_assets(folder, options, convert);
+  if (is_store_url(folder) || convert.dry_run) return;
   made_ = std::make_shared<const NewFolders>(folder);
 }
 
 ModelFolder::~ModelFolder() = default;
-
-void ModelFolder::finish() {
-  for (const auto& [path, text] : std::exchange(assets_, {})) {
-    AtomicFile file(path);
-    file.append(as_bytes(text));
-    file.commit_output(if_exists_);
-  }
-}
 
 }  // namespace cairn::inline v0

@@ -101,7 +101,8 @@ class PageData {
     if (selected_.empty() && chooses && !checkpoint.tensors().empty())
       invalid_argument("no tensor matches: a page would be empty");
     if (options.steps > 0)
-      curves_.emplace(opened_path(checkpoint, options), options.steps, options.open, rows_);
+      curves_.emplace(opened_path(checkpoint, options), options.steps, options.open, checkpoint,
+                      rows_);
     report_.tensors = rows_.size();
     report_.unlisted = selected_.size() - rows_.size();
   }

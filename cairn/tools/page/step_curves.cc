@@ -4,7 +4,9 @@
 #include <cairn/base/errors.h>
 #include <cairn/inspect.h>
 #include <cairn/open.h>
+#include <cairn/orbax/read/orbax_reader.h>
 #include <cairn/tools/page/page_text.h>
+#include <cairn/tools/source/derived_checkpoint.h>
 
 #include <fmt/format.h>
 
@@ -33,13 +35,31 @@ std::optional<double> norm_of(const TensorStats& stats) {
   return std::hypot(*stats.mean, *stats.stddev) * std::sqrt(finite);
 }
 
+// The item that all leaves are in, if one is opened. "": a tree without items, and the item that
+// Orbax gives to one.
+std::string only_item(const Checkpoint& checkpoint) {
+  if (const auto* derived = dynamic_cast<const DerivedCheckpoint*>(&checkpoint))
+    return only_item(derived->source());
+  const auto* orbax = dynamic_cast<const orbax::OrbaxCheckpoint*>(&checkpoint);
+  if (orbax == nullptr || orbax->opened_items().size() != 1) return "";
+  const std::string& item = orbax->opened_items().front().item.name;
+  return item == "default" ? "" : item;
+}
+
+// The name of a leaf, which is the same whether its step has other items or not.
+std::string name_in_run(const TensorInfo& leaf, const std::string& only_item) {
+  return leaf.item || only_item.empty() ? leaf.full_name() : only_item + "/" + leaf.name;
+}
+
 // One step: where its leaves are.
 class OpenedStep {
  public:
   OpenedStep(const std::string& path, const OpenOptions& options)
       : checkpoint_(cairn::open(path, options)) {
     const TensorList leaves = checkpoint_->tensors();
-    for (std::size_t i = 0; i < leaves.size(); ++i) by_name_.try_emplace(leaves[i].full_name(), i);
+    const std::string item = only_item(*checkpoint_);
+    for (std::size_t i = 0; i < leaves.size(); ++i)
+      by_name_.try_emplace(name_in_run(leaves[i], item), i);
   }
   // Throws not_found for a name that the step lacks, else as tensor_stats().
   [[nodiscard]] TensorStats stats_of(const std::string& name, const Resources& resources) const {
@@ -112,8 +132,8 @@ class StepCurves::Curves {
 };
 
 StepCurves::StepCurves(const std::string& run, std::size_t count, const OpenOptions& open,
-                       const Rows& rows)
-    : open_(open), rows_(rows) {
+                       const Checkpoint& checkpoint, const Rows& rows)
+    : open_(open), item_(only_item(checkpoint)), rows_(rows) {
   if (count == 0 || count > kMostSteps)
     invalid_argument(fmt::format("{} steps: a page draws 1 to {}", count, kMostSteps));
   open_.step.reset();
@@ -169,7 +189,7 @@ void StepCurves::add_step(const StepRecord& record, const Resources& resources, 
     const TensorInfo& leaf = rows_.leaf(chosen_[i]);
     std::optional<TensorStats> stats;
     try {
-      if (opened) stats = opened->stats_of(leaf.full_name(), resources);
+      if (opened) stats = opened->stats_of(name_in_run(leaf, item_), resources);
     } catch (const Error& e) {
       if (e.code() == Code::kCancelled) throw;
       curves.note(fmt::format("Step {}: {}.", record.step, e.message()));

@@ -18,9 +18,10 @@ namespace cairn::inline v0::page {
 class StepCurves {
  public:
   // The last `count` complete steps of a directory, and the largest rows of floating-point arrays:
-  // 60,000 points at most. Throws as read_steps(), not_found if no step is complete, and
-  // invalid_argument for a count beyond 100.
-  StepCurves(const std::string& run, std::size_t count, const OpenOptions& open, const Rows& rows);
+  // 60,000 points at most. `rows` are leaves of the checkpoint. Throws as read_steps(), not_found
+  // if no step is complete, and invalid_argument for a count beyond 100.
+  StepCurves(const std::string& run, std::size_t count, const OpenOptions& open,
+             const Checkpoint& checkpoint, const Rows& rows);
 
   // The bytes that all steps have together, if they are as the rows say.
   [[nodiscard]] std::uint64_t bytes() const;
@@ -34,6 +35,7 @@ class StepCurves {
                 Curves& curves) const;
 
   OpenOptions open_;
+  std::string item_;  // the only one of the rows; "": see TensorInfo::item
   const Rows& rows_;
   std::vector<StepRecord> steps_;
   std::vector<std::size_t> chosen_;  // rows

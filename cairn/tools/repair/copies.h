@@ -20,8 +20,10 @@ struct LeafCopy {
   bool is_own = true;  // a part of the damaged checkpoint
   // Whether it says which leaves the checkpoint has. False: it may have more, or fewer.
   bool lists_leaves = false;
-  // Nothing says that it is a version of the checkpoint: its values cannot be checked.
+  // Nothing says that it is a version of the checkpoint, or how its values are stored: they cannot
+  // be checked.
   bool is_found = false;
+  bool lacks_names = false;             // the checkpoint may have more leaves, whose names are lost
   std::vector<std::string> notes = {};  // of opening
 };
 

@@ -26,6 +26,7 @@ class FileCopies {
         tree_(tree_around(path_, options.store)) {}
 
   void add_all() {
+    if (is_tensorflow(tree_, path_)) return add_tensorflow();
     if (tree_.is_folder(path_)) {
       note_distributed();
       return add_model(path_, "");
@@ -73,6 +74,23 @@ class FileCopies {
       default:
         return;
     }
+  }
+
+  // A checkpoint that opens has all that its index names.
+  void add_tensorflow() {
+    if (!found_.why_closed || found_.why_closed->code() != Code::kDataLoss) return;
+    found_.others.emplace_back([tree = tree_, path = path_, options = options_] {
+      TensorflowRemains remains = salvage_tensorflow(tree, path, options);
+      LeafCopy copy{.checkpoint = std::move(remains.checkpoint),
+                    .text = "the whole blocks of the index",
+                    .prefix = ""};
+      copy.is_found = remains.assumes_order;
+      copy.lacks_names = remains.lacks_names;
+      copy.notes = std::move(remains.notes);
+      std::vector<LeafCopy> copies;
+      copies.push_back(std::move(copy));
+      return copies;
+    });
   }
 
   // What cannot be rebuilt.

@@ -112,6 +112,7 @@ class Recovery {
     if (copy.is_own && (is_first || copy.text.empty()))
       for (const Finding& finding : check.beside) add_finding(copy, finding);
     for (const std::string& text : copy.notes) note(text);
+    lacks_names_ = lacks_names_ || copy.lacks_names;
     if (check.is_tree_damaged) copy.lists_leaves = false;
     const TensorList tensors = copy.checkpoint->tensors();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -276,6 +277,7 @@ class Recovery {
       if (has_leaf_in(origins, item)) std::erase(out.lost_items, item);
     for (const std::string& item : out.lost_items)
       note("item '" + item + "' cannot be recovered and is left out");
+    out.report.lacks_names = lacks_names_;
     out.report.notes = std::move(notes_);
     out.checkpoint = std::make_unique<RecoveredCheckpoint>(std::move(copies_), tree_, keeps_tree,
                                                            std::move(origins));
@@ -313,6 +315,7 @@ class Recovery {
   std::map<std::string, std::size_t> numbers_;  // of leaves_, by name
   std::map<std::string, FilledBoxes> fills_;    // by name
   std::set<std::string> lost_items_;
+  bool lacks_names_ = false;
   std::vector<std::string> notes_;
   bool knows_leaves_ = false;  // a copy of the checkpoint lists its leaves
   std::size_t tree_ = 0;       // the copy whose tree the result has

@@ -107,6 +107,7 @@ std::string repair_json(const RepairReport& report) {
                               {"filled", recovered.count(RecoveredLeaf::State::kFilled)},
                               {"lost", recovered.count(RecoveredLeaf::State::kLost)},
                               {"leaves", std::move(leaves)},
+                              {"lacks_names", recovered.lacks_names},
                               {"notes", strings_json(recovered.notes)},
                               {"written", parse_json(convert_json(report.written))}};
   return to_text(out, JsonStyle::kPretty) + "\n";

@@ -4,7 +4,9 @@
 #include <cairn/checkpoint.h>
 #include <cairn/convert.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,8 @@ class DerivedCheckpoint : public Checkpoint {
   // For each leaf, a number that is the same for leaves which are parts of one stored array, else
   // 0. Empty: all 0.
   [[nodiscard]] virtual std::vector<std::uint64_t> groups() const { return {}; }
+  // Tells it that exactly these leaves will be read, each once. Without a call: all.
+  virtual void expect_reads(std::span<const std::size_t> /*leaves*/) const {}
   // What it is computed from beside source().
   [[nodiscard]] virtual std::vector<const Checkpoint*> other_sources() const { return {}; }
 };

@@ -178,6 +178,19 @@ ScratchArrays::ScratchArrays(const Checkpoint& source, std::string folder, std::
   for (const TensorInfo& tensor : source.tensors()) unread_ += tensor.nbytes;
 }
 
+void ScratchArrays::expect(ExpectedBytes bytes) {
+  unread_ = 0;
+  for (const auto& [index, expected] : bytes) unread_ += expected;
+  expected_ = std::move(bytes);
+  entries_.clear();
+}
+
+std::uint64_t ScratchArrays::expected_of(std::size_t index) const {
+  if (!expected_) return source_.tensors()[index].nbytes;
+  const auto found = expected_->find(index);
+  return found == expected_->end() ? 0 : found->second;
+}
+
 void ScratchArrays::read(std::span<const ReadRequest> requests, Executor& executor) {
   if (folder_.empty()) return source_.read(requests, {});
   std::map<std::size_t, std::vector<const ReadRequest*>> by_array;
@@ -216,11 +229,15 @@ std::shared_ptr<ScratchCopy> ScratchArrays::copy_for(std::span<const ReadRequest
     cost += cost_of(tensor, request->box, least_read);
   }
   const Shape& cell = requests.front()->box.shape;
-  const bool pays =
-      std::min(cost, tensor.nbytes) / 2 >= wanted && run_of(tensor, cell, memory_ / 2) >= kLeastRun;
+  // All reads cost in proportion to these. A copy costs as much as reading the array.
+  const std::uint64_t expected = std::max(expected_of(index), wanted);
+  const double all = static_cast<double>(std::min(cost, tensor.nbytes)) *
+                     (static_cast<double>(expected) / static_cast<double>(wanted));
+  const bool pays = all >= 2 * static_cast<double>(tensor.nbytes) &&
+                    run_of(tensor, cell, memory_ / 2) >= kLeastRun;
   Entry& entry = entries_[index];
   if (!pays) return nullptr;
-  entry = {make_copy(index, cell, executor), tensor.nbytes};
+  entry = {make_copy(index, cell, executor), expected};
   return entry.copy;
 }
 

@@ -1,5 +1,6 @@
 #include <cairn/tools/transform/transformed_checkpoint.h>
 
+#include <cairn/array/box.h>
 #include <cairn/base/hash.h>
 #include <cairn/base/text.h>
 #include <cairn/inspect.h>
@@ -10,7 +11,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
+#include <span>
 
 namespace cairn::inline v0 {
 namespace {
@@ -120,6 +123,21 @@ class TransformedCheckpoint final : public DerivedCheckpoint {
     for (const TransformedLeaf& leaf : leaves_)
       groups.push_back(leaf.source < uses.size() && uses[leaf.source] > 1 ? leaf.source + 1 : 0);
     return groups;
+  }
+  void expect_reads(std::span<const std::size_t> leaves) const override {
+    ExpectedBytes bytes;
+    for (const std::size_t leaf : leaves) {
+      if (!leaves_[leaf].array) continue;
+      std::vector<std::size_t> sources;
+      leaves_[leaf].array->add_sources(sources);
+      // Of several sources, each may be read as a whole.
+      const auto elements = static_cast<std::uint64_t>(element_count(tensors_[leaf].shape));
+      for (const std::size_t index : sources) {
+        const TensorInfo& tensor = source_->tensors()[index];
+        bytes[index] += std::min(elements * tensor.element_size, tensor.nbytes);
+      }
+    }
+    scratch_.expect(std::move(bytes));
   }
   [[nodiscard]] CheckpointInfo info() const override { return info_; }
   [[nodiscard]] TensorList tensors() const override { return tensors_; }

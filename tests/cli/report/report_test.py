@@ -120,6 +120,31 @@ def test_steps_need_a_directory_of_steps(source, tmp_path):
     assert os.listdir(tmp_path) == ["m.safetensors"]
 
 
+def test_steps_with_other_items_have_the_same_curves(tmp_path):
+    """A step with one item names its tensors without the item, a step with two names them with it."""
+    import orbax.checkpoint as ocp
+
+    run = tmp_path / "run"
+    with ocp.CheckpointManager(run, item_names=("params", "opt_state")) as manager:
+        for step in (1, 2, 3):
+            tree = {"w": np.full(4, step, np.float32)}
+            items = {"params": ocp.args.StandardSave(tree)}
+            if step != 2:
+                items["opt_state"] = ocp.args.StandardSave({"w": np.full(4, 10 * step, np.float32)})
+            manager.save(step, args=ocp.args.Composite(**items))
+            manager.wait_until_finished()
+    params, opt_state = [[2, 4, 6]], [[20, None, 60]]
+    for step, want in ((3, opt_state + params), (2, params)):
+        page = tmp_path / f"{step}.html"
+        good("report", run, "--step", step, "--steps", 3, "-o", page)
+        steps = data_of(page)["steps"]
+        assert steps["norm"] == want and len(steps["skipped"]) == (1 if step == 3 else 0), steps
+    for item, want in (("params", params), ("opt_state", opt_state)):
+        page = tmp_path / f"{item}.html"
+        good("report", run, "--item", item, "--steps", 3, "-o", page)
+        assert data_of(page)["steps"]["norm"] == want
+
+
 def test_the_last_steps_and_their_gaps(run, tmp_path):
     import shutil
 

@@ -39,6 +39,7 @@ struct StoredCase {
   const char* name;
   const char* file;
   int old_files, new_files;
+  bool has_beside = false;  // files beside the tensors
 };
 void PrintTo(const StoredCase& c, std::ostream* out) { *out << c.name; }
 
@@ -54,6 +55,8 @@ const StoredCase kStoredCases[] = {
     {"tensorflow_set", "m", 3, 3},
     {"tensorflow_fewer", "m", 3, 2},
     {"torch", "m.pt", 1, 1},
+    {"safetensors_beside", "m.safetensors", 1, 1, true},
+    {"safetensors_set_beside", "m.safetensors", 3, 2, true},
 };
 
 bool ends(const StoredCase& c, const char* ending) {
@@ -100,6 +103,8 @@ void write(const StoredCase& c, const OutputPlace& place, const StoredSave& save
     SafetensorsWriteOptions options{.if_exists = save.if_exists};
     const auto bytes = static_cast<std::uint64_t>(save.elements) * 8;
     if (save.files > 1) options.max_shard_bytes = save.files == 3 ? bytes : 2 * bytes;
+    if (c.has_beside)
+      options.beside = {{"config.json", std::to_string(save.number)}, {"tokenizer.json", ""}};
     write_safetensors(place, tensors, fetch, options);
     return;
   }
@@ -226,6 +231,9 @@ TEST_P(StoreWritersTest, FailingRequestsNeverLeaveAMixture) {
         if (saved.ok() && files == c.new_files) {
           EXPECT_EQ(stored_number(store.file(c, files)), 2);
         }
+        if (c.has_beside && files == c.new_files && number.ok() && number.value() == 2) {
+          EXPECT_EQ(as_text(ByteView(store.values().at("config.json"))), "2");
+        }
       }
       write(c, store.place(c, kNoLease), {.number = 3, .files = c.new_files});
       EXPECT_EQ(stored_number(store.file(c, c.new_files)), 3);
@@ -293,6 +301,52 @@ TEST_P(StoreWritersTest, OneOfTwoReplacingSavesWins) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, StoreWritersTest, ::testing::ValuesIn(kStoredCases),
                          [](const auto& each) { return std::string(each.param.name); });
+
+// ---- files beside the tensors ----
+
+// Remembers the keys in the order in which they get their values.
+class RecordingStore : public ForwardingStore {
+ public:
+  explicit RecordingStore(StorePtr base) : ForwardingStore(std::move(base)) {}
+  [[nodiscard]] const std::vector<std::string>& keys() const { return keys_; }
+
+  void write(std::string_view key, ByteView value) override {
+    keys_.emplace_back(key);
+    ForwardingStore::write(key, value);
+  }
+  bool replace_if(std::string_view key, std::optional<ByteView> expected, ByteView value) override {
+    keys_.emplace_back(key);
+    return ForwardingStore::replace_if(key, expected, value);
+  }
+
+ private:
+  std::vector<std::string> keys_;
+};
+
+TEST(StoreWriters, FilesBesideTheTensorsComeBeforeTheIndex) {
+  for (const StoredCase& c : kStoredCases) {
+    if (!c.has_beside) continue;
+    SCOPED_TRACE(c.name);
+    const TestStore store;
+    const auto recording = std::make_shared<RecordingStore>(store.open());
+    write(c, OutputPlace(recording, store.url, c.file, kLease),
+          {.files = c.new_files, .if_exists = IfExists::kFail});
+    EXPECT_EQ(recording->keys().back(),
+              c.new_files > 1 ? "m.safetensors.index.json" : "m.safetensors");
+    EXPECT_THAT(recording->keys(), ::testing::IsSupersetOf({"config.json", "tokenizer.json"}));
+  }
+}
+
+TEST(StoreWriters, FilesBesideTheTensorsHaveNamesInTheirFolder) {
+  const TestStore store;
+  for (const char* name : {"", ".", "..", "a/b", "model.safetensors.index.json"})
+    EXPECT_THAT(
+        [&] {
+          write_safetensors(store.place(kStoredCases[2]), {}, {}, {.beside = {{name, "x"}}});
+        },
+        FailsWith(Code::kInvalidArgument, "is not a name of a file beside safetensors files"));
+  EXPECT_TRUE(store.values().empty());
+}
 
 // ---- large files ----
 

@@ -19,6 +19,7 @@ import torch.distributed.checkpoint as dcp
 from safetensors.numpy import load_file, save_file
 
 from cairn_cli import CAIRN, GOOD, IO, NO, USAGE, call, ls, run
+from tensorflow_index import data_blocks
 
 RNG = np.random.default_rng(int(os.environ["CAIRN_SEED"]))
 
@@ -321,12 +322,63 @@ def test_a_tensorflow_checkpoint_with_a_damaged_value_and_a_truncated_file(scrat
     assert not (scratch / "checkpoint").exists()  # the result is not the latest step of a run
 
 
-def test_a_damaged_tensorflow_index_is_refused_by_name(scratch):
+def test_a_damaged_tensorflow_index_without_a_whole_block_is_refused_by_name(scratch):
     prefix = scratch / "m"
     tf.train.Checkpoint(a=tf.Variable(np.ones(100))).write(str(prefix))
     flip(scratch / "m.index", 20)
     done = call("repair", prefix, scratch / "out")
-    assert done.returncode == IO and b"m.index" in done.stderr and b"checksum" in done.stderr
+    assert done.returncode == IO and b"m.index" in done.stderr and b"checksum" in done.stderr and b"no block with entries is whole" in done.stderr
+
+
+def test_a_tensorflow_index_without_its_end(scratch):
+    """One data block, which has all entries: the rest of the index can be rebuilt, whatever is left of it."""
+    truth = {f"p{i}": np.arange(i, i + 20, dtype=np.float32) for i in range(4)}
+    prefix, index = scratch / "m", scratch / "m.index"
+    tf.train.Checkpoint(**{name: tf.Variable(a) for name, a in truth.items()}).write(str(prefix))
+    content = index.read_bytes()
+    [(_, end)] = data_blocks(index)
+    damaged = [content[:size] for size in range(end, len(content), 7)]
+    damaged += [content[:at] + bytes([content[at] ^ 0x40]) + content[at + 1:] for at in range(end, len(content), 5)]
+    for number, bad in enumerate(damaged):
+        index.write_bytes(bad)
+        assert call("verify", prefix).returncode != GOOD, number
+        target = scratch / f"out{number}"
+        report = json.loads(call("repair", prefix, target, "--json").stdout)
+        assert report["lost"] == 0, report
+        reader = tf.train.load_checkpoint(str(target))
+        for name, array in truth.items():
+            assert same(reader.get_tensor(f"{name}/.ATTRIBUTES/VARIABLE_VALUE"), array), number
+
+
+def test_a_tensorflow_index_of_several_blocks(scratch):
+    """Each block that is whole gives its tensors. What the others had is not known, and the report says so."""
+    (scratch / "tf").mkdir()
+    prefix, index = scratch / "tf/m", scratch / "tf/m.index"
+    names = sorted(f"{RNG.integers(1 << 62):x}".ljust(16, "_") + bytes(RNG.integers(97, 123, 600, np.uint8)).decode() for _ in range(1000))
+    truth = {name: RNG.integers(0, 1 << 30, 4, np.int32) for name in names}
+    tf.raw_ops.SaveV2(prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=list(truth.values()))
+    content = index.read_bytes()
+    blocks = data_blocks(index)
+    assert len(blocks) == 3
+    middle = (blocks[1][0] + blocks[1][1]) // 2
+    damages = [(content[:at] + bytes([content[at] ^ 1]) + content[at + 1:], at) for at in (100, middle, blocks[2][1] - 1)]
+    damages += [(content[:middle] + bytes(900) + content[middle + 900:-60] + bytes(60), middle)]  # no index block, either
+    damages += [(content[:size], size) for size in (blocks[0][1], middle, blocks[2][0] + 10)]
+    for number, (bad, at) in enumerate(damages):
+        index.write_bytes(bad)
+        target = scratch / f"out{number}"
+        report = repair(prefix, target, status=NO)
+        found = {leaf["name"] for leaf in report["leaves"] if leaf["state"] == "whole"}
+        whole = [block for block in blocks if not block[0] <= at < block[1] and block[1] <= len(bad)]
+        assert report["lacks_names"] and any("names of their tensors are not known" in note for note in report["notes"])
+        places = {name: content.find(name[16:].encode()) for name in names}  # a name shares its start with the one before
+        assert found == {name for name in names if any(begin <= places[name] < end for begin, end in whole)}, number
+        reader = tf.train.load_checkpoint(str(target))
+        assert set(reader.get_variable_to_shape_map()) - {"_CHECKPOINTABLE_OBJECT_GRAPH"} == found
+        for name in found:
+            assert same(reader.get_tensor(name), truth[name]) and (at < 200) != leaf(report, name)["checked"], number
+    text = call("repair", prefix, scratch / "text").stdout.decode()
+    assert "others may be lost with their names" in text and "the whole blocks of the index" in text
 
 
 # ---- Distributed Checkpoints of PyTorch ----

@@ -82,6 +82,36 @@ def test_a_set_of_safetensors_files(store, source, tmp_path):
     expect_equal(load_file(tmp_path / "m.safetensors"))
 
 
+@pytest.mark.parametrize("options", [[], ["--shard-bytes", "80"]], ids=["one_file", "set"])
+def test_the_folder_of_a_model(store, source, tmp_path, options):
+    """--hf-assets puts what from_pretrained reads beside the weights."""
+    from safetensors.numpy import load_file
+
+    assets = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}"}
+    for name, content in assets.items():
+        (tmp_path / name).write_bytes(content)
+    call = ["model", "--hf-assets", tmp_path, *options]
+    convert(store, source, *call, "--dry-run")
+    assert get(store, "model/config.json") is None
+    convert(store, source, *call)
+    assert {name: get(store, f"model/{name}") for name in assets} == assets
+    files = ["model/model.safetensors"]
+    if options:
+        index = json.loads(get(store, "model/model.safetensors.index.json"))
+        files = [f"model/{name}" for name in sorted(set(index["weight_map"].values()))]
+    (tmp_path / "model").mkdir()
+    download(store, tmp_path, files)
+    expect_equal(
+        {key: value for name in files for key, value in load_file(tmp_path / name).items()}
+    )
+    (tmp_path / "config.json").write_text("{}")
+    assert "config.json: exists with other content" in convert(
+        store, source, *call, status=cairn_cli.IO
+    )
+    convert(store, source, *call, "--force")
+    assert get(store, "model/config.json") == b"{}"
+
+
 def test_an_npz_archive(store, source, tmp_path):
     convert(store, source, "m.npz")
     download(store, tmp_path, ["m.npz"])

@@ -1,5 +1,4 @@
-// bundle_index.cc -- the messages of a TensorFlow index, the keys of slices, and the checks of a
-// whole index.
+// bundle_index.cc -- the messages of a TensorFlow index, and the keys of slices.
 //
 //   BundleHeaderProto   1 num_shards   2 endianness
 //                       3 VersionDef {1 producer, 2 min_consumer, 3 bad_consumers}
@@ -8,7 +7,6 @@
 //                       7 TensorSliceProto {1 Extent {1 start, 2 length}}
 #include <cairn/formats/tensorflow/index/bundle_index.h>
 
-#include <cairn/array/box.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/memory/name_budget.h>
 #include <cairn/formats/tensorflow/index/proto_wire.h>
@@ -20,10 +18,6 @@
 
 namespace cairn::inline v0 {
 namespace {
-
-// the version of the checkpoint format that this reader implements
-constexpr std::int64_t kVersion = 1;
-constexpr std::int64_t kMaxShards = 1'000'000;
 
 std::int32_t small(std::int64_t value, const char* what) {
   if (value < std::numeric_limits<std::int32_t>::min() ||
@@ -89,157 +83,6 @@ void put_signed(std::string& out, std::int64_t value) {
   for (unsigned bit = 0; bit < size; ++bit)
     bytes[bit / 8] ^= static_cast<std::uint8_t>(0x80U >> bit % 8);
   for (unsigned i = 0; i < size; ++i) out += static_cast<char>(bytes[i]);
-}
-
-// ---- checks ----
-void check_version(const BundleHeader& header) {
-  if (header.shards < 1 || header.shards > kMaxShards)
-    data_loss("the header has an invalid number of data files: " + std::to_string(header.shards));
-  if (header.producer < 0)
-    data_loss("the header has the invalid version " + std::to_string(header.producer));
-  const auto& bad = header.bad_consumers;
-  if (header.min_consumer > kVersion || std::find(bad.begin(), bad.end(), kVersion) != bad.end())
-    throw Error(Code::kUnimplemented,
-                "this checkpoint needs a reader of version " + std::to_string(header.min_consumer) +
-                    (header.min_consumer > kVersion ? "" : ", but not one of version 1") +
-                    "; this reader has version 1");
-}
-
-std::int64_t checked_count(const Shape& shape) {
-  if (shape.size() > kMaxBundleRank)
-    data_loss("it has " + std::to_string(shape.size()) + " dimensions");
-  for (const std::int64_t extent : shape)
-    if (extent < 0) data_loss("its shape is " + shape_text(shape));
-  try {
-    return element_count(shape);
-  } catch (const Error&) {
-    data_loss("its shape " + shape_text(shape) + " has more than 2^63-1 elements");
-  }
-}
-
-const BundleType& checked_type(const BundleEntry& entry) {
-  const BundleType* type = bundle_type(entry.dtype);
-  if (type == nullptr)
-    data_loss("it is of type " + std::to_string(entry.dtype) + ", which cannot be stored");
-  return *type;
-}
-
-// Checks where the bytes of an entry without slices are.
-void check_bytes(const BundleEntry& entry, const BundleHeader& header) {
-  if (entry.shard < 0 || entry.shard >= header.shards)
-    data_loss("it lies in data file " + std::to_string(entry.shard) + " of " +
-              std::to_string(header.shards));
-  if (entry.offset < 0 || entry.size < 0 ||
-      entry.offset > std::numeric_limits<std::int64_t>::max() - entry.size)
-    data_loss("it lies at byte " + std::to_string(entry.offset) + ", " +
-              std::to_string(entry.size) + " bytes long");
-  const BundleType& type = checked_type(entry);
-  const std::int64_t count = checked_count(entry.shape);
-  std::int64_t expect = 0;
-  if (type.size != 0 &&
-      (__builtin_mul_overflow(count, static_cast<std::int64_t>(type.size), &expect) ||
-       expect != entry.size))
-    data_loss("it has " + std::to_string(entry.size) + " bytes, which does not match " +
-              shape_text(entry.shape) + " elements of " + std::string(type.name));
-  // Each string has a length of at least one byte; a checksum of the lengths follows.
-  if (entry.dtype == kBundleString &&
-      (entry.size < 4 || entry.size - 4 < count || (count == 0 && entry.size != 4)))
-    data_loss("it has " + std::to_string(entry.size) + " bytes, too few for " +
-              std::to_string(count) + " strings");
-}
-
-Box box_of(const TensorSlice& slice, const Shape& shape) {
-  const auto refuse = [&](const char* why) {
-    data_loss("its slice " + slice_text(slice) + " " + why + " " + shape_text(shape));
-  };
-  if (slice.size() != shape.size()) refuse("does not match the rank of");
-  Box box = Box::whole(shape);
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (!slice[d].length) {
-      if (slice[d].start != 0) refuse("has a nonzero start in a whole dimension of");
-      continue;
-    }
-    if (slice[d].start < 0 || *slice[d].length <= 0 || slice[d].start > shape[d] ||
-        *slice[d].length > shape[d] - slice[d].start)
-      refuse("is not inside");
-    box.origin[d] = slice[d].start;
-    box.shape[d] = *slice[d].length;
-  }
-  return box;
-}
-
-// The axis along which the boxes have the most distinct origins. All boxes have this rank, which is
-// not 0.
-std::size_t longest_cut(const std::vector<const Box*>& boxes, std::size_t rank) {
-  std::size_t axis = 0, most = 0;
-  std::vector<std::int64_t> begins(boxes.size());
-  for (std::size_t d = 0; d < rank; ++d) {
-    std::transform(boxes.begin(), boxes.end(), begins.begin(),
-                   [&](const Box* box) { return box->origin[d]; });
-    std::sort(begins.begin(), begins.end());
-    const auto distinct =
-        static_cast<std::size_t>(std::unique(begins.begin(), begins.end()) - begins.begin());
-    if (distinct > most) axis = d, most = distinct;
-  }
-  return axis;
-}
-
-// Throws if two parts share an element. Sweeps over the boxes along the axis that separates most of
-// them and compares each with those that it begins within.
-void check_disjoint(const std::vector<BundlePart>& parts) {
-  std::vector<const Box*> boxes;
-  boxes.reserve(parts.size());
-  for (const BundlePart& part : parts) boxes.push_back(&part.box);
-  const auto overlap = [](const Box& a, const Box& b) {
-    data_loss("its slices " + box_text(a) + " and " + box_text(b) + " overlap");
-  };
-  const std::size_t rank = boxes.front()->rank();
-  if (rank == 0 && boxes.size() > 1) overlap(*boxes[0], *boxes[1]);
-  if (rank == 0 || boxes.size() == 1) return;
-  const std::size_t axis = longest_cut(boxes, rank);
-  std::sort(boxes.begin(), boxes.end(),
-            [&](const Box* a, const Box* b) { return a->origin[axis] < b->origin[axis]; });
-  std::vector<const Box*> open;  // boxes that may reach the next one
-  for (const Box* box : boxes) {
-    std::erase_if(open, [&](const Box* before) {
-      return before->origin[axis] + before->shape[axis] <= box->origin[axis];
-    });
-    for (const Box* before : open)
-      if (intersect(*before, *box)) overlap(*before, *box);
-    open.push_back(box);
-  }
-}
-
-// Sorted by key.
-using Entries = decltype(BundleTable::entries);
-
-const BundleEntry* find_entry(const Entries& entries, std::string_view key) {
-  const auto it =
-      std::lower_bound(entries.begin(), entries.end(), key,
-                       [](const auto& entry, std::string_view k) { return entry.first < k; });
-  return it == entries.end() || it->first != key ? nullptr : &it->second;
-}
-
-// Finds the parts of a tensor in slices and records their entries in `used`.
-std::vector<BundlePart> parts_of(const std::string& name, const BundleEntry& whole,
-                                 const Entries& entries, std::vector<const BundleEntry*>& used) {
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(checked_count(whole.shape),
-                             static_cast<std::int64_t>(checked_type(whole).size), &bytes))
-    data_loss("its shape " + shape_text(whole.shape) + " has more than 2^63-1 bytes");
-  std::vector<BundlePart> parts;
-  for (const TensorSlice& slice : whole.slices) {
-    const Box box = box_of(slice, whole.shape);
-    const BundleEntry* found = find_entry(entries, slice_key(name, slice));
-    if (found == nullptr) data_loss("there is no entry for its slice " + slice_text(slice));
-    const BundleEntry& entry = *found;
-    if (!entry.slices.empty() || entry.dtype != whole.dtype || entry.shape != box.shape)
-      data_loss("the entry of its slice " + slice_text(slice) + " belongs to another tensor");
-    used.push_back(&entry);
-    parts.push_back({box, entry});
-  }
-  check_disjoint(parts);
-  return parts;
 }
 
 }  // namespace
@@ -419,38 +262,6 @@ BundleTable read_bundle_table(std::uint64_t size, const SstableReadFn& read) {
   });
   if (!has_header) data_loss("there is no header");
   return table;
-}
-
-BundleIndex check_bundle_table(BundleTable table) {
-  check_version(table.header);
-  BundleIndex index;
-  index.header = std::move(table.header);
-  Entries& entries = table.entries;
-  // Slices have entries of their own, which sort first. So the sliced tensors are assembled before
-  // it is known which entries are tensors.
-  std::vector<const BundleEntry*> used;
-  std::vector<std::vector<BundlePart>> sliced;
-  for (const auto& [key, entry] : entries) {
-    const std::string& name = key;
-    const BundleEntry& of = entry;
-    with_context([&] { return "tensor '" + name + "'"; },
-                 [&] {
-                   if (of.slices.empty()) return check_bytes(of, index.header);
-                   sliced.push_back(parts_of(name, of, entries, used));
-                 });
-  }
-  std::sort(used.begin(), used.end());
-  if (std::adjacent_find(used.begin(), used.end()) != used.end())
-    data_loss("a slice belongs to two tensors");
-  index.tensors.reserve(entries.size() - used.size());
-  auto parts = sliced.begin();
-  for (auto& [key, entry] : entries) {
-    if (std::binary_search(used.begin(), used.end(), &entry)) continue;
-    const bool is_sliced = !entry.slices.empty();
-    index.tensors.push_back({std::move(key), std::move(entry),
-                             is_sliced ? std::move(*parts++) : std::vector<BundlePart>()});
-  }
-  return index;
 }
 
 }  // namespace cairn::inline v0

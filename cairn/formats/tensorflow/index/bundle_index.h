@@ -93,6 +93,10 @@ struct BundleTensor {
   BundleEntry entry;
   // its slices, in order; they do not overlap, but need not cover the tensor
   std::vector<BundlePart> parts;
+  // Of a damaged index (bundle_remains.h): slices whose entries are lost, and why nothing but the
+  // name of the tensor is known.
+  std::vector<Box> lost_slices = {};
+  std::string why_lost = {};
 };
 // A whole decoded index.
 struct BundleIndex {
