@@ -10,7 +10,7 @@ CAIRN := build/bin/cairn
 BUILT := deps configured build venv static python wheel
 
 .PHONY: help deps deps-build cli build python wheel static deb dist demo test check bench bench-stores format lint install clean venv \
-        docs configured test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop
+        docs configured test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop test-other-processors
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -62,9 +62,10 @@ test: $(BUILT)  ## everything, from nothing
 	  '$(MAKE) $(BUILT:%=-o %) docs test-layering test-unit test-consumer test-interop'
 	@echo "All tests passed."
 
-test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, and all wheels
+test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, all wheels, other processors
 	@seed=$$(python3 -c 'import secrets; print(secrets.randbelow(2**31))') && echo "CAIRN_SEED=$$seed repeats this run" && \
 	CAIRN_SEED=$$seed CAIRN_LONG=1 $(MAKE) test FUZZ_SECONDS=600 CAIRN_WHEELS=
+	@$(MAKE) test-other-processors
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
 	@scripts/check.sh $(VENV) $(JOBS)
@@ -92,6 +93,10 @@ test-consumer: build  ## install, then build and run a program that uses find_pa
 
 test-interop: build static python wheel  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
 	@CAIRN_BIN=$(abspath $(CAIRN)) scripts/store-servers.sh run $(VENV)/bin/python -m pytest -q -n $$(( (3 * $(JOBS) + 1) / 2 )) --dist worksteal tests/interop tests/cli tests/install tests/python
+
+test-other-processors: cli venv  ## arm64, the oldest and the newest x86-64, and s390x, under QEMU
+	@scripts/install-deps.sh processors
+	@for name in x86-64 s390x arm64; do scripts/other-processor.sh $$name $(VENV) $(JOBS) || exit 1; done
 
 docs: deps  ## the documentation site with the C++ API, in build/site
 	@scripts/test-env.sh build/docs-venv docs/requirements.txt

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the system packages that are missing: install-deps.sh [build | python | package | dist |
-# test]. `build` is what the library and the command need, `python` adds what the Python package
-# needs, `package` what Debian packages need, `dist` what a release needs, and `test` (the default)
-# is everything that `make test` needs.
+# processors | test]. `build` is what the library and the command need, `python` adds what the
+# Python package needs, `package` what Debian packages need, `dist` what a release needs,
+# `processors` what tests for other processors need, and `test` (the default) is everything that
+# `make test` needs.
 # Debian and Ubuntu (apt); on other systems it says what to install. Runs apt as root, or through
 # sudo. Without either it says what to do, and does nothing.
 set -euo pipefail
@@ -13,6 +14,7 @@ build=(g++ cmake ninja-build make pkg-config
 python=(python3 python3-dev python3-venv)
 package=(dpkg-dev file)
 dist=(git libopenmpi-dev openmpi-bin)
+processors=(g++-aarch64-linux-gnu g++-s390x-linux-gnu qemu-user)
 test=(git ccache libopenmpi-dev openmpi-bin
       libgtest-dev libgmock-dev libbenchmark-dev libleveldb-dev
       libcurl4 libssl3 libcurl4-openssl-dev  # what object stores load, and a check of its constants
@@ -29,8 +31,9 @@ case $purpose in
   python) packages=("${build[@]}" "${python[@]}") ;;
   package) packages=("${build[@]}" "${package[@]}") ;;
   dist) packages=("${build[@]}" "${python[@]}" "${package[@]}" "${dist[@]}") ;;
+  processors) packages=("${build[@]}" "${python[@]}" "${processors[@]}") ;;
   test) packages=("${build[@]}" "${python[@]}" "${package[@]}" "${test[@]}") ;;
-  *) echo "install-deps.sh: expected build, python, package, dist or test, not '$purpose'" >&2; exit 2 ;;
+  *) echo "install-deps.sh: expected build, python, package, dist, processors or test, not '$purpose'" >&2; exit 2 ;;
 esac
 
 if ! command -v apt-get >/dev/null; then

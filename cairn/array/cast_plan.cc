@@ -277,9 +277,12 @@ void prefetch(const std::byte* bytes, std::size_t size) {
 
 std::string_view cast_instructions() {
 #if defined(__x86_64__)
-  if (has_avx2()) return "AVX2";
-#endif
+  return has_avx2() ? "AVX2" : "baseline";
+#elif defined(__aarch64__)
+  return "NEON";  // every arm64 processor has it
+#else
   return "baseline";
+#endif
 }
 
 CastPlan::CastPlan(DType from, DType to) : from_size_(dtype_size(from)), to_size_(dtype_size(to)) {

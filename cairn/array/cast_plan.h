@@ -21,7 +21,7 @@
 
 namespace cairn::inline v0 {
 
-// The instructions that the loops use on this processor: "AVX2" or "baseline".
+// The instructions that the loops use on this processor: "AVX2", "NEON" or "baseline".
 std::string_view cast_instructions();
 
 // The conversion between one pair of types.

@@ -13,7 +13,9 @@
 
 namespace cairn::inline v0 {
 
-static_assert(std::endian::native == std::endian::little, "Cairn assumes a little-endian machine");
+// Numbers in files are little-endian, and Cairn copies them to memory as they are.
+static_assert(std::endian::native == std::endian::little,
+              "Cairn runs on little-endian processors: here it would read other values");
 
 // Reads untrusted bytes from front to back. Every failure is an Error(kDataLoss) with the offset.
 class ByteReader {

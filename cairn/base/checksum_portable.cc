@@ -1,8 +1,12 @@
-// checksum_portable.cc -- CRC-32 and Adler-32 of zlib; CRC-32C by the instruction of SSE 4.2, or by
-// tables.
+// checksum_portable.cc -- CRC-32 and Adler-32 of zlib; CRC-32C by the instructions of SSE 4.2 or of
+// ARMv8, or by tables.
 #include <cairn/base/checksum_portable.h>
 
 #include <zlib.h>
+
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 
 #include <array>
 #include <cstring>
@@ -61,6 +65,26 @@ __attribute__((target("sse4.2"))) std::uint32_t instruction_update(std::uint32_t
 
 bool has_instruction() {
   static const bool has = __builtin_cpu_supports("sse4.2") != 0;
+  return has;
+}
+#elif defined(__aarch64__) && defined(__GNUC__)
+// In assembly, because GCC and Clang name the intrinsic functions and the target differently.
+std::uint32_t instruction_update(std::uint32_t state, ByteView bytes) {
+  while (bytes.size() >= sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data(), sizeof(word));
+    __asm__(".arch_extension crc\n\tcrc32cx %w0, %w0, %x1" : "+r"(state) : "r"(word));
+    bytes = bytes.subspan(sizeof(word));
+  }
+  for (const std::byte byte : bytes)
+    __asm__(".arch_extension crc\n\tcrc32cb %w0, %w0, %w1"
+            : "+r"(state)
+            : "r"(std::to_integer<std::uint32_t>(byte)));
+  return state;
+}
+
+bool has_instruction() {
+  static const bool has = (getauxval(AT_HWCAP) & HWCAP_CRC32) != 0;
   return has;
 }
 #else

@@ -84,6 +84,8 @@ def test_purposes(machine):
     assert machine(["build"], ["dpkg-dev"], user=1000)[0].returncode == 0
     assert machine(["dist"], ["libopenmpi-dev"], user=1000)[0].returncode == 1
     assert machine(["dist"], ["clang", "fish", "zsh", "libgtest-dev"], user=1000)[0].returncode == 0
+    assert machine(["processors"], ["qemu-user"], user=1000)[0].returncode == 1
+    assert machine(["test"], ["qemu-user", "g++-s390x-linux-gnu"], user=1000)[0].returncode == 0
     assert machine(["nonsense"])[0].returncode == 2
 
 

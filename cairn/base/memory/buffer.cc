@@ -13,11 +13,12 @@
 namespace cairn::inline v0 {
 namespace {
 
-constexpr std::size_t kPage = std::size_t{4} << 10U;
+// The largest page of a processor, that of some arm64 kernels: munmap takes whole pages only.
+constexpr std::size_t kPage = std::size_t{64} << 10U;
 
 // A buffer of at least one huge page is a separate mapping.
 constexpr bool is_mapped(std::size_t size) { return size >= kHugePage; }
-// Round up only to the next small page: a whole huge page at the end of every buffer would waste
+// Round up only to the next page: a whole huge page at the end of every buffer would waste
 // megabytes.
 constexpr std::size_t mapped_size(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
@@ -33,7 +34,7 @@ std::byte* map_pages(std::size_t size) {
   void* const mapped = ::mmap(nullptr, wanted + kHugePage, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) out_of_memory(size);
-  // The kernel aligns to small pages. Keep the part that starts on a huge page and return the rest.
+  // The kernel aligns to pages. Keep the part that starts on a huge page and return the rest.
   auto* const start = static_cast<std::byte*>(mapped);
   const std::size_t skip =
       (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;

@@ -49,6 +49,12 @@ TEST(MergeFormula, Methods) {
   EXPECT_THAT(merged(options, x, {1, 1}), ElementsAre(3.5, 9.5));
 }
 
+// A fused multiply-add would leave the part of the product that rounding takes: 2^-54.
+TEST(MergeFormula, RoundsTheProductAndTheSum) {
+  const double x = 1 + 0x1p-27;
+  EXPECT_THAT(merged({.weights = {1, x}}, {{-(1 + 0x1p-26)}, {x}}), ElementsAre(0));
+}
+
 TEST(MergeFormula, NanAndInfinityPropagate) {
   const double inf = std::numeric_limits<double>::infinity();
   const std::vector<double> mean = merged({}, {{inf, inf, NAN, 1e308}, {1, -inf, 1, 1e308}});

@@ -64,7 +64,8 @@ StoreUrl parse_http_url(std::string_view url) {
   if (url.find_first_of("?#") != std::string_view::npos)
     refuse_url(url, "it must not have a query or a fragment");
   const bool has_odd = std::any_of(url.begin(), url.end(), [](char c) {
-    return c <= ' ' || c == '\x7f' || c == '\\' || c == '"' || c == '<' || c == '>';
+    const bool is_visible = c > ' ' && c <= '~';
+    return !is_visible || c == '\\' || c == '"' || c == '<' || c == '>';
   });
   if (has_odd) refuse_url(url, "it has characters that must be percent-encoded");
   const std::string_view origin = origin_of(url);

@@ -45,6 +45,7 @@ TEST(StoreUrl, RefusesWhatCannotBeMeant) {
                           "http://h/a#b",
                           "http://u:p@h/a",
                           "http://h/a b",
+                          "http://h/\xc3\xbc",
                           "http://h/%2",
                           "http://h/%00",
                           "http://h//a",

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Tests Cairn on another processor under QEMU's user mode: other-processor.sh NAME VENV JOBS.
+# NAME is
+#   arm64   cross-builds the unit tests and the static command, and runs both
+#   x86-64  runs this machine's command on the oldest and on the newest x86-64 that QEMU knows
+#   s390x   big-endian: checks that the build is refused
+set -euo pipefail
+name=$1
+venv=$2
+jobs=$3
+export CAIRN_BIN=$PWD/build/bin/cairn
+
+# The command reads and writes the same there as here: compare CASTS COMMAND...
+compare() {
+  echo "Comparing with ${*:2}"
+  CAIRN_OTHER_CASTS=$1 CAIRN_OTHER="${*:2}" \
+    "$venv/bin/python" -m pytest -q -n "$jobs" tests/processors
+}
+
+# Tests that QEMU's user mode cannot run, each with the reason.
+unsupported=(
+  FolderHandle.KnowsWhatIsThere  # opens "/": QEMU opens the folder with the libraries instead
+)
+
+case $name in
+  arm64)
+    scripts/target-root.sh arm64 build/arm64-root
+    scripts/configure.sh arm64
+    grep '^Left out' build/configure-arm64.log
+    cmake --build build/arm64 -j "$jobs" --target all cairn_static_cli
+    echo "Left out under QEMU: ${unsupported[*]}"
+    GTEST_FILTER=-$(IFS=:; echo "${unsupported[*]}") \
+      ctest --test-dir build/arm64 --output-on-failure --timeout 7200 -j "$jobs"
+    compare NEON qemu-aarch64 build/arm64/static/cairn
+    ;;
+  x86-64)
+    compare baseline qemu-x86_64 -cpu qemu64,-pni,-cx16 "$CAIRN_BIN"  # no SSE3
+    compare AVX2 qemu-x86_64 -cpu max "$CAIRN_BIN"
+    ;;
+  s390x)
+    if scripts/configure.sh s390x 2>build/s390x.log; then
+      echo "CMake accepts a big-endian processor, where Cairn would read other values" >&2
+      exit 1
+    fi
+    grep -q 's390x is big-endian' build/s390x.log || { cat build/s390x.log >&2; exit 1; }
+    echo "Refused on s390x: it is big-endian"
+    ;;
+  *) echo "other-processor.sh: expected arm64, x86-64 or s390x, not '$name'" >&2; exit 2 ;;
+esac
