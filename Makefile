@@ -10,7 +10,7 @@ CAIRN := build/bin/cairn
 BUILT := deps configured build venv static python wheel
 
 .PHONY: help deps deps-build cli build python wheel static deb dist demo test check bench bench-stores format lint install clean venv \
-        docs configured test-long test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop test-other-processors
+        docs configured test-long test-matrix test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop test-other-processors
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -62,10 +62,14 @@ test: $(BUILT)  ## everything, from nothing
 	  '$(MAKE) $(BUILT:%=-o %) docs test-layering test-unit test-consumer test-interop'
 	@echo "All tests passed."
 
-test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, all wheels, other processors
+test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, all wheels, other versions and processors
 	@seed=$$(python3 -c 'import secrets; print(secrets.randbelow(2**31))') && echo "CAIRN_SEED=$$seed repeats this run" && \
 	CAIRN_SEED=$$seed CAIRN_LONG=1 $(MAKE) test FUZZ_SECONDS=600 CAIRN_WHEELS=
+	@$(MAKE) test-matrix
 	@$(MAKE) test-other-processors
+
+test-matrix: venv wheel  ## the package with older and newer versions of Python, NumPy, JAX, flax, Orbax; needs the Python index
+	@$(VENV)/bin/python scripts/matrix/run.py
 
 check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
 	@scripts/check.sh $(VENV) $(JOBS)

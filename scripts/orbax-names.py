@@ -25,9 +25,13 @@ def is_public(name):
 
 def modules():
     """The public modules that can be imported, by name."""
-    names = [THEIRS, f"{THEIRS}.{EXTRA}"]
+    names = []
     for name in [THEIRS, f"{THEIRS}.{EXTRA}"]:
-        package = importlib.import_module(name)
+        try:
+            package = importlib.import_module(name)
+        except ModuleNotFoundError:  # an older version
+            continue
+        names.append(name)
         names += [found.name for found in pkgutil.walk_packages(package.__path__, f"{name}.")]
     for name in sorted(filter(is_public, names)):
         try:

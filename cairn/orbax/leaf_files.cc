@@ -125,7 +125,7 @@ void place_shared_leaf_folders_in_store(const std::string& directory) {
   for (const std::string& folder : values->list_level(kLeafFolder).folders) {
     const std::string_view id =
         std::string_view(folder).substr(kLeafFolder.size(), folder.size() - kLeafFolder.size() - 1);
-    const std::string prefix = std::string(kLeafDatabase) + std::string(id) + "_";
+    const std::string prefix = std::string(kLeafDatabase) + std::string(id) + "x";
     const std::string databases = folder + std::string(kProcessPrefix);
     Moves moves;
     for (const ListEntry& entry : values->list(databases))

@@ -10,7 +10,9 @@
 namespace cairn::inline v0::orbax {
 
 inline constexpr std::string_view kLeafFolder = "cairn.tmp_";
-inline constexpr std::string_view kLeafDatabase = "ocdbt.process_cairn_";
+// Followed by letters and digits: Orbax before 0.12.1 merges the database of the process whose id
+// comes after the last underscore.
+inline constexpr std::string_view kLeafDatabase = "ocdbt.process_cairn";
 
 using JoinFn = JsonObject (*)(const JsonObject& first, const JsonObject& second);
 

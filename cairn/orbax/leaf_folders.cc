@@ -1,7 +1,7 @@
 // leaf_folders.cc -- folders for leaves that are saved apart from the rest of their item, and the
 // moves of their files to where the format has them.
 //
-//   ocdbt.process_cairn_<n>/           the database of one process; finalize merges it in place
+//   ocdbt.process_cairn<n>/            the database of one process; finalize merges it in place
 //   cairn.tmp_<n>/                     the arrays of one process without a database
 //   cairn.tmp_<id>/ocdbt.process_<i>/  the databases of processes that save together
 //
@@ -128,7 +128,7 @@ void place_shared_leaf_folders(const std::string& directory) {
     if (entry.kind != EntryKind::kDirectory || !entry.name.starts_with(kLeafFolder)) continue;
     const Directory folder = item.child(entry.name);
     const std::string prefix =
-        std::string(kLeafDatabase) + entry.name.substr(kLeafFolder.size()) + "_";
+        std::string(kLeafDatabase) + entry.name.substr(kLeafFolder.size()) + "x";
     for (const DirectoryEntry& process : folder.list())
       if (process.kind == EntryKind::kDirectory && process.name.starts_with(orbax::kProcessPrefix))
         folder.move(process.name, item, prefix + process.name.substr(orbax::kProcessPrefix.size()));

@@ -21,12 +21,18 @@ def box(index: Any, shape: Any) -> tuple[list[int], list[int]]:
     return [r[0] for r in ranges], [r[1] - r[0] for r in ranges]
 
 
+def axis_types(mesh: Any) -> "tuple[Any, ...] | None":
+    """The type of each axis of a mesh. None in older versions of JAX, which have other ones."""
+    types = getattr(mesh, "axis_types", None)
+    return types if isinstance(types, tuple) else None
+
+
 def describe_sharding(sharding: Any, shape: Any) -> tuple[Any, ...]:
     """A sharding in the form that the native part takes."""
     jax = _jax()
     if isinstance(sharding, jax.sharding.NamedSharding):
         mesh = sharding.mesh
-        types = getattr(mesh, "axis_types", None)
+        types = axis_types(mesh)
         spec = [
             [] if axes is None else [axes] if isinstance(axes, str) else list(axes)
             for axes in sharding.spec
@@ -53,7 +59,7 @@ def sharded_array(array: Any) -> Any:
     jax = _jax()
     implementation = ""
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
-        implementation = str(jax.random.key_impl(array))
+        implementation = str(array.dtype._impl.name)
         array = jax.random.key_data(array)
     shards = []
     for shard in array.addressable_shards:

@@ -128,12 +128,18 @@ _engines: dict[str, tuple[Any, _Session]] = {}  # by name, with the client or st
 _given: weakref.WeakKeyDictionary[Any, _Session] = weakref.WeakKeyDictionary()
 
 
+def has_jax_distributed() -> bool:
+    """Whether the program has initialized jax.distributed."""
+    jax = sys.modules.get("jax")
+    # As jax.distributed.is_initialized(), which JAX has since 0.4.36.
+    return jax is not None and jax._src.distributed.global_state.client is not None
+
+
 def _jax_state() -> Any:
     """The state of jax.distributed in a job of several processes; else None."""
-    jax = sys.modules.get("jax")
-    if jax is None or not jax.distributed.is_initialized():
+    if not has_jax_distributed():
         return None
-    state = jax._src.distributed.global_state
+    state = sys.modules["jax"]._src.distributed.global_state
     return state if (state.num_processes or 1) > 1 else None
 
 

@@ -56,9 +56,9 @@ TEST(LeafFoldersTest, a_database_stays_and_is_merged) {
   const testing::TempDir dir;
   PyTreeCheckpointHandler handler;
   const std::string folder = make_leaf_folder(dir.path(), true);
-  EXPECT_EQ(folder, dir / "ocdbt.process_cairn_0");
-  EXPECT_EQ(make_leaf_folder(dir.path(), true), dir / "ocdbt.process_cairn_1");
-  fs::remove(dir / "ocdbt.process_cairn_1");
+  EXPECT_EQ(folder, dir / "ocdbt.process_cairn0");
+  EXPECT_EQ(make_leaf_folder(dir.path(), true), dir / "ocdbt.process_cairn1");
+  fs::remove(dir / "ocdbt.process_cairn1");
   handler.save(folder, {.item = Tree(Tree::Dict{{"a", Tree(numbers())}})});
   place_leaf_folder(folder, dir.path());
   EXPECT_FALSE(fs::exists(folder + "/_METADATA"));  // that of the item has all leaves
@@ -143,8 +143,8 @@ TEST(LeafFoldersTest, several_processes_share_a_folder) {
   write(folder + "/_sharding", "{}");
   write(dir / "other/file", "");
   place_shared_leaf_folders(dir.path());
-  EXPECT_EQ(text_of(dir / "ocdbt.process_cairn_ab12_0/manifest.ocdbt"), "0");
-  EXPECT_EQ(text_of(dir / "ocdbt.process_cairn_ab12_1/manifest.ocdbt"), "1");
+  EXPECT_EQ(text_of(dir / "ocdbt.process_cairnab12x0/manifest.ocdbt"), "0");
+  EXPECT_EQ(text_of(dir / "ocdbt.process_cairnab12x1/manifest.ocdbt"), "1");
   EXPECT_EQ(text_of(dir / "_sharding"), "{}");
   EXPECT_FALSE(fs::exists(folder));
   EXPECT_TRUE(fs::exists(dir / "other/file"));

@@ -130,14 +130,16 @@ def assert_tree_equal(testclass: Any, expected: Any, actual: Any) -> None:
         if wanted is not None:
             assert_array_equal(testclass, wanted, found)
 
-    jax.tree.map(check, expected, actual, is_leaf=lambda node: node is None)
+    jax.tree_util.tree_map(check, expected, actual, is_leaf=lambda node: node is None)
 
 
 def assert_tree_same_structure(testclass: Any, expected: Any, actual: Any) -> None:
     """Checks that two trees have the same containers."""
     import jax
 
-    testclass.assertEqual(jax.tree.structure(expected), jax.tree.structure(actual))
+    testclass.assertEqual(
+        jax.tree_util.tree_structure(expected), jax.tree_util.tree_structure(actual)
+    )
 
 
 # ---- trees of arrays ----
@@ -158,7 +160,7 @@ def apply_function(tree: Any, function: "Callable[[Any], Any]") -> Any:
     """The tree with what a function of JAX makes of each array."""
     import jax
 
-    return jax.tree.map(jax.jit(function), tree)
+    return jax.tree_util.tree_map(jax.jit(function), tree)
 
 
 @contextlib.contextmanager

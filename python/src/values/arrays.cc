@@ -70,6 +70,7 @@ struct Numpy {
     dtype = numpy.attr("dtype");
     ascontiguousarray = numpy.attr("ascontiguousarray");
     dtypes = dtypes_of(numpy, dtype);
+    dtypes[static_cast<std::size_t>(DType::kBool)] = dtype(numpy.attr("bool_"));  // NumPy 1.26
   }
 };
 Numpy& numpy() { return made_once<Numpy>(); }

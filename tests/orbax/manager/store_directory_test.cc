@@ -223,7 +223,7 @@ TEST(StoreDirectory, PlacesSharedFoldersOfLeaves) {
                                   {"s", Tree(CustomLeaf::of(LeafType{"string"}))}}});
   place_shared_leaf_folders(url);
   EXPECT_TRUE(keys(folder).empty());
-  EXPECT_FALSE(keys(url + "/ocdbt.process_cairn_ab12_1").empty());
+  EXPECT_FALSE(keys(url + "/ocdbt.process_cairnab12x1").empty());
   handler.finalize(url);
   directory.commit_recorded("null");
   EXPECT_EQ(open(url)->load(), (Tree{{"a", 1}, {"b", 2}, {"s", "one"}}));

@@ -267,3 +267,17 @@ def test_many_leaves_are_one_save_and_one_read(tmp_path, calls):
     assert list(restored) == sorted(tree)
     for name, values in tree.items():
         np.testing.assert_array_equal(restored[name], values)
+
+
+def test_an_orbax_that_is_too_old_is_refused(monkeypatch):
+    monkeypatch.setattr(real, "__version__", "0.11.39")
+    with pytest.raises(ImportError, match="needs orbax-checkpoint 0.11.40 or later, found 0.11.39"):
+        cairn.orbax.install_into_orbax()
+
+
+def test_databases_have_names_that_every_orbax_merges(tmp_path):
+    """Older versions take what is after the last underscore for the id of the process."""
+    with cairn.orbax.install_into_orbax(), real.PyTreeCheckpointer() as checkpointer:
+        checkpointer.save(tmp_path / "c", {"a": np.arange(3)})
+    (database,) = (tmp_path / "c").glob("ocdbt.process_*")
+    assert database.name.removeprefix("ocdbt.process_").isalnum()

@@ -27,5 +27,6 @@ def duration(name: str, seconds: float, **attributes: Any) -> None:
 
 def scalar(name: str, value: float, **attributes: Any) -> None:
     """Records a number."""
-    if (to := listener()) is not None:
-        to.record_scalar(name, value, **attributes)
+    record = getattr(listener(), "record_scalar", None)  # which older versions of JAX lack
+    if record is not None:
+        record(name, value, **attributes)

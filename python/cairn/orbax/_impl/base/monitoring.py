@@ -11,6 +11,7 @@ import time
 import warnings
 from typing import Any
 
+from cairn._processes import has_jax_distributed
 from cairn.orbax._impl.base.events import duration, event, listener, scalar
 from cairn.orbax._impl.base.processes import process_index
 from cairn.orbax._impl.base.replica_parts import replica_count
@@ -23,8 +24,7 @@ _WORKER = {**_LOCAL, "custom_prefix": ""}
 
 def _is_primary() -> bool:
     """Whether this process records what a job records once. Does not start the devices."""
-    jax = sys.modules.get("jax")
-    return jax is None or not jax.distributed.is_initialized() or process_index() == 0
+    return not has_jax_distributed() or process_index() == 0
 
 
 _last_save_time = time.time()  # before the first save: the start of the program
@@ -293,7 +293,7 @@ def _rate(name: str, size: float, seconds: float, **attributes: Any) -> None:
 
 def _leaves(tree: Any) -> "list[Any]":
     jax = sys.modules.get("jax")
-    found: list[Any] = [] if jax is None else jax.tree.leaves(tree)
+    found: list[Any] = [] if jax is None else jax.tree_util.tree_leaves(tree)
     return found
 
 

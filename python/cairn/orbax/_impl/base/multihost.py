@@ -1,8 +1,8 @@
 """Other processes: those of jax.distributed."""
 
-import sys
 from typing import Any, Protocol
 
+from cairn._processes import has_jax_distributed
 from cairn.orbax._impl.base.processes import (
     Group,
     process_count,
@@ -140,8 +140,7 @@ def broadcast_one_to_all(in_tree: Any, is_source: "bool | None" = None) -> Any:
 
 def is_jax_distributed_client_initialized() -> bool:
     """Whether jax.distributed is initialized."""
-    jax = sys.modules.get("jax")
-    return jax is not None and bool(jax.distributed.is_initialized())
+    return has_jax_distributed()
 
 
 def process_index_from_device(device: Any) -> int:

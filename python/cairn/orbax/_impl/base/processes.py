@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from cairn import _save
+from cairn._processes import has_jax_distributed
 from cairn.orbax._impl.base.events import duration
 
 _TIMEOUT = 300.0  # seconds, of Cairn's own saves, too
@@ -49,8 +50,7 @@ def is_primary_host(primary_host: "int | None") -> bool:
 def reached_preemption(step: int) -> bool:
     """Whether the platform is about to end a process of jax.distributed, and this is the step at
     which all of them save. JAX is told by its coordination service."""
-    jax = sys.modules.get("jax")
-    if jax is None or not jax.distributed.is_initialized():
+    if not has_jax_distributed():
         return False
     from jax.experimental import multihost_utils
 

@@ -132,7 +132,7 @@ def tree_memory_per_device(tree: Any) -> int:
     """The bytes that the arrays of a tree have on each device."""
     import jax
 
-    return sum(map(get_leaf_memory_per_device, jax.tree.leaves(tree)))
+    return sum(map(get_leaf_memory_per_device, jax.tree_util.tree_leaves(tree)))
 
 
 def get_available_memory(in_tree: Any, scaling_factor: float) -> int:

@@ -45,10 +45,11 @@ def restore_into(stored: StoredTree, target: Any, given: Any) -> Any:
     indices = deserialize_tree(structure, target)
     paths = {index: path for path, index in stored.by_path.items()}
     wanted = {
-        index: restore_args.get(paths[index]) or RestoreArgs() for index in jax.tree.leaves(indices)
+        index: restore_args.get(paths[index]) or RestoreArgs()
+        for index in jax.tree_util.tree_leaves(indices)
     }
     values = read_leaves(stored, wanted)
-    return jax.tree.map(values.__getitem__, indices)
+    return jax.tree_util.tree_map(values.__getitem__, indices)
 
 
 def restore_by_function(stored: StoredTree, args: Any, has_structure: bool) -> Any:
@@ -72,7 +73,7 @@ def restore_by_function(stored: StoredTree, args: Any, has_structure: bool) -> A
     structure, infos = args.legacy_transform_fn(args.item, *pair)
     given = args.restore_args
     if given is None:
-        given = jax.tree.map(lambda _: RestoreArgs(), args.item)
+        given = jax.tree_util.tree_map(lambda _: RestoreArgs(), args.item)
     arguments = _matched(structure, infos, given)
     info_of = pytrees.by_path(infos)
     found: dict[Path, Any] = {}
@@ -88,7 +89,7 @@ def restore_by_function(stored: StoredTree, args: Any, has_structure: bool) -> A
         elif not is_empty_typestr(chosen.restore_type or leaf.value_type):
             reads.append((path, _index(stored, info_of[path]), typed(chosen, leaf)))
     found.update(_read(stored, reads))
-    treedef: Any = jax.tree.structure(structure)
+    treedef: Any = jax.tree_util.tree_structure(structure)
     return treedef.unflatten(found.values())
 
 
@@ -97,9 +98,11 @@ def _matched(structure: Any, infos: Any, given: Any) -> "dict[Path, Callable[[],
     import jax
 
     try:
-        jax.tree.map(lambda *_: 0, infos, structure)
+        jax.tree_util.tree_map(lambda *_: 0, infos, structure)
         return pytrees.by_path(
-            jax.tree.map(lambda _, args: functools.partial(_arguments, args), structure, given)
+            jax.tree_util.tree_map(
+                lambda _, args: functools.partial(_arguments, args), structure, given
+            )
         )
     except ValueError as error:
         raise ValueError(

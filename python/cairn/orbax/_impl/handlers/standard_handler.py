@@ -133,7 +133,7 @@ def _restore_args(args: Any, metadata: "Callable[[], TreeMetadata]") -> Any:
 
     if args.item is None:
         return AsPlaced(args.fallback_sharding, args.strict)
-    leaves, treedef = jax.tree.flatten(args.item)
+    leaves, treedef = jax.tree_util.tree_flatten(args.item)
     paths: list[pytrees.Path] | None = None
     stored: dict[Any, Any] | None = None
     shardings: list[Any] = []

@@ -165,4 +165,4 @@ def _with_arguments(transforms: Any, given: Any) -> Any:
             return rule
         return Transform(multi_value_fn=lambda key, tree: function(key, tree, arguments[key]))
 
-    return jax.tree.map(changed, transforms)
+    return jax.tree_util.tree_map(changed, transforms)

@@ -47,7 +47,9 @@ def construct_maximal_shardings(abstract_state: Any, devices: Any = None) -> Any
     """
     import jax
 
-    return jax.tree.map(lambda array: _maximal_sharding(array.shape, devices), abstract_state)
+    return jax.tree_util.tree_map(
+        lambda array: _maximal_sharding(array.shape, devices), abstract_state
+    )
 
 
 def _maximal_sharding(shape: "tuple[int, ...]", devices: Any) -> Any:

@@ -96,7 +96,7 @@ def construct_restore_args(
         return TreeMetadata(tree=tree, custom_metadata=target.custom_metadata)
     import jax
 
-    leaves, treedef = jax.tree.flatten(target)
+    leaves, treedef = jax.tree_util.tree_flatten(target)
     leaves = [_stored_array(leaf) for leaf in leaves]
     if sharding_tree is None:
         shardings = [

@@ -4,6 +4,8 @@ import dataclasses
 import json
 from typing import Any
 
+from cairn._jax import axis_types
+
 
 class ShardingMetadata:
     """A sharding as it is stored; to_jax_sharding() needs its devices."""
@@ -75,7 +77,7 @@ class NamedShardingMetadata(ShardingMetadata):
             shape=np.array(mesh.devices.shape),
             axis_names=list(mesh.axis_names),
             partition_spec=tuple(jax_sharding.spec),
-            axis_types=tuple(mesh.axis_types),
+            axis_types=axis_types(mesh),
             device_mesh=DeviceMetadataMesh(_ids(mesh.devices.tolist())),
         )
 
@@ -93,13 +95,13 @@ class NamedShardingMetadata(ShardingMetadata):
             raise ValueError(f"{deserialized_dict} has no {error.args[0]!r}") from None
         types = deserialized_dict.get("axis_types")
         mesh = deserialized_dict.get("device_mesh")
-        kinds = jax.sharding.AxisType
+        kinds = getattr(jax.sharding, "AxisType", None)
         return cls(
             shape=np.array(shape),
             axis_names=list(names),
             partition_spec=tuple(spec),
             axis_types=tuple(getattr(kinds, name.split(".")[-1]) for name in types)
-            if types
+            if types and kinds is not None
             else None,
             device_mesh=DeviceMetadataMesh(_devices(mesh["mesh"])) if mesh else None,
         )
@@ -132,7 +134,8 @@ class NamedShardingMetadata(ShardingMetadata):
                 raise ValueError(f"there are no devices with the ids {missing}")
             devices = [known[i] for i in wanted]
         grid = np.array(devices, dtype=object).reshape(np.asarray(self.shape))
-        mesh = jax.sharding.Mesh(grid, tuple(self.axis_names), axis_types=self.axis_types)
+        types = {} if self.axis_types is None else {"axis_types": self.axis_types}
+        mesh = jax.sharding.Mesh(grid, tuple(self.axis_names), **types)
         axes = [tuple(a) if isinstance(a, list) else a for a in self.partition_spec]
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))  # type: ignore[no-untyped-call]
 

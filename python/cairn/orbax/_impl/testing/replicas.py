@@ -61,4 +61,4 @@ def select_single_replica(arrays: Any, global_mesh: Any) -> Any:
         parts = [shard.data for shard in array.addressable_shards]
         return jax.make_array_from_single_device_arrays(array.shape, sharding, parts)
 
-    return jax.tree.map(select, arrays)
+    return jax.tree_util.tree_map(select, arrays)

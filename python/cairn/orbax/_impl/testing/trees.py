@@ -61,7 +61,7 @@ def setup_sharded_pytree(
     axes = {"a": spec(None), "b": spec("x"), "c": {"a": spec("x", "y"), "e": spec("x", "y")}}
     tree = setup_pytree() if pytree is None else pytree
     return (
-        jax.tree.map(create_sharded_array, tree, meshes, axes, is_leaf=is_leaf),
+        jax.tree_util.tree_map(create_sharded_array, tree, meshes, axes, is_leaf=is_leaf),
         meshes,
         axes,
     )
@@ -106,7 +106,7 @@ def filter_metadata_fields(pytree: Any, include_fields: "Sequence[str]") -> Any:
     def chosen(leaf: Any) -> "dict[str, Any]":
         return {name: getattr(leaf, name) for name in include_fields if hasattr(leaf, name)}
 
-    return jax.tree.map(chosen, pytree)
+    return jax.tree_util.tree_map(chosen, pytree)
 
 
 def get_composite_save_args(pytree: Any) -> CompositeArgs:

@@ -36,7 +36,7 @@ def msgpack_serialize(pytree: Any, in_place: bool = False) -> bytes:
     import jax
     import msgpack
 
-    tree = pytree if in_place else jax.tree.map(lambda leaf: leaf, pytree)
+    tree = pytree if in_place else jax.tree_util.tree_map(lambda leaf: leaf, pytree)
     tree = _prepared(tree)
     packed: bytes = msgpack.packb(tree, default=_pack_extension, strict_types=True)
     return packed

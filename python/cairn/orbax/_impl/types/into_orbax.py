@@ -1,12 +1,15 @@
 """Makes the real package save and restore its arrays through Cairn."""
 
 import functools
+import re
 from typing import Any
 
 from cairn.orbax._impl.stored.stored_tree import keeps_array_metadata
 from cairn.orbax._impl.types.reads import cairn_args, read_leaves
 from cairn.orbax._impl.types.standard_types import ArrayHandler
 from cairn.orbax._impl.types.writes import check_is_local, write_leaves
+
+_OLDEST = (0, 11, 40)  # of Orbax; docs/versions.md
 
 
 def _through_cairn(base: Any, kind: str) -> Any:
@@ -47,12 +50,25 @@ def _has_options(handler: Any) -> bool:
     return any(value != default[name] for name, value in vars(handler).items() if name not in ours)
 
 
+def _check_version(found: str) -> None:
+    """Raises ImportError for an Orbax whose private modules are others."""
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:3]) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        raise ImportError(
+            f"install_into_orbax: needs orbax-checkpoint {oldest} or later, found {found}; "
+            "cairn.orbax and cairn.save need no Orbax"
+        )
+
+
 class Installation:
     """The changes of install_into_orbax(). A context manager; uninstall() reverts them."""
 
     def __init__(self) -> None:
         import jax
         import numpy as np
+        import orbax.checkpoint
+
+        _check_version(orbax.checkpoint.__version__)
         from orbax.checkpoint._src.serialization import type_handler_registry as registries
         from orbax.checkpoint._src.serialization import type_handlers
 
@@ -119,7 +135,8 @@ def install_into_orbax() -> Installation:
     checkpointers are made, as a context manager or until uninstall_from_orbax(). A second call
     changes nothing.
 
-    Raises ImportError if Orbax is not installed, NotImplementedError in a run of several processes.
+    Raises ImportError if Orbax is not installed or is older than 0.11.40, NotImplementedError in a
+    run of several processes.
     """
     global _installed
     if _installed is None:

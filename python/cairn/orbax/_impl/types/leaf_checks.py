@@ -70,7 +70,9 @@ def any_jax_array_param_info(param_infos: Any) -> "ParamInfo | None":
     """The first ParamInfo of a tree that is of a jax.Array, or None."""
     import jax
 
-    return next((i for i in jax.tree.leaves(param_infos) if represents_jax_array(i)), None)
+    return next(
+        (i for i in jax.tree_util.tree_leaves(param_infos) if represents_jax_array(i)), None
+    )
 
 
 def get_process_index_for_subdir(

@@ -26,6 +26,12 @@ _DEFAULTS: Options = {
     "scalar": {"metadata_key": ""},
     "string": {"filename": ""},
 }
+# What a handler without a callback has, in the versions of Orbax.
+_NO_CALLBACKS = (
+    "NoneType",
+    "NoopSerializationStatusCallback",
+    "DefaultSerializationStatusCallback",
+)
 _KINDS = {  # by name of the class, in both packages
     "ArrayHandler": "array",
     "ScalarHandler": "scalar",  # a subclass of NumpyHandler in Orbax
@@ -60,7 +66,7 @@ def check_supported(handler: Any) -> None:
     if getattr(handler, "_dispatcher", None) is not None:
         refuse("dispatcher", "arrays are read and written in this process; leave it out")
     callback = getattr(handler, "_callback", None)
-    if type(callback).__name__ not in ("NoneType", "DefaultSerializationStatusCallback"):
+    if type(callback).__name__ not in _NO_CALLBACKS:
         refuse("callback", "arrays are copied before a save returns; its futures say when it ends")
     if getattr(handler, "_primary_host", 0) not in (0, None):
         refuse("primary_host", "process 0 is the primary in cairn.orbax")

@@ -1,6 +1,6 @@
 """Writes leaves for type handlers, in the form in which Orbax merges and describes them.
 
-The leaves become a database of their own, ocdbt.process_cairn_<n>, which the end of the save merges
+The leaves become a database of their own, ocdbt.process_cairn<n>, which the end of the save merges
 as that of a process; without a database, each array has its folder. Files that other handlers write
 too (_sharding, _strings.json, array_metadatas) are merged.
 

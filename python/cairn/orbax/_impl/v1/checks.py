@@ -3,6 +3,7 @@
 import sys
 from typing import Any, TypeVar
 
+from cairn._processes import has_jax_distributed
 from cairn.orbax._impl.base.options import AtomicityMode
 from cairn.orbax._impl.types.leaf_options import ArrayMetadataStore
 from cairn.orbax._impl.types.pathways import CheckpointingImpl
@@ -56,8 +57,7 @@ _POSSIBLE: "tuple[tuple[str, tuple[Any, ...], str], ...]" = (
 
 def check_processes() -> None:
     """Raises NotImplementedError if there are several processes."""
-    jax = sys.modules.get("jax")
-    if jax is not None and jax.distributed.is_initialized() and jax.process_count() > 1:
+    if has_jax_distributed() and sys.modules["jax"].process_count() > 1:
         raise NotImplementedError(
             "cairn.orbax.v1 does not save and load from several processes yet; cairn.save, "
             "cairn.load and cairn.orbax do"

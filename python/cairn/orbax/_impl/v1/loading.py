@@ -176,7 +176,7 @@ def _standard_target(target: Any) -> Any:
         placed = jax.sharding.NamedSharding(jax.sharding.get_mesh(), sharding.spec)
         return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed)  # type: ignore[no-untyped-call]
 
-    return jax.tree.map(concrete, target)
+    return jax.tree_util.tree_map(concrete, target)
 
 
 def load_pytree(*args: Any, **kwargs: Any) -> Any:

@@ -131,7 +131,7 @@ class Snapshotter:
     def _snapshot(self, step: int, state: Any) -> _Snapshot:
         import jax
 
-        leaves, structure = jax.tree.flatten(state)
+        leaves, structure = jax.tree_util.tree_flatten(state)
         snapshot = _Snapshot(step, structure, list(map(self._split_on_hosts, leaves)))
         counts = {len(one.parts) for one in snapshot.arrays()}
         if len(counts) > 1:

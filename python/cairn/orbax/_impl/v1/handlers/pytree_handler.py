@@ -100,7 +100,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         _check_text(stored, target)
         args = BasePyTreeRestoreArgs(
             target,
-            jax.tree.map(lambda leaf: leaf_types.restore_args_for(leaf, strict), target),
+            jax.tree_util.tree_map(lambda leaf: leaf_types.restore_args_for(leaf, strict), target),
             partial_restore=self._context.pytree.loading.partial_load,
         )
         return pytree_restore.restore_stored(stored, args)
@@ -112,7 +112,7 @@ class PyTreeHandler(CheckpointableHandler[Any, Any]):
         stored = StoredTree(directory)
         types = {info.name: info.typestr for info in stored.infos}
         tree = tree_metadata_of(stored).tree
-        return jax.tree.map(lambda leaf: _leaf_metadata(leaf, types), tree)
+        return jax.tree_util.tree_map(lambda leaf: _leaf_metadata(leaf, types), tree)
 
     def is_handleable(self, checkpointable: Any) -> bool:
         """Whether all leaves are of known types."""
