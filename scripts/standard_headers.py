@@ -63,7 +63,6 @@ NAMES = {
     "numeric": "accumulate gcd inner_product iota",
     "optional": "nullopt optional",
     "random": "mt19937_64 random_device uniform_real_distribution",
-    "ranges": "views::",
     "set": "multiset set",
     "semaphore": "binary_semaphore counting_semaphore",
     "shared_mutex": "shared_lock shared_mutex",

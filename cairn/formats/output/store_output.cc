@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -106,7 +105,7 @@ void StoreOutput::check_sizes() const {
 
 void StoreOutput::commit(ByteView index) {
   // Backwards: files beside a single file appear before it.
-  for (StoreFile& file : files_ | std::views::reverse) file.commit();
+  for (auto file = files_.rbegin(); file != files_.rend(); ++file) file->commit();
   // A single file is in place, and has replaced an older one. It stays if the store does not answer
   // any more.
   is_committed_ = index_.empty();

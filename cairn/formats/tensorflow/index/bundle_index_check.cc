@@ -220,8 +220,11 @@ class RemainsCheck {
     }
     // The first of a name is the one that is there.
     std::ranges::stable_sort(index_.tensors, {}, &BundleTensor::name);
-    const auto doubles = std::ranges::unique(index_.tensors, {}, &BundleTensor::name);
-    index_.tensors.erase(doubles.begin(), doubles.end());
+    const auto have_one_name = [](const BundleTensor& a, const BundleTensor& b) {
+      return a.name == b.name;
+    };
+    index_.tensors.erase(std::unique(index_.tensors.begin(), index_.tensors.end(), have_one_name),
+                         index_.tensors.end());
     return std::move(index_);
   }
 
