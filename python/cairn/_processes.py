@@ -131,8 +131,11 @@ _given: weakref.WeakKeyDictionary[Any, _Session] = weakref.WeakKeyDictionary()
 def has_jax_distributed() -> bool:
     """Whether the program has initialized jax.distributed."""
     jax = sys.modules.get("jax")
-    # As jax.distributed.is_initialized(), which JAX has since 0.4.36.
-    return jax is not None and jax._src.distributed.global_state.client is not None
+    if jax is None:
+        return False
+    if hasattr(jax.distributed, "is_initialized"):
+        return bool(jax.distributed.is_initialized())
+    return jax._src.distributed.global_state.client is not None  # before JAX 0.4.36
 
 
 def _jax_state() -> Any:
