@@ -6,9 +6,9 @@
 #include <cairn/base/checksum.h>
 #include <cairn/formats/tensorflow/index/sstable.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,7 +21,7 @@ namespace cairn::testing {
 inline SstableReadFn reader_of(ByteView table) {
   return [table](std::uint64_t offset, MutableByteView out) {
     if (offset > table.size() || out.size() > table.size() - offset) std::abort();
-    std::memcpy(out.data(), table.data() + offset, out.size());
+    std::ranges::copy(table.subspan(offset, out.size()), out.begin());
   };
 }
 
