@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the files of a release from the last commit: dist.sh [FOLDER] (build/release-files).
+# Makes the files of a release from the last commit, in build/release-files.
 #
 # Packs the source archive, unpacks it, and builds the rest from that. Two runs on one system make
 # the same bytes, wherever the clones lie (scripts/dist-twice.sh): all times are the time of the
@@ -11,7 +11,7 @@ set -euo pipefail
 umask 022
 cd "$(dirname "$0")/.."
 parts=$PWD/scripts/dist
-out=$(mkdir -p "${1:-build/release-files}" && cd "${1:-build/release-files}" && pwd)
+out=$PWD/build/release-files
 work=$PWD/build/release-work
 version=$(scripts/version.sh)
 git diff --quiet HEAD || echo "dist.sh: takes the last commit, without the changes after it" >&2
@@ -19,8 +19,8 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 COMMIT=$(git rev-parse HEAD)
 export SOURCE_DATE_EPOCH COMMIT LC_ALL=C TZ=UTC PYTHONHASHSEED=0
 
-rm -rf "$work" "${out:?}"/*
-mkdir -p "$work"
+rm -rf "$work" "$out"
+mkdir -p "$work" "$out"
 sources=cairn-$version
 git -c tar.umask=0022 archive --format=tar --prefix="$sources/" HEAD |
   gzip -9n >"$out/$sources.tar.gz"

@@ -50,17 +50,16 @@ std::string variable_or(const char* name, const std::string& other) {
 
 struct Shell {
   std::string name;
-  std::string own;        // where users put a script; "" if there is no usual place
+  std::string own;        // where users put a script
   std::string installed;  // below the prefix of an installation
 };
 
 // The script that the shell would find first.
 doctor::Check check_completion(const Shell& shell, const fs::path& command) {
   doctor::Check check{.section = "command", .name = shell.name + " completion"};
-  std::vector<fs::path> places = {command.parent_path().parent_path() / shell.installed,
-                                  fs::path("/usr/local") / shell.installed,
-                                  fs::path("/usr") / shell.installed};
-  places.insert(places.begin(), shell.own);
+  const std::vector<fs::path> places = {
+      shell.own, command.parent_path().parent_path() / shell.installed,
+      fs::path("/usr/local") / shell.installed, fs::path("/usr") / shell.installed};
   const auto found = std::ranges::find_if(places, [](const fs::path& place) {
     std::error_code error;
     return fs::is_regular_file(place, error);

@@ -94,7 +94,8 @@ bool print_last_error(std::string_view who);
 // any thread.
 //
 // With --progress=json it is JSON objects, one a line, at most two a second
-// (cli/schemas/progress.json). The destructor prints the last one, which says how the work has ended.
+// (cli/schemas/progress.json). The destructor prints the last one, which says how the work has
+// ended.
 class ProgressBar {
  public:
   // `label`: what the work is, in one word of letters.

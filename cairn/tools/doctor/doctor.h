@@ -34,8 +34,8 @@ std::vector<Check> check_machine();
 // kNote where something is missing.
 std::vector<Check> check_stores(const StoreOptions& options = {});
 
-// What is known of a place for checkpoints, a local path or a URL. Throws not_found if nothing is at
-// the path, invalid_argument or unimplemented for a URL that Cairn does not know.
+// What is known of a place for checkpoints, a local path or a URL. Throws not_found if nothing is
+// at the path, invalid_argument or unimplemented for a URL that Cairn does not know.
 //
 // Of a path: what its file system can do. Writes small files into a new folder in it, or beside it
 // if it is a file, and removes them.
