@@ -24,7 +24,7 @@ unsupported=(
 
 case $name in
   arm64)
-    scripts/target-root.sh arm64 build/arm64-root
+    scripts/target-root.sh arm64
     scripts/configure.sh arm64
     grep '^Left out' build/configure-arm64.log
     cmake --build build/arm64 -j "$jobs" --target all cairn_static_cli

@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# Makes a folder with the libraries of another processor: target-root.sh ARCHITECTURE FOLDER.
-# Downloads Debian packages and extracts them, once. Needs no root, installs nothing, and leaves
-# apt's own lists alone.
+# Makes build/ARCHITECTURE-root, with the libraries of another processor: target-root.sh
+# ARCHITECTURE. Downloads Debian packages and extracts them, once. Needs no root, installs nothing,
+# and leaves apt's own lists alone.
 set -euo pipefail
 architecture=$1
-mkdir -p "$2"
-folder=$(cd "$2" && pwd)
+folder=$PWD/build/$architecture-root
 packages=(libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libxxhash-dev
           libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev libgtest-dev libgmock-dev
           libleveldb-dev libisal-dev libcurl4-openssl-dev libssl3 libc6 libstdc++6 libgcc-s1)
