@@ -13,7 +13,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "tests/kvstore/object/support/scripted_transport.h"
+#include "tests/kvstore/object/support/thread_clock.h"
 
 namespace cairn::object::testing {
 
@@ -397,20 +397,12 @@ class FakeGcs : public HttpTransport {
   std::uint64_t generation_ = 1700000000000000;
 };
 
-// A client of the fake. Its clock is moved by its own waits alone, which take no time.
+// A client of the fake. Its waits take no time.
 inline std::shared_ptr<const GcsClient> client_of(const std::shared_ptr<FakeGcs>& fake,
                                                   std::shared_ptr<Signer> signer = nullptr) {
-  const auto passed = std::make_shared<std::atomic<std::int64_t>>(0);  // ms
-  const RetryPolicy policy = {
-      .draw = [] { return 0.5; },
-      .now =
-          [passed] {
-            return std::chrono::steady_clock::time_point(std::chrono::milliseconds(*passed));
-          },
-      .sleep = [passed](std::chrono::milliseconds time) { *passed += time.count(); }};
   return std::make_shared<GcsClient>(
       "http://gcs.test", fake->bucket,
-      std::make_shared<Sender>(fake, std::move(signer), policy, HttpLimits{},
+      std::make_shared<Sender>(fake, std::move(signer), policy_without_waits(), HttpLimits{},
                                std::make_shared<StoreStats>()));
 }
 

@@ -1,4 +1,4 @@
-// s3_fixture.h -- an S3 store over a server in memory, with a clock that only waits move.
+// s3_fixture.h -- an S3 store over a server in memory, with clocks that only waits move.
 #pragma once
 
 #include <cairn/kvstore/object/s3/s3_store.h>
@@ -9,6 +9,7 @@
 
 #include "tests/kvstore/object/support/fake_s3.h"
 #include "tests/kvstore/object/support/scripted_transport.h"
+#include "tests/kvstore/object/support/thread_clock.h"
 
 namespace cairn::object::testing {
 
@@ -35,19 +36,11 @@ struct S3Options {
 
 // A connection whose waits take no time, but use up the retry time.
 inline S3Connection connect_to(std::shared_ptr<HttpTransport> fake) {
-  auto passed = std::make_shared<std::atomic<std::int64_t>>(0);
-  return {
-      .transport = std::move(fake),
-      .policy = {.draw = [] { return 0.5; },
-                 .now =
-                     [passed] {
-                       return std::chrono::steady_clock::time_point(
-                           std::chrono::milliseconds(*passed));
-                     },
-                 .sleep = [passed](std::chrono::milliseconds time) { *passed += time.count(); }},
-      .limits = {},
-      .stats = std::make_shared<StoreStats>(),
-      .dialect = std::make_shared<S3Dialect>()};
+  return {.transport = std::move(fake),
+          .policy = policy_without_waits(),
+          .limits = {},
+          .stats = std::make_shared<StoreStats>(),
+          .dialect = std::make_shared<S3Dialect>()};
 }
 
 inline std::shared_ptr<S3Client> make_client(const S3Connection& connection,
