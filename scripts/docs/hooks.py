@@ -19,6 +19,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 SOURCES = {page: source for source, page in PAGES.items()}
 LINK = re.compile(r"(?<=\]\()([^)\s]+)(?=\))")
 FENCE = re.compile(r'^```(\w+) (.+)$', re.MULTILINE)
+# The search lists what users read before headers, and what contributors read last.
+WEIGHTS = {"api/": 0.5, "contributors/": 0.3, "": 2}
 
 
 def examples():
@@ -57,6 +59,8 @@ def site_path(path):
 
 def on_page_markdown(markdown, page, config, files):
     here = page.file.src_uri
+    weight = next(weight for folder, weight in WEIGHTS.items() if here.startswith(folder))
+    page.meta.setdefault("search", {"boost": weight})
     if here.startswith("api/"):
         return markdown
     source = SOURCES.get(here, f"docs/{here}")
