@@ -511,7 +511,7 @@ def test_character_sets_are_python_s():
 @pytest.mark.covers(
     "pytree.Transform",
     note=(
-        "[transforms.md](guides/transforms.md#on-the-way-into-another-file) has the dialect of regular "
+        "[transforms.md](guides/transforms.md#during-a-conversion) has the dialect of regular "
         "expressions."
     ),
 )
