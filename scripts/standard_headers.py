@@ -19,7 +19,7 @@ from lint_stamps import INCLUDE, ROOT, closure, content
 NAMES = {
     "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_if copy_n count count_if equal fill
         find find_if find_if_not inplace_merge is_sorted is_sorted_until lower_bound max max_element min mismatch
-        none_of partition partition_point ranges:: replace reverse set_difference set_union sort stable_partition
+        none_of partition partition_point ranges:: replace reverse rotate set_difference set_union sort stable_partition
         stable_sort transform unique upper_bound""",
     "any": "any",
     "array": "array",

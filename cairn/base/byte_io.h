@@ -2,22 +2,18 @@
 // report the offset.
 #pragma once
 
+#include <cairn/base/byte_order.h>
 #include <cairn/bytes.h>
 #include <cairn/error.h>
 
-#include <bit>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>
 
 namespace cairn::inline v0 {
 
-// Numbers in files are little-endian, and Cairn copies them to memory as they are.
-static_assert(std::endian::native == std::endian::little,
-              "Cairn runs on little-endian processors: here it would read other values");
-
-// Reads untrusted bytes from front to back. Every failure is an Error(kDataLoss) with the offset.
+// Reads untrusted bytes from front to back. Numbers are little-endian, but for those whose names end
+// in _be. Every failure is an Error(kDataLoss) with the offset.
 class ByteReader {
  public:
   explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
@@ -81,9 +77,7 @@ class ByteReader {
  private:
   template <class T>
   T fixed() {
-    T value;
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
-    return value;
+    return load_little_endian<T>(take(sizeof(T)));
   }
 
   ByteView bytes_;
@@ -116,7 +110,8 @@ class ByteWriter {
  private:
   template <class T>
   ByteWriter& fixed(T v) {
-    const auto* p = reinterpret_cast<const std::byte*>(&v);
+    const T stored = little_endian(v);
+    const auto* p = reinterpret_cast<const std::byte*>(&stored);
     out_.insert(out_.end(), p, p + sizeof(T));
     return *this;
   }

@@ -6,10 +6,9 @@
 //   nbytes, blocksize and cbytes are u32 little-endian
 // lz4, as numcodecs frames it: u32 decoded size, one raw block
 #include <blosc.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/codec/codecs.h>
 #include <lz4.h>
-
-#include <cstring>
 
 namespace cairn::inline v0::codec {
 
@@ -17,9 +16,8 @@ std::string blosc_version() { return blosc_get_version_string(); }
 std::string lz4_version() { return LZ4_versionString(); }
 
 std::size_t lz4_size(ByteView in) {
-  std::uint32_t size = 0;
-  if (in.size() < sizeof(size)) fail(Codec::kLz4, "is too short for its size field");
-  std::memcpy(&size, in.data(), sizeof(size));
+  if (in.size() < sizeof(std::uint32_t)) fail(Codec::kLz4, "is too short for its size field");
+  const auto size = load_little_endian<std::uint32_t>(in);
   // each byte spent on a run's length lengthens the run by at most this
   constexpr std::uint64_t kMostPerByte = 255;
   if (size > LZ4_MAX_INPUT_SIZE || size > kMostPerByte * in.size())
@@ -46,8 +44,7 @@ std::size_t blosc_size(ByteView in, std::uint64_t encoded_size) {
   if (in.size() < BLOSC_MIN_HEADER_LENGTH) fail(Codec::kBlosc, "is shorter than its header");
   if (blosc_cbuffer_validate(in.data(), encoded_size, &size) != 0)
     fail(Codec::kBlosc, "header does not fit its " + std::to_string(encoded_size) + " bytes");
-  std::uint32_t block_size = 0;
-  std::memcpy(&block_size, &in[8], sizeof(block_size));
+  const auto block_size = load_little_endian<std::uint32_t>(in.subspan(8));
   if (in[3] == std::byte{0}) fail(Codec::kBlosc, "header has element size 0");
   if (size > 0 && (block_size == 0 || block_size > size))
     fail(Codec::kBlosc, "header has block size " + std::to_string(block_size));
@@ -70,9 +67,7 @@ void decode_blosc(ByteView in, MutableByteView out) {
 namespace {
 
 std::uint32_t header_field(ByteView header, std::size_t at) {
-  std::uint32_t value = 0;
-  std::memcpy(&value, &header[at], sizeof(value));
-  return value;
+  return load_little_endian<std::uint32_t>(header.subspan(at));
 }
 
 // Decodes one block at a time. The blocks may be stored in any order, so all encoded bytes are in
@@ -161,7 +156,7 @@ std::size_t encode_lz4(const CompressOptions& options, ByteView in, MutableByteV
   if (in.size() > LZ4_MAX_INPUT_SIZE)
     refuse(Codec::kLz4, std::to_string(in.size()) + " bytes are more than a block can hold");
   const auto size = static_cast<std::uint32_t>(in.size());
-  std::memcpy(out.data(), &size, sizeof(size));
+  store_little_endian(size, out);
   const MutableByteView block = out.subspan(sizeof(size));
   const int n =
       LZ4_compress_fast(reinterpret_cast<const char*>(in.data()),

@@ -6,10 +6,10 @@
 //     literals
 //     u16 distance of the match (the last sequence ends after its literals)
 //   integers are little-endian
+#include <cairn/base/byte_order.h>
 #include <cairn/codec/codecs.h>
 
 #include <array>
-#include <cstring>
 
 namespace cairn::inline v0::codec {
 namespace {
@@ -26,9 +26,7 @@ class Lz4Stream : public ByteStream {
   explicit Lz4Stream(ByteSource source) : source_(std::move(source)) {
     std::array<std::byte, sizeof(std::uint32_t)> size{};
     for (std::byte& byte : size) byte = next();
-    std::uint32_t value = 0;
-    std::memcpy(&value, size.data(), sizeof(value));
-    size_ = value;
+    size_ = load_little_endian<std::uint32_t>(size);
   }
 
   std::size_t read(MutableByteView out) override {

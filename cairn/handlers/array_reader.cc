@@ -3,7 +3,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/json/scan.h>
-#include <cairn/base/progress_pump.h>
+#include <cairn/base/observer/progress_pump.h>
 #include <cairn/base/text.h>
 #include <cairn/base/work_partition.h>
 #include <cairn/zarr/codec/objects.h>

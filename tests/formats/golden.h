@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "tests/support/hex.h"
+#include "tests/support/little_endian.h"
 
 namespace cairn::testing {
 
@@ -59,13 +60,13 @@ inline std::string file_names(const std::string& folder) {
   return text;
 }
 
-// The whole tensor's bytes.
+// The whole tensor's bytes, as files hold them: little-endian.
 inline Bytes read_whole(const Checkpoint& checkpoint, std::size_t index) {
   const TensorInfo& info = checkpoint.tensors()[index];
   Array array = Array::allocate(info.dtype, info.element_size, info.shape);
   const ReadRequest request{index, Box::whole(info.shape), array.mutable_view()};
   checkpoint.read({&request, 1}, {});
-  return to_bytes(array.bytes());
+  return little_endian(to_bytes(array.bytes()), info.dtype);
 }
 
 // Compares a read of the box with that part of a read of the whole tensor.
@@ -78,7 +79,8 @@ inline void check_box(const Checkpoint& checkpoint, std::size_t index, const Box
   copy_elements(subview(from, box), expected.mutable_view());
   Array out = Array::allocate(info.dtype, box.shape);
   checkpoint.read(info.name, box, out.mutable_view());
-  EXPECT_EQ(to_bytes(out.bytes()), to_bytes(expected.bytes())) << info.name << box_text(box);
+  EXPECT_EQ(little_endian(to_bytes(out.bytes()), info.dtype), to_bytes(expected.bytes()))
+      << info.name << box_text(box);
 }
 
 // Tensors that are all in memory, to be written.

@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "tests/orbax/sha256.h"
+#include "tests/support/little_endian.h"
 #include "tests/support/matchers.h"
 #include "tests/support/upload.h"
 
@@ -88,7 +89,8 @@ class Golden : public ::testing::TestWithParam<std::string> {
   static void expect_bytes(const Checkpoint& checkpoint, const TensorInfo& tensor,
                            const std::string& sha256) {
     const Array array = checkpoint.read(tensor.name);
-    EXPECT_EQ(sha256_hex(array.bytes()), sha256) << tensor.name;
+    const Bytes elements(array.bytes().begin(), array.bytes().end());
+    EXPECT_EQ(sha256_hex(testing::little_endian(elements, array.dtype())), sha256) << tensor.name;
     EXPECT_EQ(tensor.nbytes, array.bytes().size());
     EXPECT_EQ(tensor.chunk_shape.size(), tensor.stored_nbytes == 0 ? 0 : tensor.shape.size())
         << tensor.name;

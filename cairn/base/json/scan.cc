@@ -1,6 +1,7 @@
 // scan.cc -- implements the JSON pull parser.
 #include <cairn/base/json/scan.h>
 
+#include <cairn/base/byte_order.h>
 #include <cairn/base/git_lfs.h>
 #include <cairn/base/json/json.h>
 #include <cairn/base/utf8.h>
@@ -8,7 +9,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstring>
 #include <vector>
 
 namespace cairn::inline v0 {
@@ -141,12 +141,12 @@ void JsonScanner::skip_string() {
 
 // Goes to the next byte that does not represent itself in a string, or to the end of the text.
 void JsonScanner::to_special() {
-  std::uint64_t word = 0;
-  while (text_.size() - at_ >= sizeof word) {
-    std::memcpy(&word, text_.data() + at_, sizeof word);
-    const std::size_t plain = plain_bytes(word);
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  while (text_.size() - at_ >= kWord) {
+    const std::size_t plain =
+        plain_bytes(load_little_endian<std::uint64_t>(as_bytes(text_.substr(at_, kWord))));
     at_ += plain;
-    if (plain < sizeof word) return;
+    if (plain < kWord) return;
   }
   for (; at_ < text_.size(); ++at_) {
     const auto c = static_cast<unsigned char>(text_[at_]);

@@ -6,6 +6,7 @@
 #include <cairn/base/utf8.h>
 #include <cairn/formats/msgpack/content.h>
 #include <cairn/formats/msgpack/sink.h>
+#include <cairn/formats/output/machine_order.h>
 #include <cairn/orbax/sharding.h>
 #include <cairn/tree/names.h>
 
@@ -304,6 +305,7 @@ class Encoder {
 
 MsgpackPlan plan_msgpack(const Tree& tree, std::span<const TensorSource> sources,
                          const MsgpackOptions& options) {
+  check_writes_machine_order();
   return Encoder(sources, options).run(tree);
 }
 

@@ -1,5 +1,6 @@
 // reader.cc -- opens a flax or Orbax msgpack file as a checkpoint. Opening parses names and lengths
 // only; values are read later from their places in the file.
+#include <cairn/base/byte_order.h>
 #include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/files/open_in_tree.h>
 #include <cairn/formats/raw/raw_checkpoint.h>
@@ -36,9 +37,11 @@ RawLeaf make_leaf(MsgpackLeaf from, ByteView file) {
   leaf.info.shape = std::move(from.shape);
   // msgpack stores numbers big-endian and in varying widths, so the leaf owns the decoded value.
   if (from.kind == MsgpackKind::kScalar || from.kind == MsgpackKind::kComplex ||
-      from.kind == MsgpackKind::kTimestamp)
+      from.kind == MsgpackKind::kTimestamp) {
     leaf.array.own.assign(from.value.begin(),
                           from.value.begin() + static_cast<std::ptrdiff_t>(leaf.info.nbytes));
+    leaf.array.big_endian = kBigEndianMachine;
+  }
   for (const ByteView piece : from.pieces)
     leaf.array.runs.push_back(
         {0, static_cast<std::uint64_t>(piece.data() - file.data()), piece.size()});

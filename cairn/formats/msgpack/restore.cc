@@ -1,5 +1,7 @@
 // restore.cc -- makes the tree that was serialized. Arrays are used in place or copied.
 #include <cairn/array/arena.h>
+#include <cairn/array/box.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/base/executor.h>
 #include <cairn/error.h>
 #include <cairn/msgpack.h>
@@ -35,6 +37,8 @@ class Restorer {
     default_executor().for_each(copies_.size(), [&](std::size_t i) {
       std::memcpy(copies_[i].to, copies_[i].from, copies_[i].size);
     });
+    if (kBigEndianMachine)
+      for (const MutableArrayView& array : copied_) copy_elements_swapped(as_const(array), array);
   }
 
  private:
@@ -62,7 +66,8 @@ class Restorer {
   // Whether the elements can be used in place.
   [[nodiscard]] bool lies_well(const MsgpackLeaf& leaf) const {
     const std::size_t unit = std::clamp<std::size_t>(leaf.element_size, 1, 8);
-    return owner_ != nullptr && leaf.pieces.size() == 1 &&
+    const bool is_native = !kBigEndianMachine || leaf.element_size == 1;
+    return owner_ != nullptr && is_native && leaf.pieces.size() == 1 &&
            reinterpret_cast<std::uintptr_t>(leaf.pieces[0].data()) % unit == 0;
   }
 
@@ -95,11 +100,15 @@ class Restorer {
     if (!is_array(leaf)) {
       NumpyScalar scalar{.dtype = leaf.dtype};
       std::copy(leaf.pieces[0].begin(), leaf.pieces[0].end(), scalar.value.begin());
+      const MutableArrayView value =
+          make_view(MutableByteView(scalar.value).first(leaf.element_size), leaf.dtype, Shape{});
+      if (kBigEndianMachine) copy_elements_swapped(as_const(value), value);
       return scalar;
     }
     if (lies_well(leaf))
       return Array(leaf.dtype, leaf.element_size, leaf.shape, owner_, leaf.pieces[0].data());
     auto [array, out] = arena.allocate(leaf.dtype, leaf.element_size, leaf.shape);
+    copied_.push_back(out);
     std::byte* to = out.data;
     for (const ByteView piece : leaf.pieces) {
       for (std::size_t at = 0; at < piece.size(); at += kCopyRun)
@@ -112,6 +121,7 @@ class Restorer {
   std::shared_ptr<const void> owner_;
   std::vector<Tree*> leaves_;
   std::vector<Copy> copies_;
+  std::vector<MutableArrayView> copied_;  // their elements are little-endian at first
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <cairn/base/text.h>
 #include <cairn/error.h>
+#include <cairn/formats/output/machine_order.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/kvstore/url.h>
 
@@ -11,6 +12,7 @@
 namespace cairn::inline v0 {
 
 OutputPlace::OutputPlace(const std::string& where, const StoreOptions& options) : path_(where) {
+  check_writes_machine_order();
   if (!is_store_url(where)) return;
   check_can_write(where);
   const std::string scheme = url_scheme(where);
@@ -24,7 +26,9 @@ OutputPlace::OutputPlace(const std::string& where, const StoreOptions& options) 
 
 OutputPlace::OutputPlace(StorePtr store, const std::string& url, const std::string& name,
                          std::chrono::milliseconds lease)
-    : path_(url + "/" + name), store_(std::move(store)), folder_(url + "/"), lease_(lease) {}
+    : path_(url + "/" + name), store_(std::move(store)), folder_(url + "/"), lease_(lease) {
+  check_writes_machine_order();
+}
 
 ClaimedKey OutputPlace::claim_of(const std::string& path) const {
   return {.store = store_, .key = key_of(path), .url = path, .lease = lease_};

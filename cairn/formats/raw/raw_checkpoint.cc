@@ -2,6 +2,7 @@
 #include <cairn/formats/raw/raw_checkpoint.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
 #include <cairn/base/time_text.h>
@@ -42,9 +43,13 @@ Part transposed(std::span<const std::uint8_t> axes, const Shape& shape, const Bo
   return part;
 }
 
-// Elements of types that Cairn has no name for are swapped as integers.
-void swap_bytes(MutableArrayView view) {
-  if (view.dtype == DType::kOpaque)
+// Gives elements the machine's byte order. Those of types that Cairn has no name for become
+// little-endian: they are swapped as integers.
+void set_byte_order(MutableArrayView view, bool is_big_endian) {
+  const bool is_opaque = view.dtype == DType::kOpaque;
+  const bool wants_big_endian = kBigEndianMachine && !is_opaque;
+  if (is_big_endian == wants_big_endian || view.element_size == 1) return;
+  if (is_opaque)
     view.dtype = view.element_size == 2   ? DType::kUint16
                  : view.element_size == 4 ? DType::kUint32
                                           : DType::kUint8;
@@ -280,7 +285,7 @@ class RawCheckpoint::Reading {
     if (array.stream && array.stream->size() == 0)
       with_context([&] { return c_.where(*part.slice); },
                    [&] { array.stream->read(c_.files_, 0, {}); });
-    if (array.big_endian) swap_bytes(*part.out);
+    set_byte_order(*part.out, array.big_endian);
     if (array.spare_bits) clear_spare_bits(*part.out);
     if (array.negated) negate(*part.out);
     if (array.conjugated) conjugate(*part.out);

@@ -3,6 +3,7 @@
 // reads are merged.
 #pragma once
 
+#include <cairn/base/byte_order.h>
 #include <cairn/base/executor.h>
 #include <cairn/checkpoint.h>
 #include <cairn/formats/raw/checksum_kind.h>
@@ -73,7 +74,8 @@ struct RawArray {
   // If set, dimension i of the stored array is dimension axes[i] of this one: the reader must ask
   // for the transposed array. Fortran order has them reversed.
   std::vector<std::uint8_t> axes;
-  // the elements are stored in the other byte order; the reader must reverse their bytes
+  // the byte order of the elements, also in `own`; the reader must reverse the bytes of numbers in
+  // the other order than the machine's
   bool big_endian = false;
   // the elements have less than 8 bits, one in each byte; the reader must clear the other bits
   bool spare_bits = false;
@@ -97,7 +99,7 @@ struct RawArray {
   [[nodiscard]] bool is_packed() const { return in_byte > 1; }
   // Whether the reader must change elements after it has read them.
   [[nodiscard]] bool has_changed_elements() const {
-    return big_endian || spare_bits || negated || conjugated;
+    return big_endian != kBigEndianMachine || spare_bits || negated || conjugated;
   }
 };
 

@@ -1,5 +1,6 @@
 #include <cairn/formats/raw/signs.h>
 
+#include <cairn/base/byte_order.h>
 #include <cairn/error.h>
 #include <cairn/formats/raw/spare_bits.h>
 
@@ -11,15 +12,19 @@
 namespace cairn::inline v0 {
 namespace {
 
-// Changes the sign bit of the little-endian number of `size` bytes.
-void flip_sign(std::byte* number, std::size_t size) { number[size - 1] ^= std::byte{0x80}; }
+// Changes the sign bit of the number of `size` bytes.
+void flip_sign(std::byte* number, std::size_t size) {
+  number[kBigEndianMachine ? 0 : size - 1] ^= std::byte{0x80};
+}
 
 // Two's complement: the negative is the inverse plus one.
 void negate_integer(std::byte* number, std::size_t size) {
   std::uint64_t value = 0;
-  std::memcpy(&value, number, size);
+  std::byte* const low =
+      reinterpret_cast<std::byte*>(&value) + (kBigEndianMachine ? sizeof(value) - size : 0);
+  std::memcpy(low, number, size);
   value = ~value + 1;
-  std::memcpy(number, &value, size);
+  std::memcpy(number, low, size);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // save_progress.cc -- adds up what the writers of a save count.
 #include <cairn/orbax/save/save_progress.h>
 
-#include <cairn/base/progress_pump.h>
+#include <cairn/base/observer/progress_pump.h>
 #include <cairn/orbax/save/item_writer.h>
 
 namespace cairn::inline v0::orbax {

@@ -3,7 +3,7 @@
 
 #include <cairn/base/cancellation.h>
 #include <cairn/base/json/json.h>
-#include <cairn/base/progress_pump.h>
+#include <cairn/base/observer/progress_pump.h>
 #include <cairn/base/text.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>

@@ -1,10 +1,10 @@
 // checksum_step.cc -- computes and compares the checksums of a chain.
 #include <cairn/zarr/codec/checksum_step.h>
 
+#include <cairn/base/byte_order.h>
 #include <cairn/base/checksum.h>
 #include <cairn/error.h>
 
-#include <cstring>
 #include <string>
 
 namespace cairn::inline v0::zarr {
@@ -52,8 +52,7 @@ void RunningChecksum::add(ByteView bytes) {
 }
 
 void RunningChecksum::check(ByteView stored) const {
-  std::uint32_t expected = 0;
-  std::memcpy(&expected, stored.data(), kChecksumSize);
+  const auto expected = load_little_endian<std::uint32_t>(stored);
   const std::uint32_t computed = kind_ == Kind::kFletcher32 ? fletcher_.value() : value_;
   if (expected == computed) return;
   throw Error(Code::kDataLoss, std::string(name()) + " mismatch: stored " +

@@ -8,6 +8,7 @@
 // are steps.
 #pragma once
 
+#include <cairn/base/byte_order.h>
 #include <cairn/codec/compress.h>
 #include <cairn/types.h>
 
@@ -45,6 +46,10 @@ struct ChecksumStep {
 struct NumberType {
   DType dtype = DType::kUint8;
   bool big_endian = false;
+  // Whether it has the machine's byte order.
+  [[nodiscard]] bool is_native() const {
+    return big_endian == kBigEndianMachine || dtype_size(dtype) == 1;
+  }
   bool operator==(const NumberType&) const = default;
 };
 // numcodecs.shuffle: the first byte of every element, then the second byte of every element, and so
@@ -111,10 +116,18 @@ struct CodecChain {
   std::vector<std::size_t> order;
   Shape shape;                               // shape of the encoded chunk, after the transpose
   std::uint64_t nbytes = 0;                  // size of the chunk's elements in bytes
-  bool swap_bytes = false;                   // elements are stored big-endian
+  bool big_endian = false;                   // the stored order of the elements
+  bool swap_bytes = false;                   // the machine's order is the other one
   std::shared_ptr<const ShardCodec> shard;   // not null: sharding_indexed replaces bytes
   ObjectCodec objects = ObjectCodec::kNone;  // not kNone: replaces bytes, and nbytes is 0
   std::vector<ByteStep> steps;               // in writing order
+
+  // Elements that Cairn does not interpret stay as they are.
+  void set_order(bool is_big_endian, DType dtype) {
+    const bool has_order = dtype != DType::kOpaque && dtype_size(dtype) > 1;
+    big_endian = has_order && is_big_endian;
+    swap_bytes = has_order && is_big_endian != kBigEndianMachine;
+  }
 
   // Returns whether the stored bytes are the elements of the encoded chunk, in C order and in the
   // machine's representation.

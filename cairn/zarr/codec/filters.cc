@@ -33,7 +33,7 @@ void swap_into(ByteView in, DType dtype, MutableByteView out) {
 
 // Converts elements of `from`, in its byte order, to type `to` in the machine's byte order.
 void load(ByteView in, const NumberType& from, MutableByteView out, DType to) {
-  if (!from.big_endian) return convert(in, from.dtype, out, to);
+  if (from.is_native()) return convert(in, from.dtype, out, to);
   BlockBytes native;
   const MutableByteView swapped = MutableByteView(native).first(in.size());
   swap_into(in, from.dtype, swapped);
@@ -42,7 +42,7 @@ void load(ByteView in, const NumberType& from, MutableByteView out, DType to) {
 
 // The reverse of load.
 void store(ByteView in, DType from, MutableByteView out, const NumberType& to) {
-  if (!to.big_endian) return convert(in, from, out, to.dtype);
+  if (to.is_native()) return convert(in, from, out, to.dtype);
   BlockBytes native;
   const MutableByteView converted = MutableByteView(native).first(out.size());
   convert(in, from, converted, to.dtype);

@@ -4,6 +4,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/base64.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/error.h>
 #include <cairn/zarr/metadata/fill_value.h>
 
@@ -15,17 +16,16 @@ namespace {
 
 std::uint64_t bits_of(ByteView element) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, element.data(), element.size());
+  const std::size_t at = kBigEndianMachine ? sizeof(bits) - element.size() : 0;
+  std::memcpy(reinterpret_cast<std::byte*>(&bits) + at, element.data(), element.size());
   return bits;
 }
 
 std::string hex_text(ByteView element) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text = "\"0x";
-  for (std::size_t i = element.size(); i-- > 0;) {
-    const auto byte = std::to_integer<unsigned>(element[i]);
-    (text += kDigits[byte >> 4U]) += kDigits[byte & 15U];
-  }
+  const std::uint64_t bits = bits_of(element);
+  for (std::size_t i = 2 * element.size(); i-- > 0;) text += kDigits[bits >> 4 * i & 15U];
   return text + '"';
 }
 

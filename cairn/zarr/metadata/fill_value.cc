@@ -15,6 +15,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/base64.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/base/utf8.h>
 #include <cairn/error.h>
 
@@ -44,9 +45,11 @@ Bytes bytes_of(T value) {
   return out;
 }
 
-// Returns the low `size` bytes, little-endian.
+// Returns the low `size` bytes, in the machine's order.
 Bytes low_bytes(std::uint64_t value, std::size_t size) {
   Bytes out = bytes_of(value);
+  if (kBigEndianMachine)
+    std::rotate(out.begin(), out.end() - static_cast<std::ptrdiff_t>(size), out.end());
   out.resize(size);
   return out;
 }
@@ -65,7 +68,8 @@ Bytes utf32(std::string_view text, bool big_endian) {
   Bytes out;
   while (!text.empty()) {
     const Utf8Character c = decode_utf8(text);
-    const Bytes unit = bytes_of(big_endian ? __builtin_bswap32(c.code) : c.code);
+    const Bytes unit =
+        bytes_of(big_endian == kBigEndianMachine ? c.code : __builtin_bswap32(c.code));
     out.insert(out.end(), unit.begin(), unit.end());
     text.remove_prefix(c.length);
   }
@@ -199,7 +203,7 @@ Bytes complex_fill(const Json& fill, Format format, const ElementType& type) {
   }
   auto bytes = fill.as_string() ? decode_any_padding(*fill.as_string()) : std::nullopt;
   if (!bytes || bytes->size() != type.size) bad_fill(fill, type);
-  if (type.big_endian) {
+  if (type.big_endian != kBigEndianMachine) {
     const auto half = static_cast<std::ptrdiff_t>(type.size / 2);
     std::reverse(bytes->begin(), bytes->begin() + half);
     std::reverse(bytes->begin() + half, bytes->end());
@@ -214,7 +218,8 @@ Bytes time_fill(const Json& fill, const ElementType& type) {
   const auto count = not_a_time ? std::numeric_limits<std::int64_t>::min() : fill.as_int64(true);
   if (!count) bad_fill(fill, type);
   const auto bits = static_cast<std::uint64_t>(*count);
-  return bytes_of(type.name[0] == '>' ? __builtin_bswap64(bits) : bits);
+  const bool is_big_endian = type.name[0] == '>';
+  return bytes_of(is_big_endian == kBigEndianMachine ? bits : __builtin_bswap64(bits));
 }
 
 // One number for each byte: v3 raw bits and bytes. nullopt for numbers that are not bytes.

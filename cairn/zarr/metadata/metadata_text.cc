@@ -45,7 +45,7 @@ std::string v2_dtype(const ArrayMetadata& metadata) {
   if (small) return '"' + name + '"';
   const std::string_view letters = "biufc";
   const char letter = letters[static_cast<std::size_t>(kind)];
-  const char order = metadata.element_size == 1 ? '|' : metadata.codecs.swap_bytes ? '>' : '<';
+  const char order = metadata.element_size == 1 ? '|' : metadata.codecs.big_endian ? '>' : '<';
   return std::string("\"") + order + letter + std::to_string(metadata.element_size) + '"';
 }
 
@@ -143,7 +143,7 @@ std::string v3_codecs(const CodecChain& chain, std::size_t element_size) {
   std::string text = "[";
   if (!chain.order.empty()) text += named("transpose", R"("order":)" + list(chain.order)) + ",";
   text += chain.shard ? v3_shard(*chain.shard, element_size)
-                      : named("bytes", element_size > 1 ? endian(chain.swap_bytes) : "");
+                      : named("bytes", element_size > 1 ? endian(chain.big_endian) : "");
   for (const ByteStep& step : chain.steps) text += "," + v3_step(step, element_size);
   return text + "]";
 }

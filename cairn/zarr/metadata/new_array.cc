@@ -75,6 +75,7 @@ CodecChain leaf_chain(const NewArray& array, const Shape& chunk_shape) {
   CodecChain chain;
   chain.shape = chunk_shape;
   chain.nbytes = chunk_bytes(chunk_shape, size);
+  chain.set_order(false, array.dtype);
   chain.steps = compression_steps(array, size);
   return chain;
 }

@@ -88,7 +88,7 @@ void parse_chain(const Json& root, ArrayMetadata& metadata, bool big_endian) {
     chain.shape.assign(metadata.chunk_shape.rbegin(), metadata.chunk_shape.rend());
   }
   chain.nbytes = chunk_bytes(chain.shape, metadata.element_size);
-  chain.swap_bytes = big_endian;
+  chain.set_order(big_endian, metadata.dtype);
   parse_steps(root, metadata);
 }
 

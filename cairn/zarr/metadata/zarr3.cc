@@ -98,7 +98,7 @@ void parse_bytes(const Extension& codec, const ElementType& type, CodecChain& ch
   if (big && type.dtype == DType::kOpaque && !type.name.starts_with('|'))
     throw Error(Code::kUnimplemented,
                 "big-endian elements of type " + type.name + " are not supported");
-  chain.swap_bytes = big && type.dtype != DType::kOpaque && type.size > 1;
+  chain.set_order(big, type.dtype);
 }
 
 // For any input, the result is a permutation or an error.

@@ -1,5 +1,6 @@
 #include <cairn/formats/pytorch/tensors/state_walk.h>
 
+#include <cairn/base/byte_order.h>
 #include <cairn/base/errors.h>
 #include <cairn/formats/pytorch/tensors/objects.h>
 #include <cairn/formats/pytorch/tensors/place.h>
@@ -201,6 +202,7 @@ class Walk {
     leaf.info.shape = {static_cast<std::int64_t>(found.items.size())};
     leaf.info.nbytes = list->bytes.size();
     leaf.array.own = std::move(list->bytes);
+    leaf.array.big_endian = kBigEndianMachine;
     return add_leaf(std::move(leaf));
   }
 
@@ -258,6 +260,7 @@ class Walk {
     leaf.info.nbytes = sizeof(number);
     leaf.array.own.resize(sizeof(number));
     std::memcpy(leaf.array.own.data(), &number, sizeof(number));
+    leaf.array.big_endian = kBigEndianMachine;
     return add_leaf(std::move(leaf));
   }
 

@@ -2,12 +2,12 @@
 #include <cairn/formats/tensorflow/index/bundle_entry_bytes.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/base/checksum.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace cairn::inline v0 {
 namespace {
@@ -123,7 +123,7 @@ void VariantEntry::look(std::uint64_t /*offset*/, ByteView bytes) const {
       length_ |= std::to_integer<std::uint64_t>(next & std::byte{0x7f}) << 7 * used_++;
       if ((next & std::byte{0x80}) != std::byte{0}) continue;
       std::array<std::byte, 8> summed{};
-      std::memcpy(summed.data(), &length_, summed.size());
+      store_little_endian(length_, summed);
       running_ = crc32c_extend(running_, summed);
       part_ = length_ == 0 ? Part::kChecksum : Part::kMessage;
       used_ = 0;

@@ -2,13 +2,13 @@
 #include <cairn/formats/tensorflow/index/bundle_strings.h>
 
 #include <cairn/base/byte_io.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/base/checksum.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 
 namespace cairn::inline v0 {
@@ -24,11 +24,11 @@ std::uint32_t extend_by_length(std::uint32_t crc, std::uint64_t length, bool big
   if (length <= std::numeric_limits<std::uint32_t>::max()) {
     auto small = static_cast<std::uint32_t>(length);
     if (big_endian) small = __builtin_bswap32(small);
-    std::memcpy(bytes.data(), &small, sizeof small);
+    store_little_endian(small, bytes);
     return crc32c_extend(crc, ByteView(bytes).first(sizeof small));
   }
   if (big_endian) length = __builtin_bswap64(length);
-  std::memcpy(bytes.data(), &length, sizeof length);
+  store_little_endian(length, bytes);
   return crc32c_extend(crc, bytes);
 }
 

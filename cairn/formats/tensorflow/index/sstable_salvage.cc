@@ -1,5 +1,6 @@
 #include <cairn/formats/tensorflow/index/sstable_salvage.h>
 
+#include <cairn/base/byte_order.h>
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
 #include <cairn/formats/tensorflow/index/sstable_block.h>
@@ -7,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -66,9 +66,7 @@ class BlockSearch {
 
  private:
   [[nodiscard]] std::uint32_t number_at(std::uint64_t at) const {
-    std::uint32_t value = 0;
-    std::memcpy(&value, table_.data() + at, sizeof value);
-    return value;
+    return load_little_endian<std::uint32_t>(table_.subspan(at));
   }
   [[nodiscard]] std::uint8_t byte_at(std::uint64_t at) const {
     return std::to_integer<std::uint8_t>(table_[at]);
