@@ -88,7 +88,7 @@ void setup_info(CLI::App& app, int& status) {
       "Examples:\n"
       "  cairn info run/checkpoints            the latest complete step\n"
       "  cairn info run/checkpoints --step 12  another one\n"
-      "  cairn info run/checkpoints --steps    the numbers of all");
+      "  cairn info run/checkpoints --steps    the numbers of all steps");
   command->callback([options, &status] {
     if (options->steps) return show_steps(options->source);
     const auto checkpoint = open_source(options->source);

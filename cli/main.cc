@@ -157,7 +157,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "cairn " + std::string(version()) + "\n" + codec_versions());
   app.require_subcommand(0, 1);
   app.footer(
-      "Every command takes a checkpoint of any format: an Orbax directory or step root, a\n"
+      "Most commands take a checkpoint of any format: an Orbax directory or step root, a\n"
       ".safetensors file or its index, an .npz or .npy file, a .pt file of PyTorch, a flax "
       "msgpack\n"
       "file, the prefix or folder of a TensorFlow checkpoint.\n"

@@ -1,4 +1,4 @@
-// reshard.cc -- cairn reshard: rewrites a checkpoint in the pieces that other devices will read.
+// reshard.cc -- cairn reshard: rewrites a checkpoint in the chunks that other devices will read.
 #include "arguments/orbax_target.h"
 #include "arguments/stores.h"
 #include "commands.h"
@@ -152,7 +152,7 @@ void setup_reshard(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<ReshardArguments>();
   ReshardOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand(
-      "reshard", "Rewrite the checkpoint in the pieces that other devices will read");
+      "reshard", "Rewrite the checkpoint in the chunks that other devices will read");
   add_source(*command, arguments->source);
   add_dequantize(*command, arguments->source);
   auto* target = command->add_option(

@@ -260,7 +260,7 @@ void setup_stats(CLI::App& app, int& status) {
                                    "tree)"),
                {"name", "size", "min", "max", "mean", "std", "zeros", "nonfinite"})
       ->type_name("BY");
-  command->add_flag("--all-steps", options->all_steps, "Of every step of a step root");
+  command->add_flag("--all-steps", options->all_steps, "Summarise every step of a step root");
   command->add_flag("--json", options->json,
                     "Print a JSON list of objects (docs/reference/json.md)");
   command->footer(

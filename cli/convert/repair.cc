@@ -138,7 +138,8 @@ int run_repair(RepairArguments& arguments) {
 
 void setup_repair(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<RepairArguments>();
-  CLI::App* command = app.add_subcommand("repair", "Write what is left of a damaged checkpoint");
+  CLI::App* command =
+      app.add_subcommand("repair", "Write the intact leaves of a damaged checkpoint");
   add_source(*command, arguments->source, "SRC");
   check_path(command->add_option("DST", arguments->target.path, kTargetHelp))->required();
   check_path(command->add_option("--from", arguments->from,

@@ -1,4 +1,4 @@
-// doctor.cc -- cairn doctor: what Cairn has to work with on this machine.
+// doctor.cc -- cairn doctor: what Cairn finds on this machine.
 #include <cairn/tools/doctor/doctor.h>
 
 #include "arguments/stores.h"
@@ -151,8 +151,7 @@ int run_doctor(const DoctorArguments& arguments) {
 
 void setup_doctor(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* command =
-      app.add_subcommand("doctor", "Show what Cairn has to work with on this machine");
+  CLI::App* command = app.add_subcommand("doctor", "Show what Cairn finds on this machine");
   check_path(command->add_option(
       "PATH", arguments->path, "A place for checkpoints to try: a folder, or the URL of a store"));
   add_store_options(*command, arguments->store);

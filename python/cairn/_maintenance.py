@@ -345,7 +345,7 @@ def reshard(
     progress: Any = None,
     **options: Unpack[ReshardOptions],
 ) -> dict[str, Any]:
-    """Writes an Orbax checkpoint again, in the pieces that other devices will read.
+    """Writes an Orbax checkpoint again, in the chunks that other devices will read.
 
     Values, tree and metadata stay the same. Each chunk of the new checkpoint is what one device
     holds, or a divisor of it, and the new shardings are recorded. The target appears complete or
