@@ -40,9 +40,6 @@ constexpr Magic kMagic[] = {
     {0, kUnfinishedMark, ForeignKind::kUnfinished,
      "the mark of a save that is in progress, or was interrupted",
      "if nobody saves there, save again and allow replacing it with --force (if_exists)"},
-    // PyTorch's number 0x1950a86a20f9469cfc6c as a pickle of protocol 2
-    {0, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv, ForeignKind::kPytorch,
-     "a PyTorch checkpoint (legacy format)", kOpenAsPytorch},
     {0, "GGUF"sv, ForeignKind::kProgram, "a GGUF model",
      "convert it with the gguf package of llama.cpp"},
     {0, "ggml"sv, ForeignKind::kProgram, "a GGML model", "convert it with llama.cpp"},
@@ -205,6 +202,19 @@ std::string ForeignContent::message() const {
   return fmt::format("is {}{}; {}", what, middle, advice);
 }
 
+bool begins_as_torch_legacy(std::string_view first) {
+  // PyTorch's number 0x1950a86a20f9469cfc6c, and the end of the pickle.
+  constexpr std::string_view kText = "L119547037146038801333356L\n.";  // protocol 1
+  constexpr std::string_view kBytes = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  constexpr std::size_t kProtocol = 2, kFrame = 9;
+  if (first.starts_with(kText)) return true;
+  if (!is_pickle(first)) return false;
+  const bool is_framed = first[1] >= 4;
+  const std::size_t at = is_framed ? kProtocol + kFrame : kProtocol;
+  return first.size() > at && (!is_framed || first[kProtocol] == '\x95') &&
+         first.substr(at).starts_with(kBytes);
+}
+
 std::optional<ForeignContent> foreign_content(ByteView first, std::uint64_t size) {
   const std::string_view text =
       as_text(first.first(std::min<std::size_t>(first.size(), kForeignProbe)));
@@ -222,6 +232,9 @@ std::optional<ForeignContent> foreign_content(ByteView first, std::uint64_t size
   if (is_hdf5(text))
     return make_content(ForeignKind::kProgram, "an HDF5 file, as Keras writes (.h5)",
                         kSaveFromKeras);
+  if (begins_as_torch_legacy(text))
+    return make_content(ForeignKind::kPytorch, "a PyTorch checkpoint (legacy format)",
+                        kOpenAsPytorch);
   if (is_pickle(text))
     return make_content(
         ForeignKind::kProgram, "a Python pickle",

@@ -45,6 +45,10 @@ struct ForeignContent {
   }
 };
 
+// Whether a file that begins with these bytes is one of torch.save before PyTorch 1.6, or of its
+// legacy form: it begins with a number as a pickle of the protocol 1, 2, 3, 4 or 5.
+bool begins_as_torch_legacy(std::string_view first);
+
 // Recognises a file of `size` bytes by its first bytes (4096, or all of them). nullopt: anything
 // else, a file that Cairn reads among them.
 std::optional<ForeignContent> foreign_content(ByteView first, std::uint64_t size);

@@ -319,6 +319,14 @@ def test_contents_and_attributes(scratch, protocol):
         assert_equal(want, cairn.load(scratch / "x.pt", framework="torch"), name)
 
 
+@pytest.mark.parametrize("protocol", [1, 2, 3, 4, 5])
+def test_legacy_files_of_each_protocol(scratch, protocol):
+    state = {"w": torch.arange(6, dtype=torch.int16).reshape(2, 3).T, "n": 2 ** 40, "b": torch.ones(3, dtype=torch.bfloat16)}
+    torch.save(state, scratch / "x.pt", pickle_protocol=protocol, _use_new_zipfile_serialization=False)
+    assert_equal(state, cairn.load(scratch / "x.pt", framework="torch"), f"protocol {protocol}")
+    assert dict(cairn.open(scratch / "x.pt").info)["format"] == "pytorch"
+
+
 def test_objects_that_hold_nothing(scratch):
     for empty in (ListOfMore(), DictOfMore(), DequeOfMore()):
         torch.save({"x": empty, "w": 1}, scratch / "x.pt")

@@ -2,6 +2,7 @@
 
 #include <cairn/base/checksum.h>
 #include <cairn/base/errors.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/pytorch/file/tar_file.h>
 #include <cairn/formats/pytorch/file/tar_members.h>
 #include <cairn/formats/zip/deflated_bytes.h>
@@ -9,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace cairn::inline v0 {
@@ -23,9 +23,6 @@ constexpr std::uint64_t kMostOfDeflated = std::uint64_t{4} << 20U;
 constexpr std::uint64_t kMostInflated = 16;
 constexpr std::size_t kLegacyPickles = 5;
 constexpr const char* kDamaged = "its bytes are damaged: their CRC-32 does not match";
-// PROTO 2, LONG1 of ten bytes with the magic number, STOP.
-constexpr std::array<unsigned char, kLegacyProbe> kLegacyBeginning = {
-    0x80, 2, 0x8a, 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19, '.'};
 
 bool ends_as_pickle(std::string_view name) { return name.ends_with(".pkl"); }
 
@@ -42,12 +39,6 @@ void check_deflated(std::uint64_t size, std::uint64_t stored) {
 }
 
 }  // namespace
-
-bool looks_like_legacy(ByteView first) {
-  return first.size() >= kLegacyBeginning.size() &&
-         std::ranges::equal(first.first(kLegacyBeginning.size()),
-                            std::as_bytes(std::span(kLegacyBeginning)));
-}
 
 pickle::Pickle pickle_at(std::uint64_t begin, std::uint64_t size, const ReadAtFn& read,
                          std::uint64_t first) {
@@ -157,7 +148,7 @@ PickledFile read_pickles(std::uint64_t size, const ReadAtFn& read) {
   if (looks_like_zip(first)) return read_zip(size, read);
   if (pytorch::looks_like_tar(first))
     return {.form = PickledForm::kTar, .pickles = pytorch::read_tar_pickles(size, read)};
-  const bool legacy = looks_like_legacy(first);
+  const bool legacy = begins_as_torch_legacy(as_text(first));
   PickledFile file{.form = legacy ? PickledForm::kLegacy : PickledForm::kPlain, .pickles = {}};
   std::uint64_t at = 0;
   for (std::size_t i = 0; i < (legacy ? kLegacyPickles : 1); ++i) {

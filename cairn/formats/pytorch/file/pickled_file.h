@@ -33,10 +33,6 @@ struct PickledFile {
 bool looks_like_pickle(ByteView first);
 bool looks_like_zip(ByteView first);
 
-// Whether a file that begins with these bytes is one of torch.save before PyTorch 1.6.
-bool looks_like_legacy(ByteView first);
-inline constexpr std::size_t kLegacyProbe = 15;  // bytes that looks_like_legacy() needs
-
 // Throws unimplemented unless the member is stored or deflated.
 void check_method(const ZipMember& member);
 // The content of a member that has been located, compared with its checksum. PyTorch can be told to

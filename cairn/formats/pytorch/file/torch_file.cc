@@ -2,6 +2,7 @@
 
 #include <cairn/base/errors.h>
 #include <cairn/base/hash.h>
+#include <cairn/formats/files/foreign_content.h>
 #include <cairn/formats/pytorch/file/legacy_file.h>
 #include <cairn/formats/pytorch/file/pickled_file.h>
 #include <cairn/formats/pytorch/file/tar_file.h>
@@ -189,7 +190,7 @@ class TorchZip {
 TorchFile read_torch_file(const File& file, Executor& executor, ZipReading reading) {
   Bytes first(std::min<std::uint64_t>(file.size(), kTarBlock));
   file.read_into(0, first);
-  if (looks_like_legacy(first)) return read_legacy_file(file, reading);
+  if (begins_as_torch_legacy(as_text(first))) return read_legacy_file(file, reading);
   const ReadAtFn read = [&](std::uint64_t offset, MutableByteView out) {
     file.read_into(offset, out);
   };

@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 12> kUtils = {"_rebuild_parameter",
                                                      "_rebuild_device_tensor_from_cpu_tensor"};
 constexpr std::array<std::string_view, 2> kStorages = {"TypedStorage", "UntypedStorage"};
 // Of torch itself: dtypes, quantisation schemes, and classes.
-constexpr std::array<std::string_view, 58> kTorch = {"Size",
+constexpr std::array<std::string_view, 59> kTorch = {"Size",
                                                      "Tensor",
                                                      "device",
                                                      "bool",
@@ -56,6 +56,7 @@ constexpr std::array<std::string_view, 58> kTorch = {"Size",
                                                      "float64",
                                                      "bfloat16",
                                                      "complex32",
+                                                     "bcomplex32",
                                                      "complex64",
                                                      "complex128",
                                                      "float8_e4m3fn",

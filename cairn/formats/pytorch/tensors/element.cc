@@ -21,6 +21,7 @@ constexpr TorchElement kElements[] = {
     {"float64", DType::kFloat64, 8},
     {"bfloat16", DType::kBfloat16, 2},
     {"complex32", DType::kOpaque, 4},
+    {"bcomplex32", DType::kOpaque, 4},
     {"complex64", DType::kComplex64, 8},
     {"complex128", DType::kComplex128, 16},
     {"float8_e4m3fn", DType::kFloat8E4m3fn, 1},
