@@ -98,7 +98,7 @@ test-consumer: build  ## install, then build and run a program that uses find_pa
 test-interop: build static python wheel  ## against the real Orbax, TensorStore, flax, safetensors, zarr; what is installed; Python
 	@CAIRN_BIN=$(abspath $(CAIRN)) scripts/store-servers.sh run $(VENV)/bin/python -m pytest -q -n $$(( (3 * $(JOBS) + 1) / 2 )) --dist worksteal tests/interop tests/cli tests/install tests/python
 
-test-other-processors: cli venv  ## arm64, the oldest and the newest x86-64, and s390x, under QEMU
+test-other-processors: python  ## arm64, the oldest and the newest x86-64, and s390x, under QEMU
 	@scripts/install-deps.sh processors
 	@for name in x86-64 s390x arm64; do scripts/other-processor.sh $$name $(VENV) $(JOBS) || exit 1; done
 

@@ -7,7 +7,8 @@ architecture=$1
 folder=$PWD/build/$architecture-root
 packages=(libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libxxhash-dev
           libpcre2-dev rapidjson-dev libfmt-dev libcli11-dev libgtest-dev libgmock-dev
-          libleveldb-dev libisal-dev libcurl4-openssl-dev libssl3 libc6 libstdc++6 libgcc-s1)
+          libleveldb-dev libisal-dev libcurl4-openssl-dev libssl3 libc6 libstdc++6 libgcc-s1
+          python3-dev)
 # The cross compiler has the C library's headers.
 unneeded='/(libc6-dev|libc-dev-bin|linux-libc-dev|libcrypt-dev|libnsl-dev|libtirpc-dev'
 unneeded+='|rpcsvc-proto|gcc-.*-base)_'

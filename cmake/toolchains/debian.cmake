@@ -19,9 +19,10 @@ set(ENV{PKG_CONFIG_SYSROOT_DIR} ${CAIRN_SYSROOT})
 
 set(CAIRN_HEADERS ${CAIRN_SYSROOT}/usr/include)
 set(CMAKE_CXX_FLAGS_INIT "-idirafter ${CAIRN_HEADERS} -idirafter ${CAIRN_HEADERS}/${CAIRN_TRIPLET}")
+# -L: LevelDB's package names Snappy without its folder.
 foreach(kind EXE SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT
-      "-Wl,-rpath-link,${CAIRN_LIBRARY_FOLDER}:${CAIRN_SYSROOT}/lib/${CAIRN_TRIPLET}")
+      "-L${CAIRN_LIBRARY_FOLDER} -Wl,-rpath-link,${CAIRN_LIBRARY_FOLDER}:${CAIRN_SYSROOT}/lib/${CAIRN_TRIPLET}")
 endforeach()
 
 # Runs the tests.

@@ -4,6 +4,7 @@
 #include <cairn/tools/diff/diff_values.h>
 
 #include <cairn/array/box.h>
+#include <cairn/base/magnitude.h>
 
 #include <algorithm>
 #include <array>
@@ -36,9 +37,11 @@ struct Complexes {
   const double* a;
   const double* b;
   [[nodiscard]] double distance(std::size_t i) const {
-    return std::hypot(a[2 * i] - b[2 * i], a[2 * i + 1] - b[2 * i + 1]);
+    return cairn::magnitude(a[2 * i] - b[2 * i], a[2 * i + 1] - b[2 * i + 1]);
   }
-  [[nodiscard]] double magnitude(std::size_t i) const { return std::hypot(b[2 * i], b[2 * i + 1]); }
+  [[nodiscard]] double magnitude(std::size_t i) const {
+    return cairn::magnitude(b[2 * i], b[2 * i + 1]);
+  }
   [[nodiscard]] double product(std::size_t i) const {
     return a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
   }

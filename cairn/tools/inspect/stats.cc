@@ -4,6 +4,7 @@
 
 #include <cairn/array/box.h>
 #include <cairn/base/executor.h>
+#include <cairn/base/magnitude.h>
 #include <cairn/tools/report/json_text.h>
 #include <cairn/tools/source/capacity.h>
 
@@ -80,7 +81,7 @@ std::span<const double> as_doubles(ByteView bytes, DType dtype, std::vector<doub
                 make_view(out, is_complex ? DType::kComplex128 : DType::kFloat64, {n}));
   if (!is_complex) return scratch;
   for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
-    scratch[i] = std::hypot(scratch[2 * i], scratch[2 * i + 1]);
+    scratch[i] = magnitude(scratch[2 * i], scratch[2 * i + 1]);
   return std::span(scratch).first(static_cast<std::size_t>(n));
 }
 
