@@ -33,7 +33,7 @@ ALLOWED = {
 # folder -> subfolder -> subfolders of the same folder that it may include, besides itself. "": files directly in the folder.
 # A folder with subfolders that is not here has files that may include each other.
 INSIDE = {
-    "base": {"": [], "memory": [], "json": [""], "observer": ["json", ""]},
+    "base": {"": [], "memory": [], "text": [], "json": [""], "observer": ["json", ""]},
     "ocdbt": {"format": [], "read": ["format"], "write": ["read", "format"]},
     "zarr": {"codec": [], "metadata": ["codec"], "read": ["metadata", "codec"], "write": ["read", "metadata", "codec"]},
     "tree": {"": [], "metadata": [""], "transform": [""], "msgpack": [""]},

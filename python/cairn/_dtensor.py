@@ -16,8 +16,12 @@ _Box = tuple[list[int], list[int]]  # origin, shape
 
 
 def is_dtensor(tensor: Any) -> bool:
-    module = sys.modules.get("torch.distributed.tensor")
-    return module is not None and isinstance(tensor, module.DTensor)
+    # PyTorch 2.4 has the class in the second module alone, and another content in the first.
+    for name in ("torch.distributed.tensor", "torch.distributed._tensor"):
+        kind = getattr(sys.modules.get(name), "DTensor", None)
+        if kind is not None:
+            return isinstance(tensor, kind)
+    return False
 
 
 def sharded_array(tensor: Any, dtype: str, foreign_array: Callable[[Any], Any]) -> Any:

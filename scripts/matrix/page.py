@@ -18,6 +18,7 @@ RESULTS = ROOT / "tests" / "matrix" / "results.json"
 PAGE = ROOT / "docs" / "versions.md"
 # In the order of the table.
 PACKAGES = ["numpy", "ml-dtypes", "jax", "flax", "orbax-checkpoint", "tensorstore", "safetensors"]
+PACKAGES += ["torch", "tensorflow-cpu"]
 
 
 def load_data():

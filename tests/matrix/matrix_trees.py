@@ -8,11 +8,15 @@ DTYPES += ["float16", "float32", "float64", "complex64", "complex128"]
 SMALL = ["bfloat16", "float8_e4m3fn", "float8_e5m2", "int4"]
 
 
+def small_type(name):
+    import ml_dtypes  # not in all rows
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
 def bits(name, shape=(4, 6)):
     """An array of any bits, not-a-numbers among them."""
-    import ml_dtypes
-
-    dtype = np.dtype(getattr(ml_dtypes, name)) if name in SMALL else np.dtype(name)
+    dtype = small_type(name) if name in SMALL else np.dtype(name)
     drawn = np.random.default_rng(len(name)).integers(0, 256, (*shape, dtype.itemsize), np.uint8)
     if name == "bool":
         drawn %= 2

@@ -1,6 +1,6 @@
 // metadata_test.cc -- the small JSON files: what Orbax writes, older spellings, and tables of
 // damaged ones.
-#include <cairn/base/time_text.h>
+#include <cairn/base/text/time_text.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <gmock/gmock.h>
 

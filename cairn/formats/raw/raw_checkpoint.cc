@@ -5,7 +5,7 @@
 #include <cairn/base/byte_order.h>
 #include <cairn/base/errors.h>
 #include <cairn/base/text.h>
-#include <cairn/base/time_text.h>
+#include <cairn/base/text/time_text.h>
 #include <cairn/formats/raw/deferred_array.h>
 #include <cairn/formats/raw/signs.h>
 #include <cairn/formats/raw/spare_bits.h>

@@ -2,7 +2,7 @@
 #include <cairn/formats/safetensors/model_folder.h>
 
 #include <cairn/base/errors.h>
-#include <cairn/base/time_text.h>
+#include <cairn/base/text/time_text.h>
 #include <cairn/formats/files/output_names.h>
 #include <cairn/formats/safetensors/header.h>
 #include <cairn/formats/safetensors/sharded_tensors.h>

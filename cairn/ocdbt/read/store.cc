@@ -1,7 +1,7 @@
 // store.cc -- an OCDBT database as a read-only KvStore. Opening reads only the manifest (and, for
 // an old version, the version nodes on the path to it). B+tree nodes are read when a key leads to
 // them.
-#include <cairn/base/time_text.h>
+#include <cairn/base/text/time_text.h>
 #include <cairn/io/tree/folder_handle.h>
 #include <cairn/kvstore/range.h>
 #include <cairn/ocdbt/read/node_reader.h>

@@ -2,7 +2,7 @@
 #include <cairn/orbax/read/describe.h>
 
 #include <cairn/base/json/json.h>
-#include <cairn/base/time_text.h>
+#include <cairn/base/text/time_text.h>
 #include <cairn/io/file.h>
 #include <cairn/ocdbt/read/versions.h>
 #include <cairn/orbax/layout/metadata.h>

@@ -1,5 +1,5 @@
 // time_text.cc -- formats times with the calendar of the standard library.
-#include <cairn/base/time_text.h>
+#include <cairn/base/text/time_text.h>
 
 #include <fmt/format.h>
 
