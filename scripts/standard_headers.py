@@ -28,7 +28,7 @@ NAMES = {
     "cctype": "isalnum",
     "charconv": "chars_format:: from_chars from_chars_result to_chars",
     "chrono": "chrono chrono::",
-    "cmath": """abs ceil copysign exp fabs floor frexp hypot isfinite isinf isnan isnormal ldexp llround log10 log2 nan pow
+    "cmath": """abs ceil copysign exp fabs floor frexp hypot ilogb isfinite isinf isnan isnormal ldexp llround log10 log2 nan pow scalbn
         signbit
         sqrt trunc""",
     "compare": "is_eq is_lt",

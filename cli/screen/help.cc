@@ -193,8 +193,8 @@ constexpr std::string_view kExitCodesText =
     "       --include or --exclude selects nothing\n"
     "  2    wrong usage: an unknown option, a bad value, a name that is in two items, leaves that\n"
     "       the target cannot hold\n"
-    "  3    could not read or write: nothing is there, it is not a checkpoint, it is unfinished or\n"
-    "       damaged (verify: 1), permission denied, the target exists, the disk is full\n"
+    "  3    could not read or write: nothing is there, it is not a checkpoint, it is unfinished\n"
+    "       or damaged (verify: 1), permission denied, the target exists, the disk is full\n"
     "  130  interrupted (Ctrl-C)\n"
     "  143  terminated (SIGTERM)\n";
 
