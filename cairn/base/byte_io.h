@@ -12,8 +12,8 @@
 
 namespace cairn::inline v0 {
 
-// Reads untrusted bytes from front to back. Numbers are little-endian, or big-endian if the name ends
-// in _be. Every failure is an Error(kDataLoss) with the offset.
+// Reads untrusted bytes from front to back. Numbers are little-endian; those of functions named _be
+// are big-endian. Every failure is an Error(kDataLoss) with the offset.
 class ByteReader {
  public:
   explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
