@@ -1,6 +1,7 @@
 // leaves.cc -- makes the leaves of a pytree from what the writing version of Orbax recorded.
 #include <cairn/orbax/read/leaves.h>
 
+#include <cairn/base/byte_order.h>
 #include <cairn/io/file_image.h>
 #include <cairn/orbax/layout/metadata.h>
 #include <cairn/orbax/read/custom_metadata.h>
@@ -81,11 +82,13 @@ void add_inside_leaf(PytreeItem& out, const MsgpackLeaf& leaf,
     tensor.shape = leaf.shape;
     tensor.error = why_unreadable(leaf);
     if (!tensor.error.empty()) tensor.error_code = Code::kUnimplemented;
-    value.inside = std::make_shared<const InsideValue>(InsideValue{file, leaf.pieces});
+    value.inside =
+        std::make_shared<const InsideValue>(InsideValue{.file = file, .pieces = leaf.pieces});
     if (leaf.pieces.empty() && tensor.nbytes > 0) {  // a native msgpack number
       const auto number = std::make_shared<const Bytes>(
           leaf.value.begin(), leaf.value.begin() + static_cast<std::ptrdiff_t>(tensor.nbytes));
-      value.inside = std::make_shared<const InsideValue>(InsideValue{number, {*number}});
+      value.inside = std::make_shared<const InsideValue>(
+          InsideValue{.file = number, .pieces = {*number}, .is_little_endian = !kBigEndianMachine});
     }
   }
   add_leaf(out, std::move(tensor), std::move(value));

@@ -2,6 +2,8 @@
 // them, each from the place where the writing version of Orbax keeps it.
 #include <cairn/orbax/read/pytree_item.h>
 
+#include <cairn/array/box.h>
+#include <cairn/base/byte_order.h>
 #include <cairn/kvstore/folders/store_folder.h>
 #include <cairn/kvstore/renamed.h>
 #include <cairn/kvstore/union.h>
@@ -243,6 +245,8 @@ Array inside_array(const InsideValue& value, const TensorInfo& leaf) {
     if (!piece.empty()) std::memcpy(to, piece.data(), piece.size());
     to += piece.size();
   }
+  if (kBigEndianMachine && value.is_little_endian && leaf.dtype != DType::kOpaque)
+    copy_elements_swapped(cairn::as_const(array.mutable_view()), array.mutable_view());
   return array;
 }
 

@@ -38,6 +38,7 @@ enum class ArrayStorage : std::uint8_t {
 struct InsideValue {
   std::shared_ptr<const void> file;  // keeps the bytes of the pieces alive
   std::vector<ByteView> pieces;
+  bool is_little_endian = true;  // the pieces lie in the file; else they have the machine's order
 };
 
 // The value of a leaf that is not stored as an array: an array of the aggregate file (`inside`), or

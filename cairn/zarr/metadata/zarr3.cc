@@ -273,6 +273,7 @@ void ChainParser::add_to_bytes(const Extension& codec) {
   // After a filter, elements may have another type whose size differs from the array's.
   if (parse_endian(codec, false))
     throw Error(Code::kUnimplemented, "big-endian elements behind a filter are not supported");
+  chain.set_order(false, type.dtype);
 }
 
 void ChainParser::add(const Extension& codec) {
