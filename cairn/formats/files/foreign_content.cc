@@ -203,9 +203,9 @@ std::string ForeignContent::message() const {
 }
 
 bool begins_as_torch_legacy(std::string_view first) {
-  // PyTorch's number 0x1950a86a20f9469cfc6c, and the end of the pickle.
+  // PyTorch's number 0x1950a86a20f9469cfc6c.
   constexpr std::string_view kText = "L119547037146038801333356L\n.";  // protocol 1
-  constexpr std::string_view kBytes = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  constexpr std::string_view kBytes = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
   constexpr std::size_t kProtocol = 2, kFrame = 9;
   if (first.starts_with(kText)) return true;
   if (!is_pickle(first)) return false;
