@@ -144,7 +144,7 @@ void JsonScanner::to_special() {
   constexpr std::size_t kWord = sizeof(std::uint64_t);
   while (text_.size() - at_ >= kWord) {
     const std::size_t plain =
-        plain_bytes(load_little_endian<std::uint64_t>(as_bytes(text_.substr(at_, kWord))));
+        plain_bytes(load_little_endian<std::uint64_t>(as_bytes(text_).subspan(at_)));
     at_ += plain;
     if (plain < kWord) return;
   }
