@@ -37,8 +37,7 @@ class Restorer {
     default_executor().for_each(copies_.size(), [&](std::size_t i) {
       std::memcpy(copies_[i].to, copies_[i].from, copies_[i].size);
     });
-    if (kBigEndianMachine)
-      for (const MutableArrayView& array : copied_) copy_elements_swapped(as_const(array), array);
+    for (const MutableArrayView& array : copied_) copy_elements_swapped(as_const(array), array);
   }
 
  private:
@@ -100,15 +99,17 @@ class Restorer {
     if (!is_array(leaf)) {
       NumpyScalar scalar{.dtype = leaf.dtype};
       std::copy(leaf.pieces[0].begin(), leaf.pieces[0].end(), scalar.value.begin());
-      const MutableArrayView value =
-          make_view(MutableByteView(scalar.value).first(leaf.element_size), leaf.dtype, Shape{});
-      if (kBigEndianMachine) copy_elements_swapped(as_const(value), value);
+      if (kBigEndianMachine) {
+        const MutableArrayView value =
+            make_view(MutableByteView(scalar.value).first(leaf.element_size), leaf.dtype, Shape{});
+        copy_elements_swapped(as_const(value), value);
+      }
       return scalar;
     }
     if (lies_well(leaf))
       return Array(leaf.dtype, leaf.element_size, leaf.shape, owner_, leaf.pieces[0].data());
     auto [array, out] = arena.allocate(leaf.dtype, leaf.element_size, leaf.shape);
-    copied_.push_back(out);
+    if (kBigEndianMachine) copied_.push_back(out);
     std::byte* to = out.data;
     for (const ByteView piece : leaf.pieces) {
       for (std::size_t at = 0; at < piece.size(); at += kCopyRun)
@@ -121,7 +122,7 @@ class Restorer {
   std::shared_ptr<const void> owner_;
   std::vector<Tree*> leaves_;
   std::vector<Copy> copies_;
-  std::vector<MutableArrayView> copied_;  // their elements are little-endian at first
+  std::vector<MutableArrayView> copied_;  // of a big-endian machine, to be swapped
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// thread_clock.h -- a retry policy whose waits take no time. Each thread has a clock of its own that
-// its own waits alone move: threads that wait at the same time do not add their waits to each other.
+// thread_clock.h -- a retry policy whose waits take no time. Each thread has a clock of its own,
+// which its own waits alone move: parallel waits do not add up.
 #pragma once
 
 #include <cairn/kvstore/object/request/sender.h>
