@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the package's sdist and wheels into build/dist: wheel.sh [VERSION...]. Without versions, as
 # 3.11, for those of CAIRN_WHEELS, or for every CPython that scripts/pythons.sh lists. 3.10 and 3.11
-# have a wheel each; one of the stable ABI serves 3.12 and everything after it. auditwheel copies the
+# have a wheel each; one of the stable ABI serves 3.12 and everything after it. A free-threaded
+# CPython, as 3.14t, cannot load the stable ABI and has a wheel of its own. auditwheel copies the
 # shared libraries into them.
 #
 # The library and the command are those that make build has built, as in python-package.sh. Does
@@ -20,7 +21,7 @@ if [ -z "$pythons" ]; then
   exit 1
 fi
 # Of the versions that share the stable ABI, the first is enough.
-pythons=$(awk '{ split($1, version, ".") } version[2] < 12 || !stable++' <<<"$pythons")
+pythons=$(awk '{ split($1, version, ".") } version[2] + 0 < 12 || /^[^ ]*t / || !stable++' <<<"$pythons")
 
 cmake --install build/release --prefix "$prefix" >/dev/null
 # Not by git, which knows no files of an unpacked source archive.
@@ -48,7 +49,7 @@ while read -r version python; do
     --config-settings build.targets=cairn_python
 done <<<"$pythons"
 # Sources that are changed must compile for the stable ABI, also where its wheel is not built.
-[[ ${venv##*.} -ge 12 ]] || scripts/stable-abi.sh "$venv/bin/python"
+compgen -G 'build/wheel/*-cp312-abi3-*.whl' >/dev/null || scripts/stable-abi.sh "$venv/bin/python"
 
 # The last environment has the tools for all wheels.
 PATH=$PWD/$venv/bin:$PATH

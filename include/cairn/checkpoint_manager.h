@@ -137,9 +137,11 @@ struct IncompleteStep {
 // in part is neither the latest nor removed, and a save of the same step replaces it. A step is not
 // removed while a symbolic link in the directory, or in a step that stays, leads to it.
 //
-// One thread uses a manager at a time; a save goes
-// on in a thread of its own. No older step is removed before the new one is durable. A directory
-// that holds anything besides a checkpoint is never removed.
+// One thread uses a manager at a time. Meanwhile, other threads may call directory(), all_steps(),
+// incomplete_steps(), latest_step(), metrics(), metadata(), root_metadata(), reached_preemption()
+// and is_saving_in_progress(). A save goes on in a thread of its own. No older step is removed
+// before the new one is durable. A directory that holds anything besides a checkpoint is never
+// removed.
 //
 // The next call of save(), remove(), restore(), check_for_errors(), wait_until_finished() or
 // close() throws the error of a save or removal in the background, once. The observer also receives

@@ -24,6 +24,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -125,7 +126,8 @@ CheckpointManagerOptions manager_options(nb::dict options, std::int64_t& target_
 }
 
 // Calls that wait give Python's lock back, because the thread of a save takes it: for best_fn, for
-// a coordinator, and when it returns borrowed objects.
+// a coordinator, and when it returns borrowed objects. So threads of Python may be in two calls at
+// a time, and those that change the manager take turns.
 class Manager {
  public:
   Manager(const PathText& directory, nb::dict given) {
@@ -152,7 +154,7 @@ class Manager {
             const std::string& custom_metadata, const std::string& item_metadata,
             nb::handle progress) {
     manager_.check_is_here("the manager");
-    refuse_in_own_progress(this);
+    check_can_wait();
     PyTreeSaveArgs args;
     if (!is_dcp_) args.ocdbt_target_data_file_size = target_file_bytes_;
     args.custom_metadata = item_metadata;
@@ -165,6 +167,7 @@ class Manager {
           if (is_dcp_) warn_of_lost_keys("dcp", args.key_types);
         },
         [&](const CallControl&) {
+          const Turn turn(*this);
           saved = manager_->save(step, args,
                                  {.metrics = std::move(metrics),
                                   .force = force,
@@ -178,26 +181,74 @@ class Manager {
       if (manager_->is_saving_in_progress()) manager_.check_is_here("the save");
       return;
     }
-    refuse_in_own_progress(this);
-    run_long(job_, [&](const CallControl&) { manager_->wait_until_finished(); });
+    check_can_wait();
+    run_long(job_, [&](const CallControl&) {
+      const Turn turn(*this);
+      manager_->wait_until_finished();
+    });
   }
   void close() {
     if (!manager_.is_here()) return;  // as at the end of a `with` block in a forked process
-    refuse_in_own_progress(this);
-    run_long(job_, [&](const CallControl&) { manager_->close(); });
+    check_can_wait();
+    run_long(job_, [&](const CallControl&) {
+      const Turn turn(*this);
+      manager_->close();
+    });
   }
   void remove(std::int64_t step) {
-    refuse_in_own_progress(this);
-    run_long(job_, [&](const CallControl&) { manager_->remove(step); });
+    check_can_wait();
+    run_long(job_, [&](const CallControl&) {
+      const Turn turn(*this);
+      manager_->remove(step);
+    });
   }
+  // Any thread may use it, for what CheckpointManager allows other threads.
   CheckpointManager& get() { return *manager_; }
+  // Calls `f` with the manager. Call it without Python's lock.
+  template <class F>
+  auto in_turn(F f) {
+    refuse_in_own_progress(this);
+    const Turn turn(*this);
+    return f(*manager_);
+  }
 
  private:
+  // Throws failed_precondition in a function that the manager calls: the call would wait for itself.
+  void check_can_wait() const {
+    refuse_in_own_progress(this);
+    if (turn_of == this)
+      throw Error(
+          Code::kFailedPrecondition,
+          "a function that the manager calls makes the manager wait; do that after the call");
+  }
+
+  // While it lives, this thread uses the manager alone. A function of Python that the manager calls
+  // meanwhile, in this thread, may use it, too. Make it without Python's lock.
+  class Turn {
+   public:
+    explicit Turn(Manager& manager) : before_(std::exchange(turn_of, &manager)) {
+      // In a forked process, the thread that has the turn may be missing.
+      if (before_ != &manager && manager.manager_.is_here())
+        lock_ = std::unique_lock(manager.mutex_);
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() { turn_of = before_; }
+
+   private:
+    const Manager* before_;
+    std::unique_lock<std::mutex> lock_;
+  };
+  static thread_local const Manager* turn_of;  // whose turn this thread has
+
+  std::mutex mutex_;
   std::optional<Job> job_;
   std::int64_t target_file_bytes_ = 0;
   bool is_dcp_ = false;  // the steps are Distributed Checkpoints of PyTorch
   OwnedByProcess<CheckpointManager> manager_;
 };
+
+thread_local const Manager* Manager::turn_of = nullptr;
 
 using Unlocked = nb::call_guard<WithoutGil>;
 
@@ -224,22 +275,30 @@ void define_manager(nb::module_& module) {
       .def(
           "latest_step", [](Manager& m) { return m.get().latest_step(); }, Unlocked())
       .def(
-          "best_step", [](Manager& m) { return m.get().best_step(); }, Unlocked())
+          "best_step",
+          [](Manager& m) { return m.in_turn([](auto& manager) { return manager.best_step(); }); },
+          Unlocked())
       .def(
           "metrics", [](Manager& m, std::int64_t step) { return m.get().metrics(step); },
           nb::arg("step"), Unlocked())
       .def(
           "root_metadata", [](Manager& m) { return m.get().root_metadata(); }, Unlocked())
       .def(
-          "should_save", [](Manager& m, std::int64_t step) { return m.get().should_save(step); },
+          "should_save",
+          [](Manager& m, std::int64_t step) {
+            return m.in_turn([&](auto& manager) { return manager.should_save(step); });
+          },
           nb::arg("step"), Unlocked())
       .def(
           "reached_preemption", [](Manager& m) { return m.get().reached_preemption(); }, Unlocked())
       .def("remove", &Manager::remove, nb::arg("step"))
       .def(
-          "reload", [](Manager& m) { m.get().reload(); }, Unlocked())
+          "reload", [](Manager& m) { m.in_turn([](auto& manager) { manager.reload(); }); },
+          Unlocked())
       .def(
-          "check_for_errors", [](Manager& m) { m.get().check_for_errors(); }, Unlocked())
+          "check_for_errors",
+          [](Manager& m) { m.in_turn([](auto& manager) { manager.check_for_errors(); }); },
+          Unlocked())
       .def(
           "is_saving", [](Manager& m) { return m.get().is_saving_in_progress(); }, Unlocked());
   module.def(

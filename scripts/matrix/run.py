@@ -41,6 +41,7 @@ SUITES = {
     "tests/matrix/flax_test.py": {"flax"},
     "tests/matrix/torch_test.py": {"torch"},
     "tests/matrix/tensorflow_test.py": {"tensorflow-cpu"},
+    "tests/python/test_threads.py": {"jax"},  # the last: it turns on JAX's types of 64 bits
 }
 ROW_SECONDS = 900
 

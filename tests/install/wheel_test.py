@@ -49,11 +49,16 @@ def wheels():
     return sorted(DIST.glob("*.whl"))
 
 
+def abi_of(version):
+    """The ABI of the wheel for a Python: its own, as cp314t, or the stable one."""
+    own = f"cp{version.replace('.', '')}"
+    return own if version in ("3.10", "3.11") or version.endswith("t") else "abi3"
+
+
 def wheel_of(version):
-    """The wheel for a Python: its own, or that of the stable ABI."""
-    major, minor = map(int, version.split("."))
-    tag = f"cp{major}{minor}-cp{major}{minor}" if minor < 12 else "cp312-abi3"
-    (wheel,) = DIST.glob(f"*-{tag}-manylinux_*.whl")
+    abi = abi_of(version)
+    tag = "cp312" if abi == "abi3" else abi.removesuffix("t")
+    (wheel,) = DIST.glob(f"*-{tag}-{abi}-manylinux_*.whl")
     return wheel
 
 
@@ -105,8 +110,7 @@ def test_pip_install_of_a_clean_clone_in_an_empty_environment(tmp_path):
 
 
 def test_there_is_one_wheel_for_each_abi():
-    abis = {"abi3" if int(version[2:]) >= 12 else f"cp{version.replace('.', '')}"
-            for version in PYTHONS}
+    abis = {abi_of(version) for version in PYTHONS}
     assert sorted(re.search(r"-cp\d+-(\w+)-", wheel.name)[1] for wheel in wheels()) == sorted(abis)
 
 
@@ -120,7 +124,7 @@ def test_a_wheel_is_self_contained(version, tmp_path):
         archive.extractall(tmp_path)
     carried = {path.name: path for path in (tmp_path / "cairn_checkpoint.libs").iterdir()}
     (module,) = (tmp_path / "cairn").glob("_cairn*.so")
-    assert ".abi3." in module.name or version in ("3.10", "3.11")
+    assert (".abi3." in module.name) == (abi_of(version) == "abi3")
     for program in [module, tmp_path / "cairn/bin/cairn", *carried.values()]:
         dynamic = good("readelf", "-d", program)
         needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))

@@ -25,9 +25,9 @@ namespace {
 
 // The module `name` if somebody has imported it: an object of it exists only then.
 nb::object loaded_module(const char* name) {
-  PyObject* modules = PyImport_GetModuleDict();  // borrowed
-  PyObject* found = PyDict_GetItemString(modules, name);
-  return found == nullptr ? nb::none() : nb::borrow(found);
+  PyObject* found = PyImport_GetModule(nb::str(name).ptr());
+  if (found == nullptr && PyErr_Occurred() != nullptr) throw nb::python_error();
+  return found == nullptr ? nb::none() : nb::steal(found);
 }
 
 // The object that all threads share, made by the first. Not a local static: making it runs Python,

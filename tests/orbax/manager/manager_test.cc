@@ -522,6 +522,37 @@ TEST(CheckpointManager, AnErrorOfAPolicyIsThrown) {
 
 // covers: manager.CheckpointManager.save
 // note: A manager that is closed or read-only refuses a forced save. Orbax saves.
+// ThreadSanitizer sees what they share.
+TEST(CheckpointManager, OtherThreadsAskWhileOneSaves) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run", {.max_to_keep = 2, .best_fn = metric("loss")});
+  std::atomic<bool> ended = false;
+  const auto ask = [&] {
+    std::int64_t latest = -1;
+    while (!ended) {
+      const std::int64_t seen = manager.latest_step().value_or(-1);
+      EXPECT_GE(seen, latest);
+      latest = seen;
+      EXPECT_LE(manager.all_steps().size(), 3U);
+      EXPECT_THAT(manager.incomplete_steps(), IsEmpty());
+      (void)manager.metrics(latest);
+      EXPECT_FALSE(manager.reached_preemption());
+      (void)manager.is_saving_in_progress();
+      EXPECT_EQ(manager.directory(), dir / "run");
+    }
+  };
+  auto first = std::async(std::launch::async, ask), second = std::async(std::launch::async, ask);
+  for (std::int64_t step = 0; step < 30; ++step) {
+    manager.save(step, PyTreeSaveArgs{tree_of(step)}, {.metrics = Metrics{{"loss", 1.0}}});
+    if (step % 5 == 0) manager.reload();
+  }
+  manager.wait_until_finished();
+  ended = true;
+  first.get();
+  second.get();
+  EXPECT_THAT(manager.all_steps(), ElementsAre(28, 29));
+}
+
 TEST(CheckpointManager, NothingIsSavedAfterClose) {
   const TempDir dir = TempDir::in_memory();
   CheckpointManager manager(dir / "run");

@@ -39,18 +39,17 @@ CheckpointManager::~CheckpointManager() = default;
 const std::string& CheckpointManager::directory() const { return state_->root; }
 
 std::vector<std::int64_t> CheckpointManager::all_steps() const {
-  std::vector<std::int64_t> steps;
-  for (const StepInfo& info : state_->steps) steps.push_back(info.step);
-  return steps;
+  return state_->listing.get()->complete;
 }
 
 std::vector<IncompleteStep> CheckpointManager::incomplete_steps() const {
-  return state_->incomplete;
+  return state_->listing.get()->incomplete;
 }
 
 std::optional<std::int64_t> CheckpointManager::latest_step() const {
-  if (state_->steps.empty()) return std::nullopt;
-  return state_->steps.back().step;
+  const auto listed = state_->listing.get();
+  if (listed->complete.empty()) return std::nullopt;
+  return listed->complete.back();
 }
 
 std::optional<std::int64_t> CheckpointManager::best_step() const {

@@ -122,6 +122,7 @@ void CheckpointManager::State::check_removable(std::int64_t step) {
 
 void CheckpointManager::State::remove(std::int64_t step) {
   std::erase_if(incomplete, [&](const auto& folder) { return folder.step == step; });
+  publish();
   if (!options.enable_background_delete) {
     remove(std::vector{step});
     return forget({step});

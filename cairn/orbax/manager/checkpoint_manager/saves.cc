@@ -27,7 +27,7 @@ bool CheckpointManager::State::save(std::int64_t step, const StepSaveOptions& sa
                                     const std::function<void(orbax::CompositeArgs&)>& add_items) {
   const Stopwatch since_call;
   const orbax::SaveDecision decision = decide(step, save.force);
-  reached_preemption |= decision.is_preempted;
+  if (decision.is_preempted) reached_preemption = true;
   if (!decision.is_wanted) return false;
   if (options.read_only)
     throw Error(Code::kFailedPrecondition, root + ": the manager is read-only and cannot save");
@@ -59,6 +59,7 @@ bool CheckpointManager::State::save(std::int64_t step, const StepSaveOptions& sa
   links.add_without_links(name_of(step));
   steps.push_back(
       {.step = step, .time = std::chrono::system_clock::now(), .metrics = save.metrics});
+  publish();
   saving_step = step;
   looking_again([&] {
     std::vector<std::int64_t> gone = unkept();

@@ -14,6 +14,7 @@
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/commit/background_task.h>
 #include <cairn/orbax/layout/layout.h>
+#include <cairn/orbax/manager/checkpoint_manager/step_listing.h>
 #include <cairn/orbax/manager/run_root.h>
 #include <cairn/orbax/manager/step_directory.h>
 #include <cairn/orbax/manager/step_events.h>
@@ -22,6 +23,7 @@
 #include <cairn/step_policies.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -87,7 +89,10 @@ struct CheckpointManager::State {
     std::erase_if(steps, [&](const StepInfo& info) {
       return std::ranges::find(gone, info.step) != gone.end();
     });
+    publish();
   }
+  // Shows the list to other threads. Call it after every change of `steps` and `incomplete`.
+  void publish();
   // The folder of a step (none: the latest). Throws not_found.
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step) const;
   [[nodiscard]] std::string existing(std::optional<std::int64_t> step, std::string_view item) const;
@@ -166,14 +171,15 @@ struct CheckpointManager::State {
   orbax::StepEvents events{options.handler.observer, root};
   std::vector<StepInfo> steps;             // the complete ones, in the order of their saves
   std::vector<IncompleteStep> incomplete;  // when the directory was listed
+  orbax::StepListing listing;                  // both, for other threads
   orbax::StepLinks links;
   bool has_details = false;  // times and metrics of all steps are read
   bool closed = false;
-  bool reached_preemption = false;  // some process is to end
-  std::set<std::int64_t> going;     // steps that are being removed in the background
-  std::int64_t saving_step = -1;    // of the last save
-  orbax::BackgroundTask removing;   // ends before the members above
-  orbax::BackgroundTask running;    // the rest of a save, which may start a removal
+  std::atomic<bool> reached_preemption = false;  // some process is to end
+  std::set<std::int64_t> going;                  // steps that are being removed in the background
+  std::int64_t saving_step = -1;                 // of the last save
+  orbax::BackgroundTask removing;                // ends before the members above
+  orbax::BackgroundTask running;                 // the rest of a save, which may start a removal
 };
 
 }  // namespace cairn::inline v0

@@ -46,7 +46,14 @@ void CheckpointManager::State::take(orbax::FoundSteps found, const Stopwatch& wa
   for (const IncompleteStep& found_one : incomplete)
     events.incomplete(found_one.step, found_one.path, found_one.reason);
   has_details = false;
+  publish();
   events.found(steps.size(), watch.elapsed());
+}
+
+void CheckpointManager::State::publish() {
+  orbax::FoundSteps shown{.complete = {}, .incomplete = incomplete};
+  for (const StepInfo& info : steps) shown.complete.push_back(info.step);
+  listing.set(std::move(shown));
 }
 
 orbax::FoundSteps CheckpointManager::State::stored_steps() const {
@@ -88,7 +95,7 @@ std::string CheckpointManager::State::existing(std::optional<std::int64_t> step)
                                            : ": has no complete step; step " +
                                                  std::to_string(incomplete.back().step) + ": " +
                                                  incomplete.back().reason));
-  const std::int64_t wanted = step.value_or(steps.empty() ? 0 : steps.back().step);
+  const std::int64_t wanted = step ? *step : steps.back().step;
   std::string folder = folder_of(wanted);
   const auto there = look();
   const orbax::StepPresence presence =
