@@ -64,7 +64,7 @@ bool CheckpointManager::State::save(std::int64_t step, const StepSaveOptions& sa
   looking_again([&] {
     std::vector<std::int64_t> gone = unkept();
     forget(gone);
-    if (options.enable_background_delete) going.insert(gone.begin(), gone.end());
+    going.insert(gone.begin(), gone.end());
     run([this, step, since_call, decision, before, write = std::move(write),
          gone = std::move(gone)]() mutable {
       write();
@@ -100,6 +100,7 @@ void CheckpointManager::State::wait_before(std::int64_t step) {
   if (!group.is_single() || going.contains(step)) return wait();
   looking_again([&] {
     running.wait();
+    if (!options.enable_background_delete) going.clear();  // that save has removed them
     removing.check();
   });
 }
