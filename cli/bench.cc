@@ -116,7 +116,7 @@ void setup_bench(CLI::App& app, int& status) {
       "\n"
       "A save cannot be faster than the faster of the two ways to write. A restore cannot be\n"
       "faster than the read from the same place. A small SIZE fits into the disk's own cache\n"
-      "and makes the disk look faster than it is. --size 8GiB tells more.\n"
+      "and makes the disk look faster than it is. --size 8GiB is more accurate.\n"
       "\n"
       "--threads adds a table. Its columns: save; read the files, not in the page cache; restore\n"
       "from the disk; restore from the page cache; save and restore 10,000 tensors of 1 KiB, and\n"

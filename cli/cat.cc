@@ -167,9 +167,9 @@ void setup_cat(CLI::App& app, int& status) {
   auto* raw = command->add_flag("--raw", options->raw,
                                 "C-order little-endian bytes (4-bit types: one byte per element)");
   command->add_flag("--npy", options->npy, "A .npy file")->excludes(raw);
-  auto* output = command->add_option("-o,--output", options->output,
-                                     "Write to FILE, a path or a URL (s3://, gs://), which appears "
-                                     "whole\nor not at all");
+  auto* output = command->add_option(
+      "-o,--output", options->output,
+      "Write to FILE, a path or a URL (s3://, gs://); FILE appears whole or not at all");
   check_path(output)->type_name("FILE");
   command->footer(
       "Examples:\n"

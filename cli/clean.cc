@@ -22,9 +22,9 @@ struct CleanOptions {
 const char* outcome_text(CleanOutcome outcome, bool dry_run) {
   switch (outcome) {
     case CleanOutcome::kRemoved:
-      return dry_run ? "would go" : "removed";
+      return dry_run ? "would remove" : "removed";
     case CleanOutcome::kRestored:
-      return dry_run ? "would come back" : "came back";
+      return dry_run ? "would restore" : "restored";
     case CleanOutcome::kInUse:
       return "in use";
     case CleanOutcome::kRefused:
@@ -41,8 +41,8 @@ void show(const std::vector<CleanedPath>& cleaned, const CleanOptions& options) 
   std::uint64_t bytes = 0, gone = 0;
   for (const auto& c : cleaned) {
     const bool goes = c.outcome == CleanOutcome::kRemoved;
-    out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(c.outcome, options.dry_run),
-                           printable_text(c.path), bytes_text(c.bytes),
+    out().show(fmt::format("{:<{}} {} ({}){}\n", outcome_text(c.outcome, options.dry_run),
+                           options.dry_run ? 13 : 9, printable_text(c.path), bytes_text(c.bytes),
                            c.why.empty() ? "" : ": " + printable_text(c.why)));
     if (goes) bytes += c.bytes;
     if (goes || c.outcome == CleanOutcome::kRestored) ++gone;
@@ -66,19 +66,20 @@ void setup_clean(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "Print a JSON list (docs/reference/json.md)");
   add_store_options(*command, options->store);
   command->footer(
-      "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of saves that were\n"
-      "killed, both Orbax's and Cairn's, and folders whose save in place never ended (no\n"
+      "Removes temporary folders (NAME.orbax-checkpoint-tmp) and files of killed saves, both\n"
+      "Orbax's and Cairn's. Also removes folders whose save in place never ended (no\n"
       "commit_success.txt). In a finished checkpoint, it removes only the files that a killed\n"
       "deletion of an item has left (.orbax-delete-*).\n"
       "\n"
-      "  came back    The checkpoint lacked only its name, and now has it.\n"
-      "  refused      The folder also holds files of something else. Exit status 3.\n"
+      "  restored     It was complete, and Cairn gave it its final name.\n"
+      "  refused      The folder also holds other files. Exit status 3.\n"
       "  in use       A save or a deletion of Cairn is in progress.\n"
       "\n"
-      "Cairn cannot distinguish a running save or deletion of Orbax from a leftover, and in a\n"
-      "store (s3://, gs://) no save from a leftover: clean a store only while nobody saves there.\n"
-      "There it removes checkpoints without their commit_success.txt, at the URL or right below\n"
-      "it, and on S3 it discards uploads that never ended.\n"
+      "Cairn cannot distinguish a running save or deletion of Orbax from a leftover. In a store\n"
+      "(s3://, gs://) it cannot distinguish any running save from a leftover: clean a store\n"
+      "only while nobody saves there. In a store it removes checkpoints without their\n"
+      "commit_success.txt, at the URL or directly below it. On S3 it also discards uploads that\n"
+      "never ended.\n"
       "\n"
       "Example:\n"
       "  cairn clean checkpoints --dry-run");

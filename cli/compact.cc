@@ -59,10 +59,10 @@ void setup_compact(CLI::App& app, int& status) {
   command->add_flag("--json", options->json, "Print a JSON list (docs/reference/json.md)");
   add_store_options(*command, options->options.store);
   command->footer(
-      "Keeps the newest version and drops the older ones. A process that reads an older version\n"
-      "loses it. If the command is killed, the database is in the old state or in the new one.\n"
-      "Cairn does not compact a damaged database. In a store, compact only while nobody saves to\n"
-      "the same place.\n"
+      "Keeps the newest version and drops the older ones. A process that is reading an older\n"
+      "version may then fail. If the command is killed, the database is in its old or in its\n"
+      "new state. Cairn does not compact a damaged database. In a store, compact only while\n"
+      "nobody saves to the same place.\n"
       "\n"
       "Example:\n"
       "  cairn compact ckpt --orphans");

@@ -140,15 +140,15 @@ void setup_diff(CLI::App& app, int& status) {
   command->add_flag("--summary", arguments->summary, "Show only the largest errors and the counts");
   command->add_flag("--json", arguments->json, "Print one JSON object (docs/reference/json.md)");
   command->footer(
-      "Leaves are paired by name. A and B may have different formats. Without a tolerance,\n"
-      "values must have the same bits: 0.0 and -0.0 differ, and NaN equals only the same NaN.\n"
-      "With a tolerance, NaN equals NaN. Between two steps of Orbax, JSON and protocol buffer\n"
-      "items are compared, too.\n"
+      "Compares leaves of the same name. A and B may have different formats. Without a\n"
+      "tolerance, values must have the same bits: 0.0 and -0.0 differ, and NaN equals only the\n"
+      "same NaN. With a tolerance, NaN equals NaN. Between two steps of Orbax, JSON and\n"
+      "protocol buffer items are compared, too.\n"
       "\n"
       "Measures cover all pairs of finite numbers: max abs is the largest |a - b|, RMS the root\n"
-      "of the mean of |a - b|^2, relative is max abs / the largest |b|, and cosine is that of\n"
-      "the angle between the two arrays as vectors (1: the same direction). Leaves in which a NaN\n"
-      "or an infinity differs come first, however the others are sorted.\n"
+      "of the mean of |a - b|^2, relative is max abs / the largest |b|, and cosine is the\n"
+      "cosine of the angle between the two arrays as vectors (1: the same direction). Leaves in\n"
+      "which a NaN or an infinity differs come first in every order.\n"
       "\n"
       "Exit status 1: something differs. 3: something could not be read; the rest is still\n"
       "compared.\n"

@@ -93,7 +93,7 @@ void setup_du(CLI::App& app, int& status) {
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob, "Only names that match");
   check_uint64(command->add_option("--depth", options->depth,
-                                   "Levels of modules to show (default: 2; 0: only the sums)"))
+                                   "Levels of modules to show (default: 2; 0: only the totals)"))
       ->type_name("N");
   add_exclude(*command, options->exclude);
   command->add_flag("--json", options->json, "Print one JSON object (docs/reference/json.md)");

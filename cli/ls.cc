@@ -137,8 +137,8 @@ void setup_ls(CLI::App& app, int& status) {
   add_source(*command, options->source);
   add_dequantize(*command, options->source);
   command->add_option("GLOB", options->glob,
-                      "Only names that match: '*' any run (dots too), '?', [a-z], [!a-z];\n"
-                      "'/' also stands for '.'");
+                      "Only names that match: '*' any characters, dots too; '?' one; [a-z], "
+                      "[!a-z]; '/' also stands for '.'");
   add_exclude(*command, options->exclude);
   check_choice(command->add_option("--sort", options->sort,
                                    "name, size (the largest first), dtype or shape\n"

@@ -149,14 +149,16 @@ void add_reading_options(CLI::App& command, Source& source) {
       ->group(kReading);
   command
       .add_flag("--allow-missing", source.options.allow_missing,
-                "Use the rest of a checkpoint that lacks a part it records")
+                "Open a checkpoint from which recorded parts are missing, and use the rest")
       ->group(kReading);
-  auto* generation = command.add_option("--generation", source.options.version.generation,
-                                        "Version of the OCDBT database");
+  auto* generation =
+      command.add_option("--generation", source.options.version.generation,
+                         "Read this version of the OCDBT database (default: the newest)");
   check_uint64(generation)->type_name("N")->group(kReading);
   command
-      .add_option("--at-time", source.at_time,
-                  "Newest OCDBT version committed by TIME (UTC), such as\n2026-07-01T12:00:00Z")
+      .add_option(
+          "--at-time", source.at_time,
+          "Read the newest OCDBT version committed by TIME (UTC), such as 2026-07-01T12:00:00Z")
       ->type_name("TIME")
       ->excludes(generation)
       ->group(kReading);

@@ -53,19 +53,20 @@ void setup_tree(CLI::App& app, int& status) {
   add_source(*command, options->source);
   command->add_option("GLOB", options->glob, "Only names that match");
   check_uint64(command->add_option("--depth", options->depth,
-                                   "Levels to show; leaves below are counted (default: all)"))
+                                   "Levels to show; deeper leaves are only counted (default: all)"))
       ->type_name("N");
   add_exclude(*command, options->exclude);
-  command->add_flag("--all", options->all,
-                    "Show all of four or more siblings that differ only in numbers");
+  command->add_flag(
+      "--all", options->all,
+      "Show each sibling; by default, four or more that differ only in numbers share a line");
   auto* sharding =
       command->add_flag("--sharding", options->sharding,
                         "Also show how each array was sharded, and which device held which\npart");
   command->add_flag("--json", options->json, "Print one JSON object (docs/reference/json.md)")
       ->excludes(sharding);
   command->footer(
-      "Equal layers are one line with their numbers: [0-31]. With --depth, a flat name counts\n"
-      "as the parts between its '.' or '/'.\n"
+      "Equal layers share one line with their numbers: [0-31]. For --depth, the parts of a flat\n"
+      "name between '.' or '/' are levels.\n"
       "\n"
       "Examples:\n"
       "  cairn tree ckpt 'params.*' --depth 3\n"

@@ -37,7 +37,7 @@ void add_screen_options(CLI::App& command, unsigned has) {
   if ((has & kProgress) != 0)
     add_when(command, "--progress", settings.progress,
              "Progress on standard error: auto (the default: on a terminal), always, never or json "
-             "(an object a line)",
+             "(one object per line)",
              {"json"});
   if ((has & kReport) == 0) return;
   auto* quiet = command.add_flag("-q,--quiet", settings.quiet,

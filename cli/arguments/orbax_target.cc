@@ -28,20 +28,19 @@ void add_orbax_target(CLI::App& command, OrbaxTargetArguments& arguments, OrbaxT
                   "Store the tree as this item of the checkpoint (default: items\nkeep their "
                   "names); CheckpointManager needs the name 'default'")
       ->type_name("NAME");
-  command.add_flag(
-      "--follow-links", target.follow_links,
-      "Copy what symbolic links in items lead to, even out of the\ncheckpoint (Orbax); "
-      "by default, such a link is an error");
+  command.add_flag("--follow-links", target.follow_links,
+                   "Copy the targets of symbolic links in items, even outside the checkpoint "
+                   "(Orbax); by default, such a link is an error");
   check_choice(command.add_option("--durability", arguments.durability,
-                                  "synced (the default: survives a power failure) or\nunsynced, "
-                                  "for a checkpoint that need not (Orbax)"),
+                                  "synced (the default: survives a power failure) or unsynced: a "
+                                  "power failure may lose or damage it (Orbax)"),
                {"synced", "unsynced"})
       ->type_name("WORD");
   check_choice(
-      command.add_option("--commit-protocol", arguments.commit_protocol,
-                         "atomic_rename (the default) or commit_file: written at its\npath "
-                         "and complete with commit_success.txt, for file systems\nthat "
-                         "cannot rename a folder (Orbax)"),
+      command.add_option(
+          "--commit-protocol", arguments.commit_protocol,
+          "atomic_rename (the default), or commit_file for file systems that cannot rename a "
+          "folder: writes at the final path and marks the end with commit_success.txt (Orbax)"),
       {"atomic_rename", "commit_file"})
       ->type_name("WORD");
 }

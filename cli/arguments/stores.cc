@@ -43,36 +43,35 @@ void check_endpoint(CLI::Option* option) {
 }  // namespace
 
 void add_store_options(CLI::App& command, StoreOptions& store) {
-  auto* endpoint = command.add_option(
-      "--endpoint", store.endpoint,
-      "The server of s3://, gs:// or hf:// URLs, such as http://localhost:9000 (default: that of "
-      "the environment or the profile, else the vendor's)");
+  auto* endpoint =
+      command.add_option("--endpoint", store.endpoint,
+                         "The server of s3://, gs:// or hf:// URLs, such as http://localhost:9000 "
+                         "(default: from the environment or the profile, otherwise the vendor's)");
   check_endpoint(endpoint->type_name("URL")->group(kStores));
   check_not_empty(command.add_option("--region", store.region,
-                                     "The region of the bucket (s3; default: that of the "
-                                     "environment or the profile, else us-east-1)"))
+                                     "The region of the bucket (s3; default: from the environment "
+                                     "or the profile, otherwise us-east-1)"))
       ->type_name("NAME")
       ->group(kStores);
   check_not_empty(command.add_option("--profile", store.profile,
                                      "The section of ~/.aws/config and ~/.aws/credentials to use, "
-                                     "before keys of the environment (s3; default: AWS_PROFILE)"))
+                                     "even if the environment has keys (s3; default: AWS_PROFILE)"))
       ->type_name("NAME")
       ->group(kStores);
   command
       .add_flag("--anonymous", store.anonymous,
-                "Send no keys, even if there are some: for public buckets")
+                "Do not use credentials, even if some are configured; for public buckets")
       ->group(kStores);
-  auto* ca_file = command.add_option("--ca-file", store.ca_file,
-                                     "Trust the certificates in FILE (PEM), not the system's");
+  auto* ca_file = command.add_option(
+      "--ca-file", store.ca_file, "Trust the certificates in FILE (PEM) instead of the system's");
   check_path(check_local(command, ca_file, "reads certificates from a local file"))
       ->type_name("FILE")
       ->group(kStores);
   command
       .add_flag_callback(
           "--no-verify-tls", [&store] { store.verify_tls = false; },
-          "Accept any certificate (gives up the protection of TLS: others on the network can pose "
-          "as "
-          "the server, read the data and tokens, and change the data); prefer --ca-file")
+          "Accept any certificate. Others on the network can then pose as the server, read the "
+          "data and tokens, and change the data. Prefer --ca-file")
       ->excludes(ca_file)
       ->group(kStores);
 }

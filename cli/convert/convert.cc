@@ -134,15 +134,13 @@ void setup_convert(CLI::App& app, int& status) {
       ->type_name("RULES.json");
   auto* model = command->add_option(
       "--model", arguments->model,
-      "Map the names and shapes of a model, such as llama, between\nMaxText and Hugging Face; "
-      "'cairn models' lists the maps. Or a\nfile of rules with two sides "
-      "(docs/guides/model-maps.md)");
+      "Map the names and shapes of a model, such as llama, between MaxText and Hugging Face; "
+      "'cairn models' lists the maps. FILE: your own two-sided rules (docs/guides/model-maps.md)");
   check_path(model)->type_name("NAME|FILE")->excludes(rules);
   command->add_flag("--reverse", arguments->reverse,
-                    "Apply rules with two sides from the second to the first");
+                    "Apply two-sided rules from the second side to the first");
   command
-      ->add_option("--set", arguments->values,
-                   "Give an option or value of the map; may be repeated")
+      ->add_option("--set", arguments->values, "Set an option or value of the map; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   check_path(command->add_option("--config", arguments->config,
@@ -156,11 +154,11 @@ void setup_convert(CLI::App& app, int& status) {
   add_target_options(*command, arguments->target);
   command->footer(
       "Streams: peak memory stays below --memory, whatever the size. The target appears whole\n"
-      "or not at all. Strings, empty nodes and types that the format lacks are an error that\n"
-      "names them. Cairn never drops them silently.\n"
+      "or not at all. If the format lacks strings, empty nodes or a type of the checkpoint, the\n"
+      "error names the leaves. Cairn never drops them silently.\n"
       "\n"
       "An Orbax checkpoint of several items keeps them in an Orbax checkpoint; JSON items are\n"
-      "copied. In other formats, names begin with the item's name, and standard error names the\n"
+      "copied. In other formats, names begin with the item's name. Standard error lists the\n"
       "items that are left out. --item chooses one item.\n"
       "\n"
       "Under an MPI launcher (mpirun -n 8 cairn convert ...) the processes share the bytes, for\n"

@@ -148,9 +148,10 @@ void setup_merge(CLI::App& app, int& status) {
                                       "Sum the checkpoints with these weights, one for each, as\n"
                                       "they are: they need not sum to 1 (default: the mean)"))
       ->type_name("W,W,...");
-  check_not_empty(command->add_option("--ema", arguments->ema,
-                                      "Moving average in the given order: e is the first, then\n"
-                                      "DECAY * e + (1 - DECAY) * x for each of the others"))
+  check_not_empty(
+      command->add_option("--ema", arguments->ema,
+                          "Moving average e in the given order: e starts as the first, then e = "
+                          "DECAY * e + (1 - DECAY) * x for each of the others"))
       ->type_name("DECAY");
   check_uint64(command->add_option("--average-last", arguments->average_last,
                                    "Merge the last N complete steps of CKPT, a directory of steps"))
@@ -164,8 +165,8 @@ void setup_merge(CLI::App& app, int& status) {
       ->type_name("A")
       ->needs(base);
   command->add_flag("--take-first", arguments->take_first,
-                    "Where leaves that are not floating-point differ, take those\n"
-                    "of the first checkpoint, and list them");
+                    "If leaves that are not floating-point differ, take those of the first "
+                    "checkpoint, and list them");
   add_target_selection(*command, arguments->target);
   add_target_options(*command, arguments->target);
   command->footer(
@@ -174,8 +175,8 @@ void setup_merge(CLI::App& app, int& status) {
       "leaves must be equal in all checkpoints: a difference is an error that names them.\n"
       "\n"
       "Streams: peak memory stays below --memory, whatever the size and the number of\n"
-      "checkpoints. DST appears whole or not at all. It may not be one of the checkpoints.\n"
-      "The options for reading count for all checkpoints.\n"
+      "checkpoints. DST appears whole or not at all. It must not be one of the checkpoints. The\n"
+      "options for reading apply to all checkpoints.\n"
       "\n"
       "Examples:\n"
       "  cairn merge a.safetensors b.safetensors c.safetensors -o soup.safetensors\n"

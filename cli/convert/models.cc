@@ -73,13 +73,13 @@ void setup_models(CLI::App& app, int& status) {
       app.add_subcommand("models", "List the model maps of 'cairn convert --model'");
   command
       ->add_option("NAME", arguments->name,
-                   "A map, or a file of rules with two sides: show its sides, its\n"
-                   "sources, what was tested, and its options")
+                   "A map, or a file of two-sided rules: show its sides, its sources, its tests "
+                   "and its options")
       ->type_name("");
   command->add_flag("--json", arguments->json, "Print the maps as a JSON list");
   command->footer(
       "A map converts the names, shapes and values of one kind of model between two programs,\n"
-      "such as MaxText and Hugging Face's transformers. It goes both ways.\n"
+      "such as MaxText and Hugging Face's transformers. It works in both directions.\n"
       "\n"
       "Examples:\n"
       "  cairn models\n"

@@ -142,31 +142,33 @@ void setup_repair(CLI::App& app, int& status) {
       app.add_subcommand("repair", "Write the intact leaves of a damaged checkpoint");
   add_source(*command, arguments->source, "SRC");
   check_path(command->add_option("DST", arguments->target.path, kTargetHelp))->required();
-  check_path(command->add_option("--from", arguments->from,
-                                 "Take leaves that are nowhere whole in SRC from this checkpoint,\n"
-                                 "an older step for example; may be repeated, best first"))
+  check_path(
+      command->add_option("--from", arguments->from,
+                          "If SRC has no intact copy of a leaf, take it from this checkpoint, for "
+                          "example an older step; may be repeated, best first"))
       ->type_name("CKPT")
       ->allow_extra_args(false);
   check_not_empty(
       command->add_option("--fill", arguments->fill,
-                          "Keep arrays of which a part is lost, with nan or zero in\n"
-                          "place of the lost elements, or those of the checkpoint at\n"
-                          "PATH (./nan for a path of that name); default: leave them out"))
+                          "Keep arrays that are partly lost, and set the lost elements to nan, to "
+                          "zero, or to the elements of the checkpoint at PATH (./nan for a path "
+                          "named nan); default: leave these arrays out"))
       ->type_name("nan|zero|PATH");
   add_target_selection(*command, arguments->target);
   add_target_options(*command, arguments->target);
   command->footer(
-      "Checks every byte of SRC, and recovers each leaf that is whole, from every copy that\n"
-      "exists: SRC as it is, older generations of its databases, the databases of the processes\n"
-      "that wrote it, and files whose index, directory or end is damaged. A value that a checksum\n"
-      "or the structure shows as damaged is never written. Where a format has no checksums, the\n"
-      "report says so. docs/guides/repair.md lists what can be recovered of each format.\n"
+      "Checks every byte of SRC and recovers each leaf of which it finds an intact copy. It\n"
+      "searches SRC as it is, older generations of its databases, the databases of the\n"
+      "processes that wrote it, and files whose index, directory or end is damaged. It never\n"
+      "writes a value that a checksum or the structure shows as damaged. If a format has no\n"
+      "checksums, the report says so. docs/guides/repair.md lists what Cairn can recover from\n"
+      "each format.\n"
       "\n"
-      "SRC stays as it is. DST appears whole or not at all, in the format of its extension, else\n"
-      "in that of SRC.\n"
+      "SRC does not change. DST appears whole or not at all. Its extension decides its format;\n"
+      "otherwise it has the format of SRC.\n"
       "\n"
-      "Exit status: 0 all leaves are there; 1 some are lost, and listed; 2 wrong usage; 3 nothing\n"
-      "can be recovered, or DST cannot be written.\n"
+      "Exit status: 0 DST has all leaves; 1 some leaves are lost, and listed; 2 wrong usage; 3\n"
+      "nothing can be recovered, or DST cannot be written.\n"
       "\n"
       "Examples:\n"
       "  cairn repair broken.safetensors whole.safetensors\n"

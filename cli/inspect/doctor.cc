@@ -153,21 +153,20 @@ void setup_doctor(CLI::App& app, int& status) {
   const auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Show what Cairn finds on this machine");
   check_path(command->add_option(
-      "PATH", arguments->path, "A place for checkpoints to try: a folder, or the URL of a store"));
+      "PATH", arguments->path, "A place for checkpoints to test: a folder, or the URL of a store"));
   add_store_options(*command, arguments->store);
   command->add_flag("--json", arguments->json, "Print one JSON object (cairn schema doctor)");
   command->footer(
       "Shows versions, the processor and its limits, the libraries that URLs need, where Cairn\n"
-      "finds credentials (never a secret), and what the file system of PATH can do. Put it into a\n"
-      "bug report.\n"
+      "finds credentials (never a secret), and what the file system of PATH can do. Add the\n"
+      "output to bug reports.\n"
       "\n"
-      "Writes small files into PATH/cairn-doctor-PID and removes them. Without a URL it asks no\n"
-      "network, and no metadata service. With a URL it asks that store what it has, and writes\n"
-      "nothing there.\n"
+      "Writes small files into PATH/cairn-doctor-PID and removes them. Without a URL it uses no\n"
+      "network and asks no metadata service. With a URL it lists that store and writes nothing\n"
+      "there.\n"
       "\n"
-      "With a problem the exit status is 1: something that Cairn needs is missing. With notes it "
-      "is\n"
-      "0: everything works, but slower or with fewer features.\n"
+      "Exit status 1: there is a problem; something that Cairn needs is missing. With notes\n"
+      "only, it is 0: everything works, but slower or with fewer features.\n"
       "\n"
       "Examples:\n"
       "  cairn doctor\n"

@@ -109,12 +109,12 @@ void setup_report(CLI::App& app, int& status) {
   command->add_option("--item-b", arguments->item_b, "Item of B, if it differs from --item")
       ->type_name("NAME");
   check_uint64(command->add_option("--steps", arguments->steps,
-                                   "Show statistics over the last N complete steps of CKPT, a\n"
-                                   "directory of steps (1 to 100). All of them are read"))
+                                   "Show statistics over the last N complete steps of CKPT, a "
+                                   "directory of steps (1 to 100). Reads all of them"))
       ->type_name("N");
   command->add_flag("--no-values", arguments->no_values,
                     "Read no values: no statistics and no histograms");
-  command->add_flag("--no-verify", arguments->no_verify, "Check no bytes, as cairn verify does");
+  command->add_flag("--no-verify", arguments->no_verify, "Skip the checks of cairn verify");
   command->add_option("--include", options.include, "Only names that match; may be repeated")
       ->type_name("GLOB")
       ->allow_extra_args(false);
@@ -124,13 +124,12 @@ void setup_report(CLI::App& app, int& status) {
       "Replace an existing file");
   command->add_flag("--json", arguments->json, "Print one JSON object (docs/reference/json.md)");
   command->footer(
-      "The page shows the bytes by module, each tensor with its statistics, histogram, chunks and\n"
-      "shards, damage, differences, and curves over steps. It is one file that loads nothing. "
-      "With\n"
-      "--no-values --no-verify, only metadata is read.\n"
+      "The page shows the bytes by module, each tensor with its statistics, histogram, chunks\n"
+      "and shards, damage, differences, and curves over steps. It is one file and loads nothing\n"
+      "from the network. With --no-values --no-verify, Cairn reads only metadata.\n"
       "\n"
       "Exit status 1: the checkpoint is damaged. 3: something could not be read or checked. In\n"
-      "both cases the page is written, and names it.\n"
+      "both cases Cairn writes the page, and the page names the problem.\n"
       "\n"
       "Examples:\n"
       "  cairn report ckpt -o page.html\n"

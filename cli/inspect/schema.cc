@@ -16,12 +16,12 @@ void setup_schema(CLI::App& app, int& status) {
   std::vector<std::string> names;
   for (const Schema& schema : schemas()) names.emplace_back(schema.name);
   check_choice(command->add_option("NAME", *name,
-                                   "A command that has --json; progress: the lines of "
-                                   "--progress json; without it, the list of names"),
+                                   "A command that has --json, or 'progress' for the lines of "
+                                   "--progress json; without NAME, list the names"),
                names);
   command->footer(
-      "The schemas (draft 2020-12) list every member. Later versions may add members, but rename\n"
-      "and remove none. An installation has them in share/cairn/schemas.\n"
+      "The schemas (draft 2020-12) list every member. Later versions may add members, but they\n"
+      "do not rename or remove any. An installation has them in share/cairn/schemas.\n"
       "\n"
       "Examples:\n"
       "  cairn schema\n"

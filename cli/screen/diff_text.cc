@@ -262,7 +262,7 @@ std::string notes_text(const DiffReport& report) {
   std::string text;
   for (const auto& [what, leaves] : sorts) {
     const std::string words = what.second.empty()
-                                  ? "other values within the tolerance"
+                                  ? "the values differ within the tolerance"
                                   : printable_text(what.first + " -> " + what.second);
     text += fmt::format("{}note        {}: {}{}\n", style.dim, plural(leaves, "leaf"), words,
                         style.reset);

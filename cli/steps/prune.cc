@@ -28,7 +28,7 @@ const char* outcome_text(PruneOutcome outcome, bool dry_run) {
     case PruneOutcome::kKept:
       return "kept";
     case PruneOutcome::kRemoved:
-      return dry_run ? "would go" : "removed";
+      return dry_run ? "would remove" : "removed";
     case PruneOutcome::kRefused:
       break;
   }
@@ -43,8 +43,8 @@ void show(const std::vector<PrunedStep>& steps, const PruneArguments& arguments)
   const bool dry_run = arguments.options.dry_run;
   std::uint64_t bytes = 0, gone = 0;
   for (const PrunedStep& step : steps) {
-    out().show(fmt::format("{:<9} {} ({}){}\n", outcome_text(step.outcome, dry_run), step.step,
-                           bytes_text(step.nbytes),
+    out().show(fmt::format("{:<{}} {} ({}){}\n", outcome_text(step.outcome, dry_run),
+                           dry_run ? 12 : 9, step.step, bytes_text(step.nbytes),
                            step.why.empty() ? "" : ": " + printable_text(step.why)));
     if (step.outcome != PruneOutcome::kRemoved) continue;
     bytes += step.nbytes;
@@ -80,25 +80,25 @@ void setup_prune(CLI::App& app, int& status) {
   check_uint64(command->add_option("--keep-every", options.keep_every,
                                    "Keep the steps that are multiples of K"))
       ->type_name("K");
-  command->add_option("--best", options.best, "Keep the step with the largest METRIC")
+  command->add_option("--best", options.best, "Keep the step with the best METRIC")
       ->type_name("METRIC");
-  check_choice(command->add_option("--best-mode", arguments->best_mode,
-                                   "Whether the best METRIC is max, the largest, or min"),
+  check_choice(command->add_option(
+                   "--best-mode", arguments->best_mode,
+                   "Which METRIC is best: max (the largest; the default) or min (the smallest)"),
                {"max", "min"})
       ->type_name("MODE");
   command->add_flag("--dry-run", options.dry_run, "Show what would be removed; remove nothing");
   command->add_flag("--json", arguments->json, "Print a JSON list (docs/reference/json.md)");
   add_store_options(*command, options.store);
   command->footer(
-      "A step is kept if any option keeps it, or if a symbolic link leads to it. The newest "
-      "complete\n"
-      "step is always kept. Incomplete steps are left alone; cairn clean removes those of\n"
+      "Keeps a step if any option keeps it, or if a symbolic link leads to it. Always keeps the\n"
+      "newest complete step. Does not touch incomplete steps; cairn clean removes those of\n"
       "interrupted saves.\n"
       "\n"
-      "  refused      The step's folder also holds something else. Exit status 3.\n"
+      "  refused      The step's folder also holds other files. Exit status 3.\n"
       "\n"
-      "Do not prune a directory while a training run saves to it, unless its own policy keeps\n"
-      "more than yours.\n"
+      "Do not prune a directory while a training run saves to it, unless the policy of the run\n"
+      "keeps more steps than your options.\n"
       "\n"
       "Examples:\n"
       "  cairn prune run/checkpoints --keep-last 3 --dry-run\n"

@@ -126,14 +126,15 @@ void setup_steps(CLI::App& app, int& status) {
       ->required();
   CLI::Option* json =
       command->add_flag("--json", options->json, "Print a JSON list (docs/reference/json.md)");
-  command->add_flag("--watch", options->watch, "Go on, and show each new step; Ctrl-C ends it")
+  command
+      ->add_flag("--watch", options->watch, "Keep running and show each new step; Ctrl-C stops it")
       ->excludes(json);
   add_store_options(*command, options->store);
   command->footer(
-      "Shows each step's time, size, metrics and items, and why a step is not complete. `unique`\n"
-      "is the size of the files that no other step shares: the step's removal frees them.\n"
-      "Unfinished saves are listed, too. A step is not complete if anything is missing that its\n"
-      "records name. Reads no arrays; cairn verify does.\n"
+      "Shows each step's time, size, metrics and items, and why a step is not complete.\n"
+      "`unique` is the size of the files that no other step shares: removing the step frees it.\n"
+      "Unfinished saves are listed, too. A step is not complete if a part that its records name\n"
+      "is missing. Reads no arrays; cairn verify does.\n"
       "\n"
       "Examples:\n"
       "  cairn steps run/checkpoints\n"

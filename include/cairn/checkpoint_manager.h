@@ -228,7 +228,7 @@ class CheckpointManager {
 // before it takes a machine away:
 //
 //   const TerminationSignal signal;
-//   CheckpointManager manager(directory, {.is_preempted = signal.asked()});
+//   CheckpointManager manager(directory, {.is_preempted = signal.preemption_check()});
 //   while (...) {
 //     manager.save(step, tree);  // saves the step after the signal
 //     if (manager.reached_preemption()) break;
@@ -249,8 +249,9 @@ class TerminationSignal {
   TerminationSignal& operator=(const TerminationSignal&) = delete;
 
   [[nodiscard]] bool received() const;
-  // For CheckpointManagerOptions::is_preempted.
-  [[nodiscard]] std::function<bool(std::int64_t step)> asked() const;
+  // Returns a function for CheckpointManagerOptions::is_preempted. It returns true once the signal
+  // has arrived.
+  [[nodiscard]] std::function<bool(std::int64_t step)> preemption_check() const;
 
  private:
   int signal_;

@@ -266,8 +266,7 @@ class Checkpoint(Group):
     def dequantized(self, dtype: str | None = None) -> Checkpoint:
         """The checkpoint with floating-point arrays in place of its quantised weights.
 
-        Nothing is read but shapes that are stored as leaves. docs/guides/dequantize.md lists the
-        formats.
+        Reads only shapes that are stored as leaves. docs/guides/dequantize.md lists the formats.
         Scales and zero points are gone. This checkpoint stays as it is.
 
         Args:
@@ -304,7 +303,7 @@ class Checkpoint(Group):
     ) -> dict[str, Any]:
         """Writes one HTML file that shows the checkpoint in a browser (docs/guides/report.md).
 
-        The file loads nothing, and appears complete or not at all.
+        The file loads nothing from the network. It appears complete or not at all.
 
         Args:
           path: the file to write, or its URL (s3://, gs://).
@@ -313,8 +312,8 @@ class Checkpoint(Group):
           exclude: globs of the names to leave out, or one.
           values: read all values, and show statistics and histograms.
           verify: read all stored bytes, and show what is damaged.
-          steps: also show statistics over so many complete steps, at most 100: the last ones of the
-            directory of steps that was opened. 0: none.
+          steps: also show statistics over this many steps, at most 100: the last complete ones of
+            the directory of steps that was opened. 0: none.
           overwrite: replace an existing file.
           storage_options: how to reach the store of a URL; None: as the checkpoint was opened.
           progress: True (a bar), or a function of bytes done and bytes in total.
@@ -446,7 +445,7 @@ class Tensor:
     def jax(self, sharding: Any = None) -> Any:
         """The whole array as an array of JAX. With a sharding, each part is read once.
 
-        Typed random keys come back as such; a sharding is that of their data.
+        Returns a typed random key as a typed key; a sharding then applies to its data.
         """
         import jax
 

@@ -46,8 +46,8 @@ def load(
       target: a tree of the structure to return. Each leaf says what to return in its place: an
         array of NumPy, a tensor of PyTorch, an array of JAX or a jax.ShapeDtypeStruct (with its
         sharding), a number or a str. Values are converted to the leaf's type (see casting); shapes
-        must agree. `...` stays. An empty dict takes the dict that is stored in its place, as the
-        state of an optimizer that has not made a step. The target is not changed.
+        must agree. `...` stays. An empty dict accepts the stored dict in its place, for example the
+        state of an optimizer before its first step. The target is not changed.
       out: a tree of arrays of NumPy, tensors of PyTorch or memoryviews, into which the values are
         read. Types and shapes must be those stored. It is returned.
       include: globs; only leaves whose names match are read; None: all. Without a target.

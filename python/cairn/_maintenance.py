@@ -69,8 +69,9 @@ def convert(
     Args:
       source: a checkpoint of any format: a path or URL.
       target: the path or the URL (s3://, gs://) to write.
-      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack" or "npz";
-        "": by the end of the target's name.
+      to: "orbax", "orbax-zarr3", "orbax-files", "safetensors", "tensorflow", "msgpack", "npz",
+        "torch" (a file of torch.save) or "dcp" (a folder of torch.distributed.checkpoint); "": by
+        the end of the target's name.
       step: the step to read below a directory of steps; None: the latest.
       item: the item to read of a checkpoint that has several.
       include: globs of the names to write, or one glob; None: all. An empty list is a KeyError.
@@ -176,17 +177,19 @@ def merge(
 
     Floating-point and complex leaves are computed in float64 and rounded once, in bounded memory.
     Names, shapes and kinds of types must agree, and other leaves must be equal. The tree, the types
-    and everything beside the leaves are those of the first checkpoint. The target appears complete
-    or not at all; it may not be one of the sources.
+    and everything beside the leaves come from the first checkpoint. The target appears complete or
+    not at all; it may not be one of the sources.
 
     Args:
       sources: checkpoints of any format: paths, URLs, or what cairn.open returned.
       target: the path or the URL (s3://, gs://) to write.
-      weights: sum of weights[i] * x[i], one for each source, as they are: they need not sum to 1.
-        With base, they are its a[i]. None: the mean, and 1 with base.
+      weights: one factor for each source. The result is the sum of weights[i] * x[i]; the weights
+        need not sum to 1. With base, they are the a[i] there. None: the mean; with base, 1 for
+        each.
       ema: the decay of a moving average in the order of the sources: e = x[0], then
         e = ema * e + (1 - ema) * x[i].
-      average_last: merge the last steps, this many, of the directory of steps that `sources` is.
+      average_last: merge this many steps, the last complete ones; `sources` is then a directory of
+        steps.
       base: task arithmetic: base + the sum of scale * a[i] * (x[i] - base).
       scale: the factor of base; None: 1.
       take_first: where leaves that are not floating-point differ, take those of the first source;
@@ -266,20 +269,20 @@ def repair(
 ) -> dict[str, Any]:
     """Writes what is left of a damaged checkpoint as a new one (docs/guides/repair.md).
 
-    Checks every byte, and recovers each leaf that is whole from every copy that exists: the
+    Checks every byte and recovers each leaf of which it finds an intact copy. It searches the
     checkpoint as it is, older generations of its databases, the databases of the processes that
-    wrote it, and files whose index, directory or end is damaged. A value that a checksum or the
-    structure shows as damaged is never written. The source stays as it is. The target appears
+    wrote it, and files whose index, directory or end is damaged. It never writes a value that a
+    checksum or the structure shows as damaged. The source does not change. The target appears
     complete or not at all.
 
     Args:
       source: the damaged checkpoint, of any format: a path or URL. Of a directory of steps: the
         latest one.
       target: the path or the URL (s3://, gs://) to write.
-      others: checkpoints of the same run, best first, or one. A leaf that is nowhere whole in the
-        source is taken from the first of them in which it is whole.
-      fill: what arrays that are lost in part get in place of the lost elements: "nan", "zero", or
-        the path of a checkpoint whose elements they get. None: such arrays are left out.
+      others: checkpoints of the same run, best first, or one. If the source has no intact copy of a
+        leaf, the first of them that has one gives it.
+      fill: what replaces the lost elements of arrays that are partly lost: "nan", "zero", or the
+        path of a checkpoint with the elements. None: such arrays are left out.
       to: as in convert(); "": by the end of the target's name, else the format of the source.
       step: the step to read below a directory of steps. item: the item of a checkpoint that has
         several.
@@ -427,7 +430,8 @@ def prune(
 
     Raises:
       FileNotFoundError: there is no such directory, or no step has the metric.
-      ValueError: nothing says what to keep, a number makes no sense, or the path is one checkpoint.
+      ValueError: no option says what to keep, a number is out of range, or the path is a
+        checkpoint.
     """
     chosen = {
         "keep_last": keep_last,
@@ -447,10 +451,10 @@ def clean(
 ) -> list[dict[str, Any]]:
     """Removes what interrupted saves have left in a directory of checkpoints, and beside it.
 
-    A leftover that is complete, and lacks only its name, gets its name back. Saves and deletions of
-    Cairn that are in progress are detected. Those of Orbax are not: do not clean while Orbax saves
-    or deletes there. In a store, no save can be told from a leftover: clean only while nobody saves
-    there.
+    A leftover that is complete under a temporary name gets its final name. Cairn detects its own
+    saves and deletions that are in progress, but not those of Orbax: do not clean while Orbax saves
+    or deletes there. In a store, Cairn cannot distinguish a running save from a leftover: clean
+    only while nobody saves there.
 
     Args:
       directory: of checkpoints or steps, or the path of one checkpoint; or a URL (s3://, gs://).
@@ -463,7 +467,7 @@ def clean(
       that holds something besides a checkpoint is refused, and stays.
 
     Raises:
-      FileNotFoundError: neither the directory nor a leftover of it is there.
+      FileNotFoundError: neither the directory nor a leftover of it exists.
     """
     check_flag("dry_run", dry_run)
     path = os.fspath(directory)
@@ -481,9 +485,9 @@ def compact(
 ) -> list[dict[str, Any]]:
     """Rewrites the OCDBT databases of a checkpoint into few files with the newest version only.
 
-    Each database is replaced completely or stays unchanged. A process that reads an older version
-    loses it. A damaged database is not compacted. In a store, compact only while nobody saves to
-    the same place.
+    Each database is replaced completely or stays unchanged. A process that is reading an older
+    version may then fail. A damaged database is not compacted. In a store, compact only while
+    nobody saves to the same place.
 
     Args:
       path: an Orbax checkpoint, a directory of steps, or an OCDBT database; or a URL (s3://,

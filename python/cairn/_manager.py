@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointManager:
-    """Saves, keeps and removes the steps of a directory, as Orbax's manager, which continues it.
+    """Saves, keeps and removes the steps of a directory. Orbax's manager can continue it.
 
     Args:
       directory: of the steps; made if it is missing and `create` is True. Or the URL of a run in a
@@ -153,7 +153,7 @@ class CheckpointManager:
         return self._native.metrics(step)
 
     def should_save(self, step: int) -> bool:
-        """Whether save() would save the step."""
+        """Returns True if save() would save the step."""
         return bool(self._native.should_save(step))
 
     def reached_preemption(self) -> bool:

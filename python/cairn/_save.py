@@ -39,9 +39,9 @@ def save(
 
     Containers are dicts, lists, tuples, named tuples, dataclasses, and what JAX's registry knows
     (flax, optax, equinox). Leaves are arrays of NumPy, JAX and PyTorch, numbers, str and None.
-    Arrays are written from their own memory. Keys of dicts are stored as str, and as what else they
-    were beside that (int, bool, float, None: key_types of the C++ API), so that a load returns
-    them; PyTorch's files have both, too. safetensors, npz, msgpack and "dcp" lack the second, and
+    Arrays are written from their own memory. Keys of dicts are stored as str. The type of other
+    keys (int, bool, float, None) is stored beside it, so that a load returns the same keys.
+    PyTorch's files store both, too. safetensors, npz, msgpack and "dcp" cannot store the type, and
     the save warns (UserWarning).
 
     Args:
@@ -219,7 +219,7 @@ class PendingSave:
         end_before_the_program(self, path)
 
     def done(self) -> bool:
-        """Whether the save has ended, well or not."""
+        """Returns True if the save has ended, with success or with an error."""
         return not self._native.is_running()
 
     def cancel(self) -> None:

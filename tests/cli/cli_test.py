@@ -406,7 +406,7 @@ def test_clean(tmp_path):
     assert sum(c["bytes"] for c in shown if not c["restored"]) == 310
     assert all(leftover.exists() for leftover in leftovers)
     text = good("clean", root)
-    assert "came back" in text and "310 B freed" in text
+    assert "restored" in text and "310 B freed" in text
     assert sorted(entry.name for entry in root.iterdir()) == ["1", "4"]
     for step in ("1", "4"):
         good("verify", root / step)

@@ -151,7 +151,7 @@ def test_nested_metrics(tmp_path):
 
 def test_prune_says_what_it_does(root):
     text = good("prune", root, "--keep-last", 1, "--best", "loss", "--best-mode", "min", "--dry-run")
-    assert "would go  1 (" in text and "kept      2 (" in text and "the best by 'loss'" in text and "3 steps, " in text
+    assert "would remove 1 (" in text and "kept         2 (" in text and "the best by 'loss'" in text and "3 steps, " in text
     assert "removed   1 (" in good("prune", root, "--keep-last", 1)
     assert steps(root) == [5]
 

@@ -51,7 +51,7 @@ bool TerminationSignal::received() const {
   return g_received.at(static_cast<std::size_t>(signal_));
 }
 
-std::function<bool(std::int64_t)> TerminationSignal::asked() const {
+std::function<bool(std::int64_t)> TerminationSignal::preemption_check() const {
   return [number = static_cast<std::size_t>(signal_)](std::int64_t) {
     return g_received.at(number).load();
   };

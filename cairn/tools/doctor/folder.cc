@@ -69,9 +69,9 @@ void check_space(const std::string& folder, Section& section) {
                                   : "");
   const std::string names = about.f_files == 0 ? "no limit" : std::to_string(about.f_favail);
   if (about.f_files != 0 && about.f_favail < kLeastNames)
-    section.note("free file names", names, "checkpoints without OCDBT need a file for each array");
+    section.note("free inodes", names, "checkpoints without OCDBT need a file for each array");
   else
-    section.good("free file names", names);
+    section.good("free inodes", names);
 }
 
 class FolderChecks {

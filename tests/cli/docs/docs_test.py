@@ -58,7 +58,7 @@ UNCHECKED = {
     ("docs/guides/object-stores.md", "import cairn\n\ncairn.save("): "needs a store: tests/interop/stores/test_store_saves.py has one",
     ("docs/guides/object-stores.md", "cairn convert ckpt s3://"): "needs a store: tests/interop/stores/test_write_formats.py has one",
     ("docs/guides/object-stores.md", "cairn compact s3://"): "needs a store: tests/interop/stores/test_more_doors.py has one",
-    ("docs/reference/pytorch.md", "note     to unpickle"): "a line of verify; tests/interop/pytorch/test_torch_files.py has it",
+    ("docs/reference/pytorch.md", "note     unpickling"): "a line of verify; tests/interop/pytorch/test_torch_files.py has it",
     ("docs/formats/ocdbt.md", "0         4"): "a drawing",
     ("docs/formats/orbax.md", "<item>/_METADATA"): "a drawing",
     ("docs/formats/orbax.md", "<item>/<name>/.zarray"): "a drawing",

@@ -306,7 +306,7 @@ def test_clean_refuses_what_it_does_not_know_and_keeps_what_is_whole(base):
     done = run(base, "clean", folder, "--dry-run")
     assert done.returncode == GOOD and b"would come back" in done.stdout
     done = run(base, "clean", folder)
-    assert done.returncode == GOOD and b"came back" in done.stdout
+    assert done.returncode == GOOD and b"restored" in done.stdout
     assert run(base, "diff", base / "old.safetensors", folder / "ckpt").returncode == GOOD
     leftover = folder / "other.orbax-checkpoint-tmp"
     leftover.mkdir()

@@ -126,7 +126,7 @@ TEST(TerminationSignal, TheNextStepIsSaved) {
   const TerminationSignal signal(SIGUSR1);
   CheckpointManagerOptions options;
   options.save_interval_steps = 100;
-  options.is_preempted = signal.asked();
+  options.is_preempted = signal.preemption_check();
   CheckpointManager manager(dir / "run", options);
   const auto save = [&](std::int64_t step) {
     return manager.save(step, PyTreeSaveArgs{Tree{{"x", step}}});
@@ -150,7 +150,7 @@ struct SignalledRun {
                                arrive(1, question.step);
                                return false;
                              }});
-    options.is_preempted = signal.asked();
+    options.is_preempted = signal.preemption_check();
     manager.emplace(dir / "run", options);
   }
   void arrive(int here, std::int64_t step) const {

@@ -1,4 +1,4 @@
-// opening_notes.h -- what is said about files of PyTorch when they are opened.
+// opening_notes.h -- the notes and warnings that opening a file of PyTorch gives.
 #pragma once
 
 #include <cairn/checkpoint.h>
@@ -31,7 +31,7 @@ class OpeningNotes {
   void note_globals(const std::string& file, const std::string& what,
                     const std::vector<std::string>& globals) {
     if (globals.empty()) return;
-    note(file, "to unpickle " + what + " may run any code: it imports " + listed_names(globals));
+    note(file, "unpickling " + what + " may run any code: it imports " + listed_names(globals));
   }
   // What is not shown as it is, as State has it.
   void warn_of_texts(const std::string& file, const std::vector<std::string>& renamed,
