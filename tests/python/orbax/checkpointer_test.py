@@ -221,6 +221,24 @@ def test_a_path_that_exists(ocp, kind, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
+@pytest.mark.parametrize("dtype", ["uint2", "uint4"])
+def test_arrays_of_types_that_no_format_has(ocp, dtype, tmp_path):
+    """The save is refused when it is called or in the background, always with a ValueError."""
+    tree = {"k": np.ones(3, jax.numpy.dtype(dtype))}
+    args = ocp.args.StandardSave(tree)
+    with ocp.StandardCheckpointer() as checkpointer, pytest.raises(ValueError, match=dtype):
+        checkpointer.save(tmp_path / "standard", tree)
+        checkpointer.wait_until_finished()
+    with pytest.raises(ValueError, match=dtype):
+        ocp.PyTreeCheckpointer().save(tmp_path / "pytree", tree)
+    manager = ocp.CheckpointManager(tmp_path / "manager")
+    with pytest.raises(ValueError, match=dtype):
+        manager.save(0, args=args)
+        manager.wait_until_finished()
+    manager.close()
+    assert ocp.CheckpointManager(tmp_path / "manager").all_steps() == []
+
+
 def test_a_path_that_does_not_exist(ocp, tmp_path):
     with pytest.raises(FileNotFoundError, match="not found"):
         ocp.PyTreeCheckpointer().restore(tmp_path / "c")

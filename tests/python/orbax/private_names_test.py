@@ -169,6 +169,19 @@ def test_pathways(tmp_path):
             handlers.register_type_handler(kind, handler, override=True)
 
 
+def test_the_handler_of_pathways_can_be_imported_but_not_made():
+    """pathwaysutils imports the class in every run, and makes one only with Pathways."""
+    name = "_src.serialization.cloud_pathways_array_handler"
+    mine, theirs = (
+        importlib.import_module(f"{ocp.__name__}.{name}").CloudPathwaysArrayHandler
+        for ocp in (ours, real)
+    )
+    assert issubclass(mine, ours.type_handlers.ArrayHandler)
+    assert issubclass(theirs, real.type_handlers.ArrayHandler)
+    with pytest.raises(NotImplementedError, match="Pathways is not available"):
+        mine(array_metadata_store=None)
+
+
 def test_version_1_has_two_names_and_one_set_of_modules():
     for module in ("training", "options", "training.preservation_policies"):
         mine = importlib.import_module(f"cairn.orbax.v1.{module}")

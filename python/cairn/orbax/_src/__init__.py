@@ -59,6 +59,7 @@ _OWNERS = {
     "path.gcs_utils": "utils",
     "path.step": "step",
     "path.temporary_paths": "_impl.stored.atomicity",
+    "serialization.cloud_pathways_array_handler": "_impl.types.pathways",
     "serialization.jax_array_handlers": "type_handlers",
     "serialization.jax_array_restore_args": "type_handlers",
     "serialization.limits": "_impl.types.byte_limits",

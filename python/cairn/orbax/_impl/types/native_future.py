@@ -26,12 +26,13 @@ class NativeFuture:
         """Waits until everything is written. The write itself ends at its time limit."""
         try:
             events = self._pending.wait()
+        # First: it is a RuntimeError, too.
+        except NotImplementedError as error:  # an array of a type that no format of Orbax has
+            raise ValueError(str(error)) from error
         except RuntimeError as error:
             if self._is_cancelled:
                 raise CancelledError from error
             raise
-        except NotImplementedError as error:  # an array of a type that no format of Orbax has
-            raise ValueError(str(error)) from error
         record, self._record = self._record, None
         if record is not None:
             record.written(events)

@@ -13,6 +13,10 @@ from cairn.orbax._impl.types.standard_types import (
 from cairn.orbax._impl.types.type_registry import register_type_handler
 
 _PROCESS_ID = "pwcontroller"
+_NO_PERSISTENCE = (
+    "Pathways is not available, which alone has a persistence array handler: pass "
+    "checkpointing_impl=CheckpointingImpl.NO_DISPATCHER, or register no handlers"
+)
 
 
 class CheckpointingImpl(enum.Enum):
@@ -30,6 +34,16 @@ class CheckpointingImpl(enum.Enum):
         if use_colocated_python:
             return cls.COLOCATED_PYTHON
         return cls.PERSISTENCE if use_persistence_array_handler else cls.NO_DISPATCHER
+
+
+class CloudPathwaysArrayHandler(ArrayHandler):
+    """The persistence array handler of Pathways: NotImplementedError.
+
+    The package pathwaysutils imports this class in every run, and makes one only with Pathways.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(_NO_PERSISTENCE)
 
 
 def get_pathways_numpy_handler(deepcopy_host_arrays: bool = True) -> NumpyHandler:
@@ -53,10 +67,7 @@ def get_pathways_array_handler(
     same as NO_DISPATCHER. Raises NotImplementedError for PERSISTENCE, as in Orbax.
     """
     if checkpointing_impl is CheckpointingImpl.PERSISTENCE:
-        raise NotImplementedError(
-            "Pathways is not available, which alone has a persistence array handler: pass "
-            "checkpointing_impl=CheckpointingImpl.NO_DISPATCHER, or register no handlers"
-        )
+        raise NotImplementedError(_NO_PERSISTENCE)
     kind = SingleReplicaArrayHandler if use_single_replica_array_handler else ArrayHandler
     return kind(**{"array_metadata_store": ArrayMetadataStore(), **kwargs})
 
