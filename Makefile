@@ -9,11 +9,11 @@ VENV := build/venv
 CAIRN := build/bin/cairn
 BUILT := deps configured build venv static python wheel
 
-.PHONY: help deps deps-build cli build python wheel static deb dist demo test check bench bench-stores format lint install clean venv \
+.PHONY: help deps deps-build cli build python wheel wheel-arm64 static deb dist demo test check bench bench-stores format lint install clean venv \
         docs configured test-long test-matrix test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop test-other-processors
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 deps:  ## install the system packages (apt) that are missing
 	@scripts/install-deps.sh
@@ -40,6 +40,10 @@ wheel: cli  ## self-contained wheels for the CPythons of this machine, and the s
 	@scripts/install-deps.sh python
 	@cmake --build --preset release -j $(JOBS)
 	@scripts/wheel.sh
+
+wheel-arm64:  ## the wheel for arm64, cross-built, in build/dist-arm64
+	@scripts/install-deps.sh processors
+	@scripts/wheel-arm64.sh $(JOBS)
 
 static: deps-build  ## build/static/bin/cairn, a static program that runs on any Linux
 	@scripts/configure.sh static

@@ -7,6 +7,7 @@ set(CAIRN_PAGES ${PROJECT_BINARY_DIR}/pages)
 add_custom_command(
   OUTPUT ${CAIRN_PAGES}/made
   COMMAND sh ${PROJECT_SOURCE_DIR}/scripts/pages.sh $<TARGET_FILE:cairn_cli> ${CAIRN_PAGES}
+          ${CMAKE_CROSSCOMPILING_EMULATOR}
   COMMAND ${CMAKE_COMMAND} -E touch ${CAIRN_PAGES}/made
   DEPENDS cairn_cli ${PROJECT_SOURCE_DIR}/scripts/pages.sh ${PROJECT_SOURCE_DIR}/scripts/man.awk
   VERBATIM COMMENT "Writing man pages and completions")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes build/ARCHITECTURE-root, with the libraries of another processor: target-root.sh
-# ARCHITECTURE. Downloads Debian packages and extracts them, once. Needs no root, installs nothing,
-# and leaves apt's own lists alone.
+# ARCHITECTURE. Downloads Debian packages and extracts them to `root`, once. `files` has a line
+# `PACKAGE /PATH` for each extracted file. Needs no root, installs nothing, and leaves apt's own
+# lists alone.
 set -euo pipefail
 architecture=$1
 folder=$PWD/build/$architecture-root
@@ -26,7 +27,10 @@ echo "Downloading the libraries of $architecture"
 apt-get "${apt[@]}" update
 apt-get "${apt[@]}" install -y --no-install-recommends --download-only "${packages[@]}" >/dev/null
 for file in "$folder"/apt/cache/archives/*.deb; do
-  [[ $file =~ $unneeded ]] || dpkg -x "$file" "$folder/root"
+  [[ $file =~ $unneeded ]] && continue
+  dpkg -x "$file" "$folder/root"
+  dpkg --fsys-tarfile "$file" | tar -t | sed -n "/[^/]$/s|^\.|$(dpkg -f "$file" Package) |p" \
+    >>"$folder/files"
 done
 # Links to absolute paths lead out of the folder.
 find "$folder/root" -type l -lname '/*' | while read -r link; do

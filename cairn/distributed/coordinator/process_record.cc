@@ -40,7 +40,9 @@ struct Seen {
 };
 
 std::optional<Seen> look_at(std::uint64_t pid) {
-  const std::string line = first_line("/proc/" + std::to_string(pid) + "/stat");
+  // Of the main thread, which starts with the process. QEMU's user mode replaces /proc/PID/stat of
+  // a process that reads its own: each thread would read another start time.
+  const std::string line = first_line(fmt::format("/proc/{0}/task/{0}/stat", pid));
   // the program's name may hold any character, including ')'
   const auto name_end = line.rfind(')');
   if (name_end == std::string::npos) return std::nullopt;

@@ -108,6 +108,8 @@ int status_of(pid_t child) {
 std::vector<std::int64_t> committed(const Job& job) {
   CheckpointManagerOptions options;
   options.handler.commit_protocol = job.protocol;
+  // No threads: in QEMU's user mode, a fork of a process that has them cannot start its own.
+  options.handler.resources.threads = 1;
   options.read_only = true;
   CheckpointManager manager(job.root, options);
   for (const std::int64_t step : manager.all_steps()) EXPECT_EQ(manager.restore(step), state(step));
