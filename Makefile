@@ -9,17 +9,22 @@ VENV := build/venv
 CAIRN := build/bin/cairn
 BUILT := deps configured build venv static python wheel
 
+# What scripts/install-deps.sh installs before a target compiles: all that the target needs.
+PURPOSE := build
+demo wheel: PURPOSE := python
+deb: PURPOSE := package
+
 .PHONY: help deps deps-build cli build python wheel wheel-arm64 static deb dist demo test check bench bench-stores format lint install clean venv \
         docs configured test-long test-matrix test-unit test-asan test-asan-py test-tsan test-fuzz test-layering test-consumer test-interop test-other-processors
 
 help:  ## this list
-	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*  ## ' $(MAKEFILE_LIST) | awk -F ':.*  ## ' '{printf "  make %-21s %s\n", $$1, $$2}'
 
 deps:  ## install the system packages (apt) that are missing
 	@scripts/install-deps.sh
 
 deps-build:
-	@scripts/install-deps.sh build
+	@scripts/install-deps.sh $(PURPOSE)
 
 venv: deps  ## the tests' Python packages, in build/venv
 	@scripts/test-env.sh $(VENV) tests/interop/requirements.txt
@@ -67,6 +72,7 @@ test: $(BUILT)  ## everything, from nothing
 	@echo "All tests passed."
 
 test-long:  ## before a release: make test with a new seed, ten minutes of fuzzing, all wheels, other versions and processors
+	@scripts/install-deps.sh processors  # not after hours of tests
 	@seed=$$(python3 -c 'import secrets; print(secrets.randbelow(2**31))') && echo "CAIRN_SEED=$$seed repeats this run" && \
 	CAIRN_SEED=$$seed CAIRN_LONG=1 $(MAKE) test FUZZ_SECONDS=600 CAIRN_WHEELS=
 	@$(MAKE) test-matrix

@@ -3,31 +3,25 @@
 # this machine lacks and extracts them into FOLDER, once. Needs no root and installs nothing. If it
 # cannot, it prints one line that says why and exits with 1.
 set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/debian-packages.sh"
 folder=$1
 [ -f "$folder/complete" ] && exit 0
 
 # Not needed by a monitor, a store in memory and a gateway.
-unneeded='^(cryptsetup-bin|gdisk|hdparm|logrotate|uuid-runtime|nvme-cli|libnvme1|dmidecode'
+unneeded='cryptsetup-bin|gdisk|hdparm|logrotate|uuid-runtime|nvme-cli|libnvme1|dmidecode'
 unneeded+='|parted|libparted2|smartmontools|xfsprogs|lvm2|liblvm2cmd.*|libdevmapper-event.*'
-unneeded+='|dmeventd|sudo)$'
+unneeded+='|dmeventd|sudo'
 
 fail() {
   echo "radosgw: $1"
   exit 1
 }
+error_of_apt() { grep -m 1 '^E:' <<<"$apt_output"; }
 command -v apt-get >/dev/null || fail "this system has no apt"
-rm -rf "$folder" && mkdir -p "$folder/packages" "$folder/root"
-cd "$folder/packages"
-plan=$(apt-get install -s --no-install-recommends radosgw ceph-mon ceph-osd ceph-common 2>&1) ||
-  fail "apt does not find Ceph's packages: $(grep -m 1 '^E:' <<<"$plan")"
-mapfile -t names < <(awk '/^Inst/ {print $2}' <<<"$plan" | grep -Ev "$unneeded")
-if [ ${#names[@]} -gt 0 ]; then
-  errors=$(timeout 120 apt-get download -qq "${names[@]}" 2>&1) ||
-    fail "cannot download Ceph's packages: $(grep -m 1 '^E:' <<<"$errors")"
-fi
-for file in *.deb; do
-  dpkg -x "$file" ../root || fail "cannot extract $file"
-done
-cd ..
-rm -rf packages
-touch complete
+rm -rf "$folder" && mkdir -p "$folder/root"
+plan_packages "$unneeded" radosgw ceph-mon ceph-osd ceph-common ||
+  fail "apt does not find Ceph's packages: $(error_of_apt)"
+download_packages 120 "$folder/packages" ||
+  fail "cannot download Ceph's packages: $(error_of_apt || echo "apt took over 120 seconds")"
+extract_packages "$folder/packages" "$folder/root" || fail "$apt_output"
+touch "$folder/complete"

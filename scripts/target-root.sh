@@ -4,6 +4,7 @@
 # `PACKAGE /PATH` for each extracted file. Needs no root, installs nothing, and leaves apt's own
 # lists alone.
 set -euo pipefail
+source scripts/debian-packages.sh
 architecture=$1
 folder=$PWD/build/$architecture-root
 packages=(libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-dev libxxhash-dev
@@ -11,27 +12,24 @@ packages=(libzstd-dev zlib1g-dev libbz2-dev liblz4-dev libblosc-dev libsnappy-de
           libleveldb-dev libisal-dev libcurl4-openssl-dev libssl3 libc6 libstdc++6 libgcc-s1
           python3-dev)
 # The cross compiler has the C library's headers.
-unneeded='/(libc6-dev|libc-dev-bin|linux-libc-dev|libcrypt-dev|libnsl-dev|libtirpc-dev'
-unneeded+='|rpcsvc-proto|gcc-.*-base)_'
+unneeded='libc6-dev|libc-dev-bin|linux-libc-dev|libcrypt-dev|libnsl-dev|libtirpc-dev'
+unneeded+='|rpcsvc-proto|gcc-.*-base'
+fail() { echo "$apt_output" >&2; exit 1; }
 
 stamp=$folder/$(sha256sum "${BASH_SOURCE[0]}" | cut -c1-16).stamp
 [ -f "$stamp" ] && exit 0
 rm -rf "$folder"
-mkdir -p "$folder/root" "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial"
-: >"$folder/apt/status"
-apt=(-qq -o "APT::Architecture=$architecture" -o "APT::Architectures=$architecture"
-     -o APT::Sandbox::User=root -o Debug::NoLocking=true
-     -o "Dir::State=$folder/apt" -o "Dir::State::lists=$folder/apt/lists"
-     -o "Dir::State::status=$folder/apt/status" -o "Dir::Cache=$folder/apt/cache")
+mkdir -p "$folder/root"
 echo "Downloading the libraries of $architecture"
-apt-get "${apt[@]}" update
-apt-get "${apt[@]}" install -y --no-install-recommends --download-only "${packages[@]}" >/dev/null
-for file in "$folder"/apt/cache/archives/*.deb; do
-  [[ $file =~ $unneeded ]] && continue
-  dpkg -x "$file" "$folder/root"
+update_own_lists 0 "$folder/apt" -o "APT::Architecture=$architecture" \
+  -o "APT::Architectures=$architecture" || fail
+plan_packages "$unneeded" "${packages[@]}" || fail
+download_packages 0 "$folder/packages" || fail
+for file in "$folder"/packages/*.deb; do
   dpkg --fsys-tarfile "$file" | tar -t | sed -n "/[^/]$/s|^\.|$(dpkg -f "$file" Package) |p" \
     >>"$folder/files"
 done
+extract_packages "$folder/packages" "$folder/root" || fail
 # Links to absolute paths lead out of the folder.
 find "$folder/root" -type l -lname '/*' | while read -r link; do
   ln -sfnr "$folder/root$(readlink "$link")" "$link"

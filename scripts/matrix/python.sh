@@ -5,11 +5,13 @@
 # installed. PATCHELF, a command, makes the program use that library. If there is none, prints why
 # to standard error and exits with 1.
 set -euo pipefail
+source scripts/debian-packages.sh
 version=$1
 patchelf=$2
 folder=$PWD/build/matrix/pythons/$version
 program=$folder/usr/bin/python$version
 fail() { echo "CPython $version: $1" >&2; exit 1; }
+fail_with_apt() { echo "$apt_output" >&2; fail "$1"; }
 
 found=$(scripts/pythons.sh | awk -v wanted="$version" '$1 == wanted { print $2 }')
 if [ -n "$found" ]; then
@@ -23,24 +25,16 @@ fi
 command -v apt-get >/dev/null || fail "this machine has none, and no apt to get one"
 
 work=$folder.work
-rm -rf "$folder" "$work" && mkdir -p "$folder" "$work/lists/partial" "$work/cache/archives/partial"
+rm -rf "$folder" "$work" && mkdir -p "$folder" "$work"
 trap 'rm -rf "$work"' EXIT
-# Lists of packages of their own: those of the machine stay as they are.
-: >"$work/status"
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
   "http://deb.debian.org/debian sid main" >"$work/sources.list"
-printf '%s;\n' "Dir::State::Lists \"$work/lists\"" "Dir::State::Status \"$work/status\"" \
-  "Dir::Cache \"$work/cache\"" "Dir::Etc::SourceList \"$work/sources.list\"" \
-  'Dir::Etc::SourceParts "-"' 'Acquire::Languages "none"' 'APT::Sandbox::User "root"' \
-  >"$work/apt.conf"
-export APT_CONFIG=$work/apt.conf
-cd "$work"
-timeout 300 apt-get update -qq >&2 || fail "apt cannot read the lists of Debian sid"
-plan=$(apt-get install -s --no-install-recommends "python$version-venv" libstdc++6 2>/dev/null) ||
+update_own_lists 300 "$work/apt" -o "Dir::Etc::SourceList=$work/sources.list" \
+  -o Dir::Etc::SourceParts=- || fail_with_apt "apt cannot read the lists of Debian sid"
+plan_packages '' "python$version-venv" libstdc++6 ||
   fail "this machine has none, and neither has Debian sid"
-mapfile -t names < <(awk '/^Inst/ { print $2 }' <<<"$plan")
-timeout 300 apt-get download -qq "${names[@]}" >&2 || fail "apt cannot download its packages"
-for file in *.deb; do dpkg -x "$file" "$folder"; done
+download_packages 300 "$work/packages" || fail_with_apt "apt cannot download its packages"
+extract_packages "$work/packages" "$folder" || fail "$apt_output"
 "$patchelf" --set-interpreter "$folder/usr/lib64/ld-linux-x86-64.so.2" \
   --force-rpath --set-rpath "$folder/usr/lib/x86_64-linux-gnu" "$program"
 "$program" -c 'import bz2, ctypes, ssl, venv, zlib' || fail "the program does not run"

@@ -89,10 +89,13 @@ def test_purposes(machine):
     assert machine(["nonsense"])[0].returncode == 2
 
 
-@pytest.mark.parametrize("target", ["cli", "install", "demo", "wheel", "static", "deb"])
-def test_targets_of_users_build_no_tests(target):
+@pytest.mark.parametrize(
+    "target, purpose",
+    [("cli", "build"), ("install", "build"), ("static", "build"), ("demo", "python"), ("wheel", "python"), ("deb", "package")],
+)
+def test_targets_of_users_ask_for_all_packages_first_and_build_no_tests(target, purpose):
     plan = good("make", "-n", target, cwd=ROOT)
-    assert "scripts/install-deps.sh build" in plan
+    assert plan.splitlines()[0] == f"scripts/install-deps.sh {purpose}"
     assert not re.search(r"install-deps\.sh(\s*$| test)|configure\.sh test|--preset test", plan, re.MULTILINE), plan
 
 

@@ -265,6 +265,8 @@ class Output {
   void commit(std::deque<AtomicFile>& files, std::span<const FilePlan> shards,
               std::span<const TensorSource> sources) const {
     check_output(is_set() ? single_ : index_, if_exists_);  // it may have appeared meanwhile
+    // First, so that a new folder is complete once its tensors are in place. If this replaces a
+    // checkpoint, a crash in between mixes old and new files. So would any other order.
     for (const auto& [name, content] : beside_) {
       AtomicFile file(path_of(name));
       file.append(as_bytes(content));
