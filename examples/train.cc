@@ -99,7 +99,7 @@ int main(int argc, char** argv) try {
       signal;  // a cluster sends SIGTERM before it takes the machine away
   cairn::CheckpointManager manager(argv[1],
                                    {.save_interval_steps = argc > 3 ? std::atoll(argv[3]) : 10,
-                                    .is_preempted = signal.asked(),
+                                    .is_preempted = signal.preemption_check(),
                                     .max_to_keep = 2});
   State state = new_state();
   std::int64_t step = 0;

@@ -171,7 +171,7 @@ struct CheckpointManager::State {
   orbax::StepEvents events{options.handler.observer, root};
   std::vector<StepInfo> steps;             // the complete ones, in the order of their saves
   std::vector<IncompleteStep> incomplete;  // when the directory was listed
-  orbax::StepListing listing;                  // both, for other threads
+  orbax::StepListing listing;              // both, for other threads
   orbax::StepLinks links;
   bool has_details = false;  // times and metrics of all steps are read
   bool closed = false;

@@ -9,7 +9,8 @@
 
 namespace cairn::inline v0::orbax {
 
-// One thread sets the list as a whole; any thread gets the list of that moment, which never changes.
+// One thread sets the list as a whole. Any thread gets the list of that moment, which never
+// changes.
 class StepListing {
  public:
   void set(FoundSteps steps) {
