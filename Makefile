@@ -81,7 +81,7 @@ test-long:  ## before a release: make test with a new seed, ten minutes of fuzzi
 test-matrix: venv wheel  ## the package with older and newer versions of Python, NumPy, JAX, flax, Orbax, PyTorch, TensorFlow; needs the Python index
 	@$(VENV)/bin/python scripts/matrix/run.py
 
-check: build venv  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
+check: python  ## the edit loop: build, unit tests without fault injection, CLI and quick interop
 	@scripts/check.sh $(VENV) $(JOBS)
 
 test-unit: build  ## unit tests and examples
