@@ -101,7 +101,7 @@ def test_what_can_only_be_read(folder, args, url, monkeypatch):
 def test_every_reading_command_has_the_options(command):
     text = good(command, "--help")
     assert [option for option in OPTIONS if f"  {option}" in text] == (OPTIONS if command in READING else [])
-    assert "prefer --ca-file" in " ".join(text.split()) or command not in READING
+    assert "Prefer --ca-file" in " ".join(text.split()) or command not in READING
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ UNCHECKED = {
     ("docs/contributors/releasing.md", "make test-long"): "takes an hour",
     ("docs/contributors/releasing.md", "build/venv/bin/python scripts/matrix"): "installs from the Python index; versions_test.py tests its page",
     ("docs/contributors/testing.md", "build/venv/bin/python scripts/matrix"): "as above",
+    ("docs/contributors/testing.md", "./configure"): "builds CPython from its sources",
     ("docs/contributors/releasing.md", "CCACHE_DISABLE=1"): "takes two builds; tests/install/dist_test.py tests its parts",
     ("docs/contributors/releasing.md", "make dist"): "as above; tests/install/wheel_test.py installs the wheels",
     ("docs/contributors/releasing.md", "git tag"): "publishes",

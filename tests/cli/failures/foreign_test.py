@@ -304,7 +304,7 @@ def test_clean_refuses_what_it_does_not_know_and_keeps_what_is_whole(base):
     assert save(base, "orbax", folder).returncode == GOOD
     (folder / "ckpt").rename(folder / "ckpt.orbax-checkpoint-tmp")
     done = run(base, "clean", folder, "--dry-run")
-    assert done.returncode == GOOD and b"would come back" in done.stdout
+    assert done.returncode == GOOD and b"would restore" in done.stdout
     done = run(base, "clean", folder)
     assert done.returncode == GOOD and b"restored" in done.stdout
     assert run(base, "diff", base / "old.safetensors", folder / "ckpt").returncode == GOOD

@@ -522,6 +522,16 @@ TEST(CheckpointManager, AnErrorOfAPolicyIsThrown) {
 
 // covers: manager.CheckpointManager.save
 // note: A manager that is closed or read-only refuses a forced save. Orbax saves.
+TEST(CheckpointManager, NothingIsSavedAfterClose) {
+  const TempDir dir = TempDir::in_memory();
+  CheckpointManager manager(dir / "run");
+  manager.save(1, PyTreeSaveArgs{tree_of(1)});
+  manager.close();
+  EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}); },
+              FailsWith(Code::kFailedPrecondition, "closed"));
+  EXPECT_EQ(x_of(manager.restore()), 1);
+}
+
 // ThreadSanitizer sees what they share.
 TEST(CheckpointManager, OtherThreadsAskWhileOneSaves) {
   const TempDir dir = TempDir::in_memory();
@@ -551,16 +561,6 @@ TEST(CheckpointManager, OtherThreadsAskWhileOneSaves) {
   first.get();
   second.get();
   EXPECT_THAT(manager.all_steps(), ElementsAre(28, 29));
-}
-
-TEST(CheckpointManager, NothingIsSavedAfterClose) {
-  const TempDir dir = TempDir::in_memory();
-  CheckpointManager manager(dir / "run");
-  manager.save(1, PyTreeSaveArgs{tree_of(1)});
-  manager.close();
-  EXPECT_THAT([&] { (void)manager.save(2, PyTreeSaveArgs{tree_of(2)}); },
-              FailsWith(Code::kFailedPrecondition, "closed"));
-  EXPECT_EQ(x_of(manager.restore()), 1);
 }
 
 TEST(SavePolicy, PoliciesThatAreMissing) {
