@@ -29,7 +29,7 @@ CheckpointManager::State::State(const std::string& directory, CheckpointManagerO
   for (const std::string_view option : orbax::ignored_options(options))
     events.option_ignored(option);
   const Stopwatch watch;
-  take(steps_for_all(), watch);
+  take(steps_for_all(), false, watch);
 }
 
 CheckpointManager::CheckpointManager(const std::string& directory, CheckpointManagerOptions options)

@@ -71,8 +71,9 @@ struct CheckpointManager::State {
   // ---- the list of steps ----
 
   void reload();
-  // Makes `found` the steps of this manager. The search for them began at `watch`.
-  void take(orbax::FoundSteps found, const Stopwatch& watch);
+  // Makes `found` the steps of this manager. The search for them began at `watch`; `is_saving`:
+  // whether this manager saved a step then.
+  void take(orbax::FoundSteps found, bool is_saving, const Stopwatch& watch);
   [[nodiscard]] orbax::FoundSteps stored_steps() const;
   // As stored_steps(), for the constructor, which all processes call: one of them asks a store.
   [[nodiscard]] orbax::FoundSteps steps_for_all() const;

@@ -21,12 +21,14 @@ using distributed::StepKind;
 void CheckpointManager::State::reload() {
   const Stopwatch watch;
   links.forget();
-  take(stored_steps(), watch);
-}
-
-void CheckpointManager::State::take(orbax::FoundSteps found, const Stopwatch& watch) {
+  // What ends while the directory is listed is in the list or not, so it counts as running.
   const bool is_saving = running.is_running();
   if (!is_saving && !removing.is_running()) going.clear();
+  take(stored_steps(), is_saving, watch);
+}
+
+void CheckpointManager::State::take(orbax::FoundSteps found, bool is_saving,
+                                    const Stopwatch& watch) {
   // The step that is being saved is not complete yet, or has just become so.
   const auto at = std::ranges::find(steps, saving_step, &StepInfo::step);
   std::optional<StepInfo> saving;
