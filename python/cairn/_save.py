@@ -40,9 +40,9 @@ def save(
     Containers are dicts, lists, tuples, named tuples, dataclasses, and what JAX's registry knows
     (flax, optax, equinox). Leaves are arrays of NumPy, JAX and PyTorch, numbers, str and None.
     Arrays are written from their own memory. Keys of dicts are stored as str. The type of other
-    keys (int, bool, float, None) is stored beside it, so that a load returns the same keys.
-    PyTorch's files store both, too. safetensors, npz, msgpack and "dcp" cannot store the type, and
-    the save warns (UserWarning).
+    keys (int, bool, float, None; key_types of the C++ API) is stored beside it, so that a load
+    returns the same keys. PyTorch's files store both, too. safetensors, npz, msgpack and "dcp"
+    cannot store the type, and the save warns (UserWarning).
 
     Args:
       path: a directory (Orbax), or a file that ends in .safetensors, .npz, .msgpack, .pt or .pth;

@@ -94,7 +94,7 @@ def test_purposes(machine):
     [("cli", "build"), ("install", "build"), ("static", "build"), ("demo", "python"), ("wheel", "python"), ("deb", "package")],
 )
 def test_targets_of_users_ask_for_all_packages_first_and_build_no_tests(target, purpose):
-    plan = good("make", "-n", target, cwd=ROOT)
+    plan = good("make", "--no-print-directory", "-n", target, cwd=ROOT)
     assert plan.splitlines()[0] == f"scripts/install-deps.sh {purpose}"
     assert not re.search(r"install-deps\.sh(\s*$| test)|configure\.sh test|--preset test", plan, re.MULTILINE), plan
 
