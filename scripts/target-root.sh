@@ -16,7 +16,7 @@ unneeded='libc6-dev|libc-dev-bin|linux-libc-dev|libcrypt-dev|libnsl-dev|libtirpc
 unneeded+='|rpcsvc-proto|gcc-.*-base'
 fail() { echo "$apt_output" >&2; exit 1; }
 
-stamp=$folder/$(sha256sum "${BASH_SOURCE[0]}" | cut -c1-16).stamp
+stamp=$folder/$(cat "${BASH_SOURCE[0]}" scripts/debian-packages.sh | sha256sum | cut -c1-16).stamp
 [ -f "$stamp" ] && exit 0
 rm -rf "$folder"
 mkdir -p "$folder/root"

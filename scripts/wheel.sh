@@ -21,7 +21,7 @@ if [ -z "$pythons" ]; then
   exit 1
 fi
 # Of the versions that share the stable ABI, the first is enough.
-pythons=$(awk '{ split($1, version, ".") } version[2] + 0 < 12 || /^[^ ]*t / || !stable++' <<<"$pythons")
+pythons=$(awk '/^(3\.1[01]|[0-9.]+t) / || !stable++' <<<"$pythons")
 
 cmake --install build/release --prefix "$prefix" >/dev/null
 # Not by git, which knows no files of an unpacked source archive.

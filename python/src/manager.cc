@@ -181,26 +181,14 @@ class Manager {
       if (manager_->is_saving_in_progress()) manager_.check_is_here("the save");
       return;
     }
-    check_can_wait();
-    run_long(job_, [&](const CallControl&) {
-      const Turn turn(*this);
-      manager_->wait_until_finished();
-    });
+    wait_for([&] { manager_->wait_until_finished(); });
   }
   void close() {
     if (!manager_.is_here()) return;  // as at the end of a `with` block in a forked process
-    check_can_wait();
-    run_long(job_, [&](const CallControl&) {
-      const Turn turn(*this);
-      manager_->close();
-    });
+    wait_for([&] { manager_->close(); });
   }
   void remove(std::int64_t step) {
-    check_can_wait();
-    run_long(job_, [&](const CallControl&) {
-      const Turn turn(*this);
-      manager_->remove(step);
-    });
+    wait_for([&] { manager_->remove(step); });
   }
   // Any thread may use it, for what CheckpointManager allows other threads.
   CheckpointManager& get() { return *manager_; }
@@ -213,7 +201,16 @@ class Manager {
   }
 
  private:
-  // Throws failed_precondition in a function that the manager calls: the call would wait for itself.
+  // Calls `f`, which waits for the manager.
+  template <class F>
+  void wait_for(F f) {
+    check_can_wait();
+    run_long(job_, [&](const CallControl&) {
+      const Turn turn(*this);
+      f();
+    });
+  }
+  // Throws failed_precondition in a function that the manager calls: it would wait for itself.
   void check_can_wait() const {
     refuse_in_own_progress(this);
     if (turn_of == this)

@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 from places import GOLDEN, ROOT, good
+from wheel_parts import check_libraries, platform_tag, programs_of
 
 DIST = ROOT / "build/dist"
 WANTED = os.environ.get("CAIRN_WHEELS", "").split()
@@ -18,9 +19,6 @@ FOUND_PYTHONS = [line.split(" ", 1) for line in good(ROOT / "scripts/pythons.sh"
 PYTHONS = {version: path for version, path in FOUND_PYTHONS if not WANTED or version in WANTED}
 ABSENT = [version for version in ("3.10", "3.11", "3.12", "3.13") if version not in PYTHONS]
 TOOLS = ROOT / "build/wheel-venv/3.11/bin/python"
-# What any Linux with the wheel's version of glibc has: the rest must be in the wheel.
-SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1",
-          "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
 
 USE = """
 import sys, cairn, numpy as np
@@ -117,19 +115,13 @@ def test_there_is_one_wheel_for_each_abi():
 @pytest.mark.parametrize("version", PYTHONS)
 def test_a_wheel_is_self_contained(version, tmp_path):
     wheel = wheel_of(version)
-    shown = " ".join(good(TOOLS, "-m", "auditwheel", "show", wheel).split())
-    (tag,) = re.findall(r'consistent with the following platform tag: "(\w+)"', shown)
+    tag = platform_tag(TOOLS, wheel)
     assert tag.startswith("manylinux_2_") and f"-{tag}.whl" in wheel.name
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
-    carried = {path.name: path for path in (tmp_path / "cairn_checkpoint.libs").iterdir()}
-    (module,) = (tmp_path / "cairn").glob("_cairn*.so")
-    assert (".abi3." in module.name) == (abi_of(version) == "abi3")
-    for program in [module, tmp_path / "cairn/bin/cairn", *carried.values()]:
-        dynamic = good("readelf", "-d", program)
-        needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
-        assert needed <= carried.keys() | SYSTEM, program
-        assert not needed & carried.keys() or re.search(r"R(UN)?PATH.*\$ORIGIN", dynamic), program
+    programs = programs_of(tmp_path)
+    assert (".abi3." in programs[0].name) == (abi_of(version) == "abi3")
+    check_libraries(programs)
 
 
 # A word that the licence of each library has.

@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
+import sys
 import zipfile
 
 import pytest
@@ -18,13 +18,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WHEEL = pathlib.Path(os.environ["CAIRN_OTHER_WHEEL"]).resolve()
 COMMAND = shlex.split(os.environ["CAIRN_OTHER"])
 TOOLS = os.environ["CAIRN_WHEEL_TOOLS"]
-# What any Linux with the wheel's version of glibc has.
-SYSTEM = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1",
-          "ld-linux-aarch64.so.1"}
 
-
-def output(*command):
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=True).stdout
+# With the wheels of this machine.
+sys.path.append(str(ROOT / "tests/install"))
+from places import good
+from wheel_parts import check_libraries, platform_tag, programs_of
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +35,9 @@ def unpacked(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def programs(unpacked):
-    """The module, the command and the libraries."""
-    (module,) = (unpacked / "cairn").glob("_cairn*.so")
-    libraries = sorted((unpacked / "cairn_checkpoint.libs").iterdir())
-    assert len(libraries) >= 8
-    return [module, unpacked / "cairn/bin/cairn", *libraries]
+    found = programs_of(unpacked)
+    assert len(found) >= 10  # the module, the command and eight libraries
+    return found
 
 
 def test_everything_in_it_is_for_arm64(unpacked, programs):
@@ -49,34 +45,28 @@ def test_everything_in_it_is_for_arm64(unpacked, programs):
            and path.read_bytes()[:4] == b"\x7fELF"}
     assert elf == set(programs)
     for program in programs:
-        assert "Machine:                           AArch64" in output("readelf", "-h", program)
+        assert "Machine:                           AArch64" in good("readelf", "-h", program)
     assert programs[0].name.endswith("-aarch64-linux-gnu.so")
 
 
 def test_its_tag_is_the_oldest_that_its_programs_run_on(programs):
-    shown = " ".join(output(TOOLS, "-m", "auditwheel", "show", WHEEL).split())
-    (tag,) = re.findall(r'consistent with the following platform tag: "(\w+)"', shown)
+    tag = platform_tag(TOOLS, WHEEL)
     assert WHEEL.name.endswith(f"-{tag}.whl")
     major, minor = map(int, re.fullmatch(r"manylinux_(\d+)_(\d+)_aarch64", tag).groups())
     for program in programs:
-        symbols = output("readelf", "-W", "--dyn-syms", program)
+        symbols = good("readelf", "-W", "--dyn-syms", program)
         wanted = re.findall(r" UND \S+@GLIBC_(\d+)\.(\d+)", symbols)
         assert wanted, program
         assert max((int(a), int(b)) for a, b in wanted) <= (major, minor), program
 
 
 def test_it_brings_its_libraries_along(programs):
-    carried = {path.name for path in programs[2:]}
-    for program in programs:
-        dynamic = output("readelf", "-d", program)
-        needed = set(re.findall(r"NEEDED.*\[(.*)\]", dynamic))
-        assert needed <= carried | SYSTEM, program
-        assert not needed & carried or re.search(r"R(UN)?PATH.*\$ORIGIN", dynamic), program
+    check_libraries(programs)
 
 
 def test_its_programs_load_where_pages_have_64_kib(programs):
     for program in programs:
-        segments = output("readelf", "-lW", program)
+        segments = good("readelf", "-lW", program)
         alignments = re.findall(r"^  LOAD .* (0x[0-9a-f]+)$", segments, re.MULTILINE)
         assert alignments and all(int(one, 16) % 65536 == 0 for one in alignments), program
 
@@ -101,5 +91,5 @@ def test_nothing_in_it_has_the_path_of_the_build_folder(unpacked):
 
 def test_its_command_runs():
     version = re.search(r"-(\d[^-]*)-", WHEEL.name)[1]
-    assert output(*COMMAND, "--version").split()[:2] == ["cairn", version]
-    assert "good" in output(*COMMAND, "verify", ROOT / "tests/golden/orbax/demo")
+    assert good(*COMMAND, "--version").split()[:2] == ["cairn", version]
+    assert "good" in good(*COMMAND, "verify", ROOT / "tests/golden/orbax/demo")
