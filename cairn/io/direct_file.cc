@@ -118,8 +118,7 @@ void DirectAppender::State::write_all(ByteView bytes, std::uint64_t offset) {
       if (reason == EINTR ||
           (reason == EINVAL && (fcntl(fd, F_GETFL) & O_DIRECT) != 0 && set_direct(fd, false)))
         continue;
-      throw Error(Code::kIo, path + ": cannot write at byte " + std::to_string(offset) + ": " +
-                                 std::generic_category().message(reason));
+      fail_file_call(path, "write at byte " + std::to_string(offset), reason);
     }
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);

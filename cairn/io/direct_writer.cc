@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 
 namespace cairn::inline v0 {
 
@@ -25,8 +24,7 @@ DirectWriter::DirectWriter(AtomicFile& file, std::uint64_t size) : file_(file) {
   // Allocate the space first: writes that extend a file wait for each other.
   if (fallocate(fd_, 0, 0, static_cast<off_t>(size)) != 0 && errno == ENOSPC) {
     close(fd_);
-    throw Error(Code::kIo, file.temporary_path() + ": cannot reserve " + std::to_string(size) +
-                               " bytes: " + std::generic_category().message(ENOSPC));
+    fail_file_call(file.temporary_path(), "reserve " + std::to_string(size) + " bytes", ENOSPC);
   }
   direct_ = true;
 }
@@ -51,9 +49,7 @@ void DirectWriter::write_at(std::uint64_t offset, ByteView bytes) {
       break;
     }
     if (n < 0)
-      throw Error(Code::kIo, file_.temporary_path() + ": cannot write at byte " +
-                                 std::to_string(offset) + ": " +
-                                 std::generic_category().message(errno));
+      fail_file_call(file_.temporary_path(), "write at byte " + std::to_string(offset), errno);
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
     // After a short write, the rest need not begin at a block boundary.

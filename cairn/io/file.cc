@@ -372,11 +372,13 @@ void make_directories(const std::string& path, Durability durability) {
     if (directory_exists(folder)) continue;
     if (mkdir(folder.c_str(), 0777) == 0) {
       if (durability == Durability::kSynced) sync_path(parent_of(folder));
-    } else if (errno != EEXIST ||
-               !directory_exists(folder)) {  // another process may have created it in the meantime
-      fail_file_call(folder, "make the folder", errno,
-                     errno == ENOENT ? Code::kNotFound : Code::kIo);
+      continue;
     }
+    const int error = errno;
+    // Another process may have created it in the meantime.
+    if (error == EEXIST && directory_exists(folder)) continue;
+    fail_file_call(folder, "make the folder", error == EEXIST ? ENOTDIR : error,
+                   error == ENOENT ? Code::kNotFound : Code::kIo);
   }
 }
 

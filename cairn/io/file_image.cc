@@ -1,13 +1,12 @@
 // file_image.cc -- reserves anonymous memory and fills it block by block.
 #include <cairn/io/file_image.h>
 
-#include <cairn/error.h>
+#include <cairn/io/system_call.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <string>
-#include <system_error>
 
 namespace cairn::inline v0 {
 namespace {
@@ -30,9 +29,8 @@ FileImage::FileImage(const File& file)
   void* const mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
-    throw Error(Code::kUnavailable, file.path() + ": cannot reserve address space for its " +
-                                        std::to_string(size_) +
-                                        " bytes: " + std::generic_category().message(errno));
+    fail_file_call(file.path(), "reserve address space for its " + std::to_string(size_) + " bytes",
+                   errno, Code::kUnavailable);
   data_ = static_cast<std::byte*>(mapped);
 }
 

@@ -21,7 +21,8 @@ void fail_file_call(const std::string& path, const std::string& doing, int error
 }
 
 void fail_file_call(const std::string& path, const std::string& doing, int error, Code code) {
-  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error));
+  throw Error(code, path + ": cannot " + doing + ": " + std::generic_category().message(error),
+              error);
 }
 
 const char* irregular_kind(mode_t mode) {
@@ -40,7 +41,8 @@ void fail_irregular(const std::string& path, mode_t mode) {
 
 void fail_to_create(const std::string& path, const std::string& temporary, int error) {
   if (error == ENOENT)
-    throw Error(Code::kNotFound, path + ": cannot write it: there is no folder " + parent_of(path));
+    throw Error(Code::kNotFound, path + ": cannot write it: there is no folder " + parent_of(path),
+                error);
   fail_file_call(temporary, "create the file", error);
 }
 

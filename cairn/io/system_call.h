@@ -26,8 +26,8 @@ inline bool is_absence(int error) {
   return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG;
 }
 
-// Throws "PATH: cannot DOING: REASON" for a file system call that failed with `error`: not_found
-// for ENOENT, already_exists for EEXIST and ENOTEMPTY, otherwise io.
+// Throws "PATH: cannot DOING: REASON" for a file system call that failed with the errno `error`:
+// not_found for ENOENT, already_exists for EEXIST and ENOTEMPTY, otherwise io.
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error);
 // The same with a code of the caller.
 [[noreturn]] void fail_file_call(const std::string& path, const std::string& doing, int error,

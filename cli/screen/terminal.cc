@@ -63,7 +63,7 @@ void write_all(int fd, std::string_view text) {
     } else if (errno == EPIPE) {
       throw BrokenPipe();
     } else if (errno != EINTR) {
-      throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno));
+      throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno), errno);
     }
   }
 }
@@ -156,7 +156,7 @@ void Output::finish() {
   // Only a copy is closed: descriptor 1 must not be reused for another file.
   const int copy = ::dup(STDOUT_FILENO);
   if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
-    throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno));
+    throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno), errno);
 }
 
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }

@@ -34,9 +34,13 @@ std::string_view code_name(Code code);
 // 0.3: zstd frame is truncated".
 class Error : public std::exception {
  public:
-  Error(Code code, std::string message) : code_(code), text_(std::move(message)) {}
+  // `error_number` is the errno of a system call that failed.
+  Error(Code code, std::string message, int error_number = 0)
+      : code_(code), error_number_(error_number), text_(std::move(message)) {}
 
   [[nodiscard]] Code code() const noexcept { return code_; }
+  // The errno of the system call that failed, such as ENOSPC; 0 if the error has another cause.
+  [[nodiscard]] int error_number() const noexcept { return error_number_; }
   // message with context
   [[nodiscard]] const std::string& message() const noexcept { return text_; }
   [[nodiscard]] const char* what() const noexcept override { return text_.c_str(); }
@@ -52,6 +56,7 @@ class Error : public std::exception {
 
  private:
   Code code_;
+  int error_number_;
   std::string text_;
 };
 

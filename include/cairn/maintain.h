@@ -160,8 +160,8 @@ struct RecoverOptions {
   // How to open the damaged checkpoint, and those of `from` and `fill_from`, for which only
   // `resources`, `store` and `cancel` count. A version is invalid_argument: all versions are tried.
   OpenOptions open = {};
-  // Paths of checkpoints of the same run, best first. A leaf that is nowhere whole in the damaged
-  // checkpoint is taken from the first of them in which it is whole, with its type and shape.
+  // Paths of checkpoints of the same run, best first. A leaf of which the damaged checkpoint has no
+  // intact copy is taken from the first of them that has one, with its type and shape.
   std::vector<std::string> from = {};
   LostElements lost_elements = LostElements::kLeaveOut;
   std::string fill_from = {};  // path of the checkpoint of kCheckpoint

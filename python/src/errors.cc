@@ -5,6 +5,7 @@
 #include <cairn/inspect.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -46,6 +47,21 @@ PyObject* exception_of(Code code) {
   return PyExc_OSError;
 }
 
+// The subclass of OSError for an errno, as Python's own functions raise it.
+PyObject* os_error(int error_number) {
+  switch (error_number) {
+    case EACCES:
+    case EPERM:
+      return PyExc_PermissionError;
+    case ENOTDIR:
+      return PyExc_NotADirectoryError;
+    case EISDIR:
+      return PyExc_IsADirectoryError;
+    default:
+      return PyExc_OSError;
+  }
+}
+
 // The text with everything escaped that is not printable: a message may quote names and bytes of a
 // file, and Python prints it to a terminal. Line feeds stay.
 std::string printable_lines(std::string_view text) {
@@ -59,13 +75,18 @@ std::string printable_lines(std::string_view text) {
   }
 }
 
-void set_error(PyObject* type, std::string_view text) {
-  const std::string lines = printable_lines(text);
-  PyObject* message =
-      PyUnicode_FromStringAndSize(lines.data(), static_cast<Py_ssize_t>(lines.size()));
-  if (message == nullptr) return;  // no memory: that error is set
-  PyErr_SetObject(type, message);
-  Py_DECREF(message);
+// Sets the error of Python. If there is no memory for it, that error is set.
+void set_error(PyObject* type, std::string_view text, int error_number = 0) {
+  try {
+    const std::string lines = printable_lines(text);
+    const nanobind::object error =
+        nanobind::handle(type)(nanobind::str(lines.data(), lines.size()));
+    // With an errno and a reason as arguments, the text would be "[Errno 28] REASON".
+    if (error_number != 0 && nanobind::hasattr(error, "errno")) error.attr("errno") = error_number;
+    PyErr_SetObject(type, error.ptr());
+  } catch (nanobind::python_error& e) {
+    e.restore();
+  }
 }
 
 // The library names the option of the command and that of C++. Python has another one.
@@ -82,9 +103,11 @@ void translate(const std::exception_ptr& thrown, void* /*unused*/) {
   } catch (const BuiltinError& e) {
     set_error(e.type(), e.message());
   } catch (const Error& e) {
+    PyObject* const type = exception_of(e.code());
     const bool exists = e.code() == Code::kAlreadyExists;
-    set_error(exception_of(e.code()),
-              exists ? with_names_of_python(std::string(e.message())) : e.message());
+    set_error(type == PyExc_OSError ? os_error(e.error_number()) : type,
+              exists ? with_names_of_python(std::string(e.message())) : e.message(),
+              e.error_number());
   }
 }
 

@@ -382,7 +382,9 @@ TEST(Paths, MakesMissingFoldersOnly) {
   make_directories(dir / "a/b/c");
   put_file(dir / "f", "x");
   EXPECT_THAT([&] { make_directories(dir / "f/below"); },
-              FailsWith(Code::kIo, "/f: cannot make the folder"));
+              FailsWith(Code::kIo, "/f: cannot make the folder: Not a directory"));
+  EXPECT_EQ(try_call([&] { return make_directories(dir / "f/below"), 0; }).error().error_number(),
+            ENOTDIR);
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ constexpr bool is_mapped(std::size_t size) { return size >= kHugePage; }
 constexpr std::size_t mapped_size(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
 [[noreturn]] void out_of_memory(std::size_t size) {
-  throw Error(Code::kUnavailable, "cannot allocate " + std::to_string(size) +
-                                      " bytes of memory for values: " + std::strerror(ENOMEM) +
-                                      "; free some, or read less at once");
+  throw Error(Code::kUnavailable,
+              "cannot allocate " + std::to_string(size) + " bytes of memory for values: " +
+                  std::strerror(ENOMEM) + "; free some, or read less at once",
+              ENOMEM);
 }
 
 std::byte* map_pages(std::size_t size) {

@@ -7,6 +7,7 @@
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/output_file.h>
+#include <cairn/io/system_call.h>
 #include <cairn/io/temporary_name.h>
 
 #include <algorithm>
@@ -77,8 +78,7 @@ void name_also(const std::string& from, const std::string& path) {
   }
   if (!error) return;
   (void)try_call([&] { return remove_file(temporary), true; });
-  throw Error(Code::kIo,
-              path + ": cannot write the bytes of " + from + " to it" + ": " + error.message());
+  fail_file_call(path, "write the bytes of " + from + " to it", error.value(), Code::kIo);
 }
 
 void place_set(const FileSet& set, IfExists if_exists) {

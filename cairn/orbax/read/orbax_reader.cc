@@ -4,6 +4,7 @@
 #include <cairn/array/box.h>
 #include <cairn/handlers/zarr_metadata.h>
 #include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
 #include <cairn/kvstore/folders/resolve.h>
 #include <cairn/orbax/open.h>
 #include <cairn/orbax/read/describe.h>
@@ -356,7 +357,7 @@ bool is_ocdbt_checkpoint(const std::string& path, const StoreOptions& store) {
   const auto manifest = std::filesystem::path(path) / orbax::kManifestFile;
   std::error_code why;
   const bool is_there = std::filesystem::exists(manifest, why);
-  if (why) throw Error(Code::kIo, manifest.string() + ": cannot look it up: " + why.message());
+  if (why) fail_file_call(manifest.string(), "look it up", why.value(), Code::kIo);
   return is_there;
 }
 

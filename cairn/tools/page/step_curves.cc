@@ -2,6 +2,7 @@
 #include <cairn/tools/page/step_curves.h>
 
 #include <cairn/base/errors.h>
+#include <cairn/base/magnitude.h>
 #include <cairn/inspect.h>
 #include <cairn/open.h>
 #include <cairn/orbax/read/orbax_reader.h>
@@ -32,7 +33,7 @@ bool is_floating(const TensorInfo& leaf) {
 std::optional<double> norm_of(const TensorStats& stats) {
   if (!stats.mean || !stats.stddev) return std::nullopt;
   const auto finite = static_cast<double>(stats.count - stats.nans - stats.infs);
-  return std::hypot(*stats.mean, *stats.stddev) * std::sqrt(finite);
+  return magnitude(*stats.mean, *stats.stddev) * std::sqrt(finite);
 }
 
 // The item that all leaves are in, if one is opened. "": a tree without items, and the item that

@@ -1,11 +1,8 @@
 """Checkpoints that real Orbax writes, what is stored in a checkpoint, and the command `cairn`."""
 
-import contextlib
 import json
 import os
-import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -91,27 +88,3 @@ def contents(path):
 def files(path):
     """Names, sizes and times of all files: a call that changes nothing leaves them."""
     return {str(file): (file.lstat().st_size, file.lstat().st_mtime_ns) for file in sorted(Path(path).rglob("*"))}
-
-
-@contextlib.contextmanager
-def folder_without_permission(**sources):
-    """A folder with copies of these checkpoints, which this process may read, but not change."""
-    folder = Path(tempfile.mkdtemp())
-    try:
-        for name, source in sources.items():
-            shutil.copytree(source, folder / name)
-        for file in [folder, *folder.rglob("*")]:
-            file.chmod(0o555 if file.is_dir() else 0o444)
-        is_root = os.geteuid() == 0
-        if is_root:
-            os.seteuid(65534)
-        try:
-            yield folder
-        finally:
-            if is_root:
-                os.seteuid(0)
-    finally:
-        for file in [folder, *folder.rglob("*")]:
-            if file.is_dir():
-                file.chmod(0o700)
-        shutil.rmtree(folder)

@@ -7,7 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
-from stored import FAILURE, USAGE, command, contents, files, folder_without_permission, message, restore_with_orbax, save_with_orbax, tree
+from permissions import folder_without_permission
+from stored import FAILURE, USAGE, command, contents, files, message, restore_with_orbax, save_with_orbax, tree
 
 import cairn
 

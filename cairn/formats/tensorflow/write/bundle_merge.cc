@@ -14,6 +14,7 @@
 #include <cairn/io/atomic_file.h>
 #include <cairn/io/directory.h>
 #include <cairn/io/file.h>
+#include <cairn/io/system_call.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -125,7 +126,7 @@ std::vector<std::string> resolve(const std::vector<std::string>& files) {
     const std::filesystem::path path = std::filesystem::canonical(file, error);
     if (error == std::errc::no_such_file_or_directory)
       throw Error(Code::kNotFound, file + ": the data file is missing");
-    if (error) throw Error(Code::kIo, file + ": cannot resolve the path: " + error.message());
+    if (error) fail_file_call(file, "resolve the path", error.value(), Code::kIo);
     if (!std::filesystem::is_regular_file(path, error))
       throw Error(Code::kIo, file + ": is not a file");
     resolved.push_back(path.string());
@@ -214,7 +215,7 @@ void merge_bundles(std::span<const std::string> parts, const std::string& prefix
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(parent_of(prefix), error) /
                                      std::filesystem::path(prefix).filename();
-  if (error) throw Error(Code::kIo, prefix + ": cannot resolve the path: " + error.message());
+  if (error) fail_file_call(prefix, "resolve the path", error.value(), Code::kIo);
   for (std::size_t i = 0; i < files.size(); ++i)
     if (prefix_of_data(files[i]) == real)
       throw Error(Code::kInvalidArgument, merged.data()[i] + ": is a link to a file of " + prefix +
