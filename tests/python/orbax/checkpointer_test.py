@@ -1,6 +1,7 @@
 """Checkpointer, AsyncCheckpointer and those of trees: the same with both packages."""
 
 import asyncio
+import errno
 import json
 
 import jax
@@ -664,3 +665,14 @@ def test_leftovers_of_an_interrupted_save_of_json_are_removed(tmp_path):
     (leftover / "metadata").write_text('{"a": 1}')
     ours.Checkpointer(ours.JsonCheckpointHandler()).save(tmp_path / "checkpoint", args=ours.args.JsonSave(1))
     assert not leftover.exists()
+
+
+def test_a_path_below_a_file(ocp, tmp_path):
+    (tmp_path / "file").write_text("x")
+    for call in (
+        lambda: ocp.PyTreeCheckpointer().save(tmp_path / "file" / "c", mixed_tree()),
+        lambda: ocp.CheckpointManager(tmp_path / "file" / "run"),
+    ):
+        with pytest.raises(NotADirectoryError) as caught:
+            call()
+        assert caught.value.errno == errno.ENOTDIR
