@@ -74,7 +74,7 @@ AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
       return fd_ >= 0;
     });
   } while (error == EEXIST);
-  if (error != 0) fail_to_create(path_, temp_path_, error);
+  if (error != 0) fail_to_create(path_, error);
   // Marks the file as in use for programs that search for leftovers. Not all file systems have such
   // locks.
   (void)flock(fd_, LOCK_EX | LOCK_NB);

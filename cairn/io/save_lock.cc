@@ -119,7 +119,7 @@ bool SaveLock::try_take(const std::string& target) {
     return fd >= 0;
   });
   if (fd < 0) {
-    if (error != EEXIST) fail_to_create(target, path_, error);
+    if (error != EEXIST) fail_to_create(target, error);
     remove_leftover(path_, target);
     return false;
   }

@@ -39,11 +39,11 @@ void fail_irregular(const std::string& path, mode_t mode) {
               path + ": is not a regular file (it is " + irregular_kind(mode) + ")");
 }
 
-void fail_to_create(const std::string& path, const std::string& temporary, int error) {
+void fail_to_create(const std::string& path, int error) {
   if (error == ENOENT)
     throw Error(Code::kNotFound, path + ": cannot write it: there is no folder " + parent_of(path),
                 error);
-  fail_file_call(temporary, "create the file", error);
+  fail_file_call(path, "create a file in " + parent_of(path), error);
 }
 
 void check_file_range(const std::string& path, std::uint64_t offset, std::uint64_t length) {

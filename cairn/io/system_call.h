@@ -39,9 +39,9 @@ const char* irregular_kind(mode_t mode);
 // Throws data_loss for something else where a regular file is expected.
 [[noreturn]] void fail_irregular(const std::string& path, mode_t mode);
 
-// Throws the error of creating `temporary`, a file beside `path` that is to get its name. If the
-// folder is missing, the message names only `path`, which is what the user knows.
-[[noreturn]] void fail_to_create(const std::string& path, const std::string& temporary, int error);
+// Throws the error of creating a file beside `path` that is to get its name. The message names
+// `path`, which is what the user knows, and its folder, which does not take the file.
+[[noreturn]] void fail_to_create(const std::string& path, int error);
 
 // The largest offset of a byte in a file.
 inline constexpr std::uint64_t kMaxFileOffset = std::numeric_limits<off_t>::max();

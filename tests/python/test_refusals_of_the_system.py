@@ -28,7 +28,7 @@ def test_a_folder_that_may_not_be_written(name):
     with folder_without_permission() as folder:
         with pytest.raises(PermissionError) as caught:
             cairn.save(folder / name, {"a": np.ones(3)})
-        check(caught.value, folder, errno.EACCES, "Permission denied")
+        check(caught.value, folder / name, errno.EACCES, "Permission denied")
 
 
 def test_a_manager_below_a_file(tmp_path):
