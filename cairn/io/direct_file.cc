@@ -4,6 +4,7 @@
 
 #include <cairn/base/cancellation.h>
 #include <cairn/error.h>
+#include <cairn/io/system_call.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
