@@ -271,6 +271,25 @@ def numbers_and_barriers(package):
     return said
 
 
+def numbers_with_the_flag():
+    """Orbax's flag is on, and JAX counts the processes the other way around."""
+    from absl import flags
+
+    flags.FLAGS.mark_as_parsed()
+    multihost, number = ocp.multihost, jax.process_index
+    flags.FLAGS.experimental_orbax_use_distributed_process_id = True
+    jax.process_index = lambda *backend: 1 - number(*backend)
+    try:
+        multihost.initialize_runtime_to_distributed_ids()
+        devices = jax.devices()
+        return [multihost.runtime_to_distributed_ids(), multihost.process_index(), multihost.is_primary_host(0),
+                [multihost.process_index_from_device(device) for device in (devices[0], devices[-1])]]
+    finally:
+        jax.process_index = number
+        flags.FLAGS.experimental_orbax_use_distributed_process_id = False
+        multihost.initialize_runtime_to_distributed_ids()
+
+
 def a_barrier_of_others():
     return raised(ocp.multihost.get_barrier_sync_fn, processes={0, 1, 2})
 

@@ -116,6 +116,10 @@ def test_numbers_and_barriers_of_the_module_multihost(job):
         assert kind == "NotImplementedError" and "processes=[0, 1, 2]" in text
 
 
+def test_numbers_with_the_flag(job):
+    assert job.run("numbers_with_the_flag") == [[[1, 0], 0, True, [1, 0]], [[1, 0], 1, False, [1, 0]]]
+
+
 def test_a_failing_subclass_of_orbax(tmp_path, job):
     first, second = job.run("a_failing_subclass_of_orbax", tmp_path)
     assert first == ["ValueError", "process 1: mine"] and second == ["ValueError", "mine"]

@@ -5,6 +5,7 @@ import importlib
 import json
 import sys
 import types
+from unittest import mock
 
 import jax
 import numpy as np
@@ -44,6 +45,27 @@ def test_names_are_those_of_orbax(name):
             assert hasattr(mine, key), key
     with pytest.raises(AttributeError, match="no_such_name"):
         mine.no_such_name
+
+
+MANAGERS = {
+    "checkpoint_manager": "CheckpointManager",
+    "replicator_checkpoint_manager": "ReplicatorCheckpointManager",
+    "p2p.checkpoint_manager": "CheckpointManager",
+}
+
+
+@pytest.mark.parametrize("name", MANAGERS)
+def test_mocks_of_managers_have_the_methods(name):
+    mine, theirs = (getattr(one, MANAGERS[name]) for one in pair(name))
+    own = {key for key in dir(theirs) if not key.startswith("_")} | {"__enter__", "__exit__"}
+    assert own <= set(dir(mine)) and {"save", "restore", "latest_step"} <= own
+    assert issubclass(mine, ours.AbstractCheckpointManager)
+    made = mock.create_autospec(mine, instance=True)
+    made.restore.return_value = {"w": 1}
+    with made:
+        assert made.restore(3, args=None) == {"w": 1}
+    with pytest.raises(NotImplementedError, match=f"{mine.__module__}.{MANAGERS[name]}"):
+        mine("local", "persistent")
 
 
 # ---- devices after a restart ----
@@ -102,7 +124,7 @@ def test_processes_of_numbers(monkeypatch, platform, slices, processes, own):
     monkeypatch.setattr(jax, "device_count", lambda: len(made))
     monkeypatch.setattr(jax, "local_device_count", lambda: own)
     monkeypatch.setattr(jax, "process_count", lambda: processes)
-    monkeypatch.setattr("cairn.orbax._impl.base.multihost._initialized", {"runtime_to_distributed_ids"})
+    monkeypatch.setattr("cairn.orbax._impl.base.multihost._known", {"runtime_to_distributed_ids": list(range(processes))})
     monkeypatch.setattr("orbax.checkpoint._src.multihost.multihost._RUNTIME_TO_DISTRIBUTED_ID", list(range(processes)))
     mine, theirs = pair("multihost")
     for number in [device.id for device in made] + [1 << 17, 5 << 17, 1 << 20, 1 << 21]:

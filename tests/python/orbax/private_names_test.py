@@ -286,6 +286,58 @@ print(ocp.__version__)
     assert ended.stdout == f"{real.__version__}\n", ended.stderr
 
 
+FLAG = "experimental_orbax_use_distributed_process_id"
+FLAGS_PROGRAM = f"""
+import sys
+import jax
+import orbax.checkpoint as ocp
+from absl import flags
+from orbax.checkpoint._src.multihost import multihost
+
+def said():
+    device = jax.devices()[0]
+    try:
+        number = multihost.process_index_from_device(device)
+    except ValueError as error:
+        number = "initialize_runtime_to_distributed_ids" in str(error)
+    return multihost.process_index(), multihost.is_primary_host(0), multihost.is_primary_host(3), number
+
+jax._src.distributed.global_state.process_id = 3  # JAX itself says 0
+known = flags.FLAGS
+print([(name, known[name].default) for name in sorted(known) if "orbax" in name])
+print(said())  # before the flags are parsed
+known([sys.argv[0]])
+print(said())
+known.{FLAG} = True
+print(said())
+known([sys.argv[0], "--no{FLAG}"])
+print(said())
+"""
+
+
+def test_flags(tmp_path):
+    """A program sets Orbax's flag, which says how the processes are numbered."""
+    (tmp_path / "flags_program.py").write_text(FLAGS_PROGRAM)
+    theirs = run(tmp_path / "flags_program.py")
+    mine = run("-m", "cairn.orbax", tmp_path / "flags_program.py")
+    assert theirs.returncode == 0 and "(3, False, True, True)" in theirs.stdout, theirs.stderr
+    assert mine.stdout == theirs.stdout, mine.stderr
+
+
+def test_absl_is_optional():
+    code = """
+import sys
+import cairn.orbax
+assert "absl" not in sys.modules
+sys.modules["absl"] = None  # as if it were not installed
+cairn.orbax.use_as_orbax()
+import orbax.checkpoint as ocp
+print(ocp.multihost.process_index())
+"""
+    ended = run("-c", code)
+    assert ended.stdout == "0\n", ended.stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["-m"], ["-x"], ["no/such.py"]], ids=str)
 def test_wrong_usage(arguments):
     ended = run("-m", "cairn.orbax", *arguments)

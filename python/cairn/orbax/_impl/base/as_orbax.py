@@ -2,7 +2,7 @@
 
 import sys
 
-from cairn.orbax._impl.base import aliases
+from cairn.orbax._impl.base import aliases, flags
 
 _THEIRS = "orbax.checkpoint"
 _OURS = "cairn.orbax"
@@ -13,7 +13,8 @@ def use_as_orbax() -> None:
 
     The same is true of the modules in it, and in libraries that the program imports later. Call it
     before anything imports orbax.checkpoint. A second call changes nothing. Other packages of
-    Orbax, such as orbax.export, stay. Processes that the program starts call it themselves.
+    Orbax, such as orbax.export, stay. Processes that the program starts call it themselves. If absl
+    is installed, Orbax's flags are defined, too.
 
     Raises RuntimeError if the real orbax.checkpoint is already imported: its classes are in use.
     """
@@ -26,3 +27,4 @@ def use_as_orbax() -> None:
     aliases.add(_THEIRS, _OURS)
     if not any(isinstance(finder, aliases.EmptyPackageFinder) for finder in sys.meta_path):
         sys.meta_path.append(aliases.EmptyPackageFinder("orbax"))  # if Orbax is not installed
+    flags.define()

@@ -3,6 +3,7 @@
 from typing import Any, Protocol
 
 from cairn._processes import has_jax_distributed
+from cairn.orbax._impl.base.flags import use_distributed_process_id
 from cairn.orbax._impl.base.processes import (
     Group,
     process_count,
@@ -72,34 +73,37 @@ def global_max(values: "list[int]") -> "list[int]":
     return list(np.asarray(gathered).reshape(-1, len(values)).max(axis=0).astype(int))
 
 
-# Numbers of processes are those of JAX, so there is nothing to find out.
-_initialized: "set[str]" = set()
+# By name of a function, what the processes told each other.
+_known: "dict[str, list[Any]]" = {}
 
 
-def _initialize(what: str) -> None:
-    get_jax_distributed_client()
-    _initialized.add(what)
-
-
-def _require(what: str) -> None:
-    if what not in _initialized:
+def _require(what: str) -> "list[Any]":
+    if what not in _known:
         raise ValueError(f"call initialize_{what}() before")
+    return _known[what]
 
 
 def initialize_runtime_to_distributed_ids() -> None:
-    """Has runtime_to_distributed_ids() work. Raises ValueError without jax.distributed."""
-    _initialize("runtime_to_distributed_ids")
+    """Has runtime_to_distributed_ids() work. All processes call it.
+
+    Raises ValueError without jax.distributed.
+    """
+    get_jax_distributed_client()
+    import jax
+
+    # Each value comes from the process whose number for jax.distributed is its place.
+    numbers = _group.gather("numbers of processes", lambda: int(jax.process_index()))
+    _known["runtime_to_distributed_ids"] = [numbers.index(own) for own in range(len(numbers))]
 
 
 def is_runtime_to_distributed_ids_initialized() -> bool:
     """Whether initialize_runtime_to_distributed_ids() was called."""
-    return "runtime_to_distributed_ids" in _initialized
+    return "runtime_to_distributed_ids" in _known
 
 
 def runtime_to_distributed_ids() -> "list[int]":
-    """By number of a process for JAX, its number for jax.distributed: the same."""
-    _require("runtime_to_distributed_ids")
-    return list(range(process_count()))
+    """By number of a process for JAX, its number for jax.distributed."""
+    return _require("runtime_to_distributed_ids")
 
 
 def runtime_to_distributed_process_id(pid: int) -> int:
@@ -108,24 +112,26 @@ def runtime_to_distributed_process_id(pid: int) -> int:
 
 
 def initialize_distributed_to_device_ids() -> None:
-    """Has distributed_to_device_ids() work. Raises ValueError without jax.distributed."""
-    _initialize("distributed_to_device_ids")
+    """Has distributed_to_device_ids() work. All processes call it.
+
+    Raises ValueError without jax.distributed.
+    """
+    get_jax_distributed_client()
+    import jax
+
+    _known["distributed_to_device_ids"] = _group.gather(
+        "numbers of devices", lambda: [int(device.id) for device in jax.local_devices()]
+    )
 
 
 def is_distributed_to_device_ids_initialized() -> bool:
     """Whether initialize_distributed_to_device_ids() was called."""
-    return "distributed_to_device_ids" in _initialized
+    return "distributed_to_device_ids" in _known
 
 
 def distributed_to_device_ids() -> "list[list[int]]":
-    """By process, the numbers of its devices."""
-    _require("distributed_to_device_ids")
-    import jax
-
-    found: list[list[int]] = [[] for _ in range(process_count())]
-    for device in jax.devices():
-        found[device.process_index].append(int(device.id))
-    return found
+    """By number of a process for jax.distributed, the numbers of its devices."""
+    return _require("distributed_to_device_ids")
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: "bool | None" = None) -> Any:
@@ -144,8 +150,12 @@ def is_jax_distributed_client_initialized() -> bool:
 
 
 def process_index_from_device(device: Any) -> int:
-    """The process that a device belongs to."""
-    return int(device.process_index)
+    """The process that a device belongs to, numbered as in process_index().
+
+    With Orbax's flag, raises ValueError unless initialize_runtime_to_distributed_ids() was called.
+    """
+    number = int(device.process_index)
+    return runtime_to_distributed_process_id(number) if use_distributed_process_id() else number
 
 
 def unique_processes_from_devices(device_array: Any) -> "set[int]":

@@ -13,6 +13,7 @@ from typing import Any
 from cairn import _save
 from cairn._processes import has_jax_distributed
 from cairn.orbax._impl.base.events import duration
+from cairn.orbax._impl.base.flags import use_distributed_process_id
 
 _TIMEOUT = 300.0  # seconds, of Cairn's own saves, too
 _LONGEST_TEXT = 4000
@@ -21,9 +22,13 @@ WRITE_TIMEOUT = 1200.0  # while others write
 
 
 def process_index() -> int:
-    """The number of this process."""
+    """The number of this process: that of JAX, or with Orbax's flag that of jax.distributed."""
     jax = sys.modules.get("jax")
-    return int(jax.process_index()) if jax is not None else 0
+    if jax is None:
+        return 0
+    if use_distributed_process_id():
+        return int(jax._src.distributed.global_state.process_id)
+    return int(jax.process_index())
 
 
 def process_count() -> int:

@@ -9,7 +9,7 @@ import math
 import os
 from typing import Any
 
-from cairn.orbax._impl.base import processes
+from cairn.orbax._impl.base import multihost, processes
 
 _log = logging.getLogger("cairn.orbax")
 
@@ -40,8 +40,7 @@ def _processes_of_replicas(mesh: Any, axis: int) -> "list[set[int]]":
 
 
 def _processes_of(mesh: Any, replica_id: int, axis: int) -> "set[int]":
-    devices = _devices_of(mesh, replica_id, axis)
-    return {int(device.process_index) for device in devices.flat}
+    return multihost.unique_processes_from_devices(_devices_of(mesh, replica_id, axis))
 
 
 def _devices_of(mesh: Any, replica_id: int, axis: int) -> Any:

@@ -45,7 +45,10 @@ def runtime_to_distributed_ids() -> "list[int]":
     """
     import jax
 
-    multihost.runtime_to_distributed_ids()  # of which cairn.orbax knows that they are the same
+    numbers = multihost.runtime_to_distributed_ids()
+    if numbers != list(range(len(numbers))):
+        return numbers
+    # JAX may have given the devices the numbers of jax.distributed.
     devices = jax.devices()[:: jax.local_device_count()]
     found = {process_index_from_device_id(one.id): one.process_index for one in devices}
     missing = set(range(jax.process_count())) - set(found)

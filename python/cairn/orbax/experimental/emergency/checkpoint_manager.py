@@ -74,6 +74,16 @@ class CheckpointManagerOptions:
 class CheckpointManager(UnavailableManager):
     """Raises NotImplementedError: it is not available."""
 
+    @property
+    def in_primary_slice(self) -> bool:
+        """Whether this process belongs to the slice that saves for all."""
+        raise NotImplementedError
+
+    @property
+    def global_mesh(self) -> Any:
+        """The mesh of all slices."""
+        raise NotImplementedError
+
 
 __all__ = [
     "CheckpointManager",

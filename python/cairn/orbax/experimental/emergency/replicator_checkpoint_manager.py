@@ -27,5 +27,14 @@ class ReplicatorCheckpointManagerOptions:
 class ReplicatorCheckpointManager(UnavailableManager):
     """Raises NotImplementedError: it is not available."""
 
+    @property
+    def global_mesh(self) -> Any:
+        """The mesh of all slices."""
+        raise NotImplementedError
+
+    def is_saving_in_progress(self) -> bool:
+        """Whether a save goes on."""
+        raise NotImplementedError
+
 
 __all__ = ["ReplicatorCheckpointManager", "ReplicatorCheckpointManagerOptions"]
