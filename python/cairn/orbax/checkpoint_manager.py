@@ -12,6 +12,7 @@ from cairn.orbax._impl.steps.manager_setup import (
     determine_default_item_mode_from_args,
     is_async_checkpointer,
 )
+from cairn.orbax._impl.steps.save_decision_policy import ShouldSaveFnPolicy
 from cairn.orbax._impl.stored.step_metadata import (
     deserialize_root_metadata,
     serialize_root_metadata,
@@ -41,6 +42,9 @@ RestoreParams: TypeAlias = Mapping[str, Any]
 CheckpointDirs: TypeAlias = tuple[str, str]
 CheckpointersDict: TypeAlias = Mapping[str, AbstractCheckpointer]
 CheckpointHandlersDict: TypeAlias = Mapping[str, CheckpointHandler]
+
+# Programs use it to decide by a function alone: should_save_fn also saves before a preemption.
+_ShouldSaveFnPolicy = ShouldSaveFnPolicy
 
 __getattr__ = _hints(__name__)
 

@@ -135,3 +135,40 @@ def test_an_interval_that_is_not_positive_is_refused(interval):
             policy.should_preserve([step], context=keeping.PreservationContext())
     with pytest.raises(ValueError, match="interval is"):
         saving.FixedIntervalPolicy(interval).should_save(step, [], context=None)
+
+
+def test_a_function_as_the_only_policy(ocp, tmp_path):
+    """The private class of Orbax that leaves out the policy for preemptions."""
+    asked = []
+
+    def every_third(step, last):
+        asked.append((step, last))
+        return step % 3 == 0
+
+    policy = ocp.checkpoint_manager._ShouldSaveFnPolicy(every_third)
+    assert isinstance(policy, ocp.checkpoint_managers.SaveDecisionPolicy) and policy.should_save_fn is every_third
+    with ocp.CheckpointManager(tmp_path / "m", options=ocp.CheckpointManagerOptions(save_decision_policy=policy)) as manager:
+        for step in range(7):
+            manager.save(step, args=ocp.args.JsonSave({"a": step}))
+        manager.wait_until_finished()
+        assert list(manager.all_steps()) == [0, 3, 6]
+    assert {(0, None), (1, 0), (4, 3), (6, 3)} <= set(asked)
+
+
+def test_policies_of_users_are_instances(ocp, v1):
+    """Orbax's protocols of policies can be checked at run time."""
+
+    class Mine:
+        def should_save(self, step, previous_steps, *, context):
+            return True
+
+        def should_preserve(self, checkpoints, *, context):
+            return [True for _ in checkpoints]
+
+    protocols = [
+        ocp.checkpoint_managers.SaveDecisionPolicy,
+        v1.training.save_decision_policies.SaveDecisionPolicy,
+        v1.training.preservation_policies.PreservationPolicy,
+    ]
+    for protocol in protocols:
+        assert isinstance(Mine(), protocol) and not isinstance(object(), protocol)

@@ -9,7 +9,7 @@ steps to save a few lines of arithmetic. policies_test.py runs both over the sam
 import dataclasses
 import datetime
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class PolicyCheckpointInfo(Protocol):
@@ -25,6 +25,7 @@ class PreservationContext:
     """What else a policy may look at: nothing yet."""
 
 
+@runtime_checkable
 class PreservationPolicy(Protocol):
     """Decides which steps to keep."""
 

@@ -9,7 +9,7 @@ steps to save a few lines of arithmetic. policies_test.py runs both over the sam
 import dataclasses
 import datetime
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from cairn.orbax._impl.base import options
 
@@ -23,6 +23,7 @@ class DecisionContext:
     multiprocessing_options: options.MultiprocessingOptions
 
 
+@runtime_checkable
 class SaveDecisionPolicy(Protocol):
     """Decides whether to save a step."""
 
