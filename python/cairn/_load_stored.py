@@ -71,8 +71,8 @@ def add_stored(
         if is_number or info.typestr == "complex":
             plan.add(index, _item)
             continue
-        if info.typestr in _OF_NUMBERS:
-            plan.add(index, _OF_NUMBERS[info.typestr])
+        if info.typestr in _NOT_ARRAYS:
+            plan.add(index, _NOT_ARRAYS[info.typestr])
             continue
         is_cast = cast is not None and is_float(stored_as)
         placed = sharding(info.name, info.shape) if callable(sharding) else sharding
@@ -106,8 +106,12 @@ def _tuple(array: Any) -> Any:
     return tuple(array.tolist())
 
 
-# Lists and tuples of very many numbers, which are stored as one array.
-_OF_NUMBERS = {"list of numbers": _item_list, "tuple of numbers": _tuple}
+def _bytes(array: Any) -> Any:
+    return array.tobytes()
+
+
+# Bytes, and lists and tuples of very many numbers, are stored as arrays but are none.
+_NOT_ARRAYS = {"bytes": _bytes, "list of numbers": _item_list, "tuple of numbers": _tuple}
 
 
 def _of_framework(framework: str | None) -> Callable[[Any], Any] | None:

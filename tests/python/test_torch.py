@@ -172,3 +172,14 @@ def test_float4_that_pytorch_cannot_pack_is_refused(tmp_path):
     cairn.save(tmp_path / "c", {"w": np.ones(3, ml_dtypes.float4_e2m1fn)})
     with pytest.raises(TypeError, match="last dimension must be even"):
         cairn.load(tmp_path / "c", framework="torch")
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".msgpack"])
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_bytes_are_bytes_with_every_framework(tmp_path, suffix, framework):
+    tree = {"empty": b"", "text": b"a\0b", "w": np.arange(3, dtype=np.uint8)}
+    cairn.save(tmp_path / f"b{suffix}", tree)
+    loaded = cairn.load(tmp_path / f"b{suffix}", framework=framework)
+    assert (loaded["empty"], loaded["text"]) == (b"", b"a\0b")
+    assert type(loaded["text"]) is bytes and loaded["w"].tolist() == [0, 1, 2]
+    assert cairn.load(tmp_path / f"b{suffix}", include="text", dtype="float32") == {"text": b"a\0b"}
