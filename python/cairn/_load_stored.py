@@ -30,7 +30,7 @@ def warn_of_lost_keys(
     warnings.warn(
         f"{path}: the keys of these dicts are returned as str: {', '.join(names)}{more}. "
         "The checkpoint does not record whether they were ints, or they are of a type that is not "
-        "restored; load with a target to get the target's keys",
+        "restored; load with a target that has these keys to get them back",
         stacklevel=stacklevel,
     )
 

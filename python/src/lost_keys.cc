@@ -54,10 +54,15 @@ std::string lost_type(const DictKeyTypes& entry) {
   return "";
 }
 
-// The dicts of an Orbax checkpoint without a record, all of whose keys look like ints.
+// Whether the format stores the keys of dicts as text, and tells dicts from lists.
+bool has_keys_of_text(const CheckpointInfo& info) {
+  return info.format == "orbax" || info.layout == "PyTorch Distributed Checkpoint";
+}
+
+// The dicts without a record, all of whose keys look like ints.
 void add_unrecorded(const Checkpoint& checkpoint, const std::vector<std::size_t>& tensors,
                     std::map<Names, std::string>& found) {
-  if (checkpoint.info().format != "orbax") return;
+  if (!has_keys_of_text(checkpoint.info())) return;
   const auto& all = checkpoint.tensors();
   std::map<Names, bool> all_ints;
   for (const std::size_t i : tensors)
@@ -112,7 +117,7 @@ void warn_of_lost_keys(const std::string& format, const std::vector<DictKeyTypes
       (name.empty() ? "the tree" : "'" + name + "'") +
       (first->type.empty() ? " have several types" : " are " + first->type) +
       (count > 1 ? ", and " + std::to_string(count - 1) + " more dicts have such keys" : "") +
-      "; load() with a target returns the target's keys, and Orbax checkpoints record them";
+      "; load() with a target that has these keys returns them, and Orbax checkpoints record them";
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) < 0) throw nb::python_error();
 }
 

@@ -17,8 +17,8 @@ struct LostKeys {
 };
 
 // The dicts above these tensors (none: above all), in the order of their names. Without a record,
-// only keys that look like ints are suspected, and only in Orbax checkpoints: Orbax itself stores
-// ints as text. Other formats have names like "0" for the items of lists.
+// only keys that look like ints are suspected, and only in Orbax and Distributed Checkpoints: Orbax
+// and PyTorch store ints as text. Other formats have names like "0" for the items of lists.
 std::vector<LostKeys> find_lost_keys(const Checkpoint& checkpoint,
                                      const std::optional<std::vector<std::size_t>>& tensors);
 

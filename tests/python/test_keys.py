@@ -137,6 +137,18 @@ def test_formats_that_lose_the_types_say_so(tmp_path, suffix):
     cairn.save(tmp_path / f"d.{suffix}", {"opt": {"0": W, "1": W}})
 
 
+def test_distributed_checkpoints_lose_the_types_and_say_so(tmp_path):
+    tree = {"opt": {"lr": [0.5], "state": {0: {"m": W}, 1: {"m": W + 1}}}, "w": {"a": W}}
+    with pytest.warns(UserWarning, match="dcp stores the keys of dicts as str.*those of 'opt.state' are int"):
+        cairn.save(tmp_path / "c", tree, format="dcp")
+    text = {"opt": {"lr": [0.5], "state": {"0": {"m": W}, "1": {"m": W + 1}}}, "w": {"a": W}}
+    for target in (None, {"opt": {"lr": [0.0], "state": {}}, "w": {"a": W}}):
+        with pytest.warns(UserWarning, match="dicts are returned as str: 'opt.state'. The checkpoint does not record"):
+            assert same(cairn.load(tmp_path / "c", target), text)
+    assert same(cairn.load(tmp_path / "c", tree), tree)
+    assert same(cairn.load(tmp_path / "c", include="w/*"), {"w": {"a": W}})
+
+
 def test_open_finds_keys_of_both_spellings(tmp_path):
     cairn.save(tmp_path / "c", {"s": {0: {"m": W}, -1: {"m": W}}})
     opened = cairn.open(tmp_path / "c")

@@ -183,3 +183,30 @@ def test_bytes_are_bytes_with_every_framework(tmp_path, suffix, framework):
     assert (loaded["empty"], loaded["text"]) == (b"", b"a\0b")
     assert type(loaded["text"]) is bytes and loaded["w"].tolist() == [0, 1, 2]
     assert cairn.load(tmp_path / f"b{suffix}", include="text", dtype="float32") == {"text": b"a\0b"}
+
+
+@pytest.mark.parametrize("kind", ["Adam", "Adafactor", "RMSprop"])
+def test_an_optimizer_goes_on_from_a_distributed_checkpoint(tmp_path, kind):
+    """Its target is an optimizer that has taken a step: the checkpoint has its keys as text."""
+
+    def start(steps):
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 3)
+        optimizer = getattr(torch.optim, kind)(model.parameters(), lr=0.1)
+        return model, optimizer, [step(model, optimizer) for _ in range(steps)]
+
+    def step(model, optimizer):
+        loss = model(torch.ones(4)).square().sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    model, optimizer, _ = start(2)
+    with pytest.warns(UserWarning, match="those of 'optimizer.state' are int"):
+        cairn.save(tmp_path / "c", {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, format="dcp")
+    again, resumed, _ = start(1)
+    state = cairn.load(tmp_path / "c", target={"model": again.state_dict(), "optimizer": resumed.state_dict()})
+    again.load_state_dict(state["model"])
+    resumed.load_state_dict(state["optimizer"])
+    assert [step(again, resumed) for _ in range(3)] == [step(model, optimizer) for _ in range(3)]
