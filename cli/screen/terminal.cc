@@ -55,6 +55,10 @@ const Style& style_of(bool wanted) {
   return when == When::kAlways || (when == When::kAuto && wanted) ? kAnsi : kNone;
 }
 
+[[noreturn]] void fail_to_write(int error) {
+  throw Error(Code::kIo, std::string("standard output: ") + std::strerror(error), error);
+}
+
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
@@ -63,7 +67,7 @@ void write_all(int fd, std::string_view text) {
     } else if (errno == EPIPE) {
       throw BrokenPipe();
     } else if (errno != EINTR) {
-      throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno), errno);
+      fail_to_write(errno);
     }
   }
 }
@@ -155,8 +159,7 @@ void Output::finish() {
   flush();
   // Only a copy is closed: descriptor 1 must not be reused for another file.
   const int copy = ::dup(STDOUT_FILENO);
-  if (copy >= 0 && ::close(copy) != 0 && errno != EINTR)
-    throw Error(Code::kIo, std::string("standard output: ") + std::strerror(errno), errno);
+  if (copy >= 0 && ::close(copy) != 0 && errno != EINTR) fail_to_write(errno);
 }
 
 bool stdout_is_terminal() { return ::isatty(STDOUT_FILENO) != 0; }

@@ -75,7 +75,7 @@ std::string printable_lines(std::string_view text) {
   }
 }
 
-// Sets the error of Python. If there is no memory for it, that error is set.
+// Sets Python's exception: this one, or the one that Python raises while it makes it.
 void set_error(PyObject* type, std::string_view text, int error_number = 0) {
   try {
     const std::string lines = printable_lines(text);

@@ -32,10 +32,10 @@ class BuiltinError : public Error {
 
 // Makes cairn.CorruptionError, and lets each cairn::Error arrive as the Python exception of its
 // code: ValueError, FileNotFoundError, FileExistsError, RuntimeError, CorruptionError,
-// NotImplementedError, IndexError or OSError. An OSError with the errno of a refused system call is
-// a PermissionError, NotADirectoryError or IsADirectoryError where Python has that class for it, and
-// has that `errno`. The text of the exception is the whole message.
-// A BuiltinError arrives as an exception of its type.
+// NotImplementedError, IndexError or OSError. An OSError has the `errno` of the system call that
+// failed, and is a PermissionError, NotADirectoryError or IsADirectoryError for the errno of such a
+// class. The text of the exception is the whole message. A BuiltinError arrives as an exception of
+// its type.
 void define_errors(nanobind::module_& module);
 
 }  // namespace cairn::python

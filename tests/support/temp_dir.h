@@ -21,7 +21,8 @@ class TempDir {
       : path_((parent / "cairn-test-XXXXXX").string()) {
     if (!mkdtemp(path_.data())) throw Error(Code::kIo, "cannot make " + path_);
   }
-  // Uses a folder in memory if the system lets the user write one: for tests that sync thousands of files.
+  // Uses a folder in memory if the system lets the user write one: for tests that sync thousands of
+  // files.
   static TempDir in_memory() {
     const char* const memory = "/dev/shm";
     return access(memory, W_OK) == 0 ? TempDir(memory) : TempDir();

@@ -103,12 +103,12 @@ def is_runtime_to_distributed_ids_initialized() -> bool:
 
 def runtime_to_distributed_ids() -> "list[int]":
     """By number of a process for JAX, its number for jax.distributed."""
-    return _require("runtime_to_distributed_ids")
+    return list(_require("runtime_to_distributed_ids"))
 
 
 def runtime_to_distributed_process_id(pid: int) -> int:
     """The number of a process for jax.distributed."""
-    return runtime_to_distributed_ids()[pid]
+    return int(_require("runtime_to_distributed_ids")[pid])
 
 
 def initialize_distributed_to_device_ids() -> None:
@@ -131,7 +131,7 @@ def is_distributed_to_device_ids_initialized() -> bool:
 
 def distributed_to_device_ids() -> "list[list[int]]":
     """By number of a process for jax.distributed, the numbers of its devices."""
-    return _require("distributed_to_device_ids")
+    return list(_require("distributed_to_device_ids"))
 
 
 def broadcast_one_to_all(in_tree: Any, is_source: "bool | None" = None) -> Any:
